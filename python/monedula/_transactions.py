@@ -44,15 +44,12 @@ class TransactionBase(ProducerCore):
             self._core_of_transactions = TransactionCore(self)
         return self._core_of_transactions
 
-    def _is_aborted_after(self, failure: KafkaError | None, commits: bool) -> bool:
-        """Whether the transaction ends aborted although the abort raised `failure`.
-
-        Not if its commit was requested and cannot be taken back: the abort then raises `TransactionError`.
-        """
-        is_over = isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
-        if commits and is_over:
+    def _abort_requested(self, consumer: GroupVerbs | None, is_aborted: bool) -> None:
+        """Follow the outcome of an abort: the consumer goes back, unless the transaction goes on committing."""
+        if is_aborted:
+            _read_again(consumer)
+        else:
             self._left = "commit"
-        return not (commits and is_over)
 
 
 class Transaction:
@@ -257,14 +254,13 @@ class Transactions(TransactionBase):
             raise fenced from error
         except KafkaError as failure:
             error.add_note(f"the transaction was not aborted: {failure}")
-            aborts = self._is_aborted_after(failure, commits)
+            aborts = not (commits and _is_refused(failure))
         except BaseException:
             # Ctrl-C again, before it was known whether the commit can still be aborted. The core says so at once.
-            aborts = not commits or self._is_aborted_after(self._failure_of_abort(), commits)
+            aborts = not (commits and _is_refused(self._failure_of_abort()))
             raise
         finally:
-            if aborts:
-                _read_again(consumer)
+            self._abort_requested(consumer, aborts)
         return aborts
 
     def _failure_of_abort(self) -> KafkaError | None:
@@ -429,7 +425,7 @@ class AsyncTransactions(TransactionBase):
     async def _abort_for(
         self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
     ) -> bool:
-        """Abort because of an error. Whether it is aborted: one whose end was asked for already may be committed."""
+        """Abort because of an error. Returns `False` if a commit was requested before, and cannot be aborted."""
         import asyncio  # only here: if it is not in use, its import costs more than everything else
 
         from monedula._pending_calls import uncancelled
@@ -458,13 +454,17 @@ class AsyncTransactions(TransactionBase):
             raise fenced from error
         except KafkaError as failure:
             error.add_note(f"the transaction was not aborted: {failure}")
-            aborts = self._is_aborted_after(failure, commits)
+            aborts = not (commits and _is_refused(failure))
         finally:
-            if aborts:
-                _read_again(consumer)
+            self._abort_requested(consumer, aborts)
         if cancelled is not None:
             raise cancelled
         return aborts
+
+
+def _is_refused(failure: KafkaError | None) -> bool:
+    """Whether an abort failed so because the transaction is being committed, or is over."""
+    return isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
 
 
 def _read_again(consumer: GroupVerbs | None) -> None:

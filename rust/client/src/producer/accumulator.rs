@@ -6,38 +6,37 @@
 //! batch, so that the driver receives the batches of a partition in their order.
 
 mod rows;
+mod topic;
 mod topics;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use monedula_columns::{BufferPool, PayloadWriter};
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::cluster;
 use monedula_engine::produce::{BatchId, Load, Partitioner, draw_partition};
 use monedula_engine::transaction::Ending;
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{BATCH_HEADER_BYTES, NewRecord};
 use tokio::sync::{mpsc, oneshot};
 
+use self::topic::{KnownTopic, Partition, PartitionState, Topic};
 use super::admission::TransactionAdmission;
 use super::awaiting_metadata::AwaitingMetadata;
+use super::command::ProduceCommand;
 use super::config::ProducerConfig;
-use super::driver::ProduceCommand;
 use super::in_flight::UnfinishedRecords;
-use super::memory::{Memory, TopicUsage};
-use super::open_batch::{BatchCount, ClosedBatch, NotTaken, OpenBatch, max_payload_bytes};
+use super::memory::Memory;
+use super::open_batch::{ClosedBatch, NotTaken, OpenBatch, max_payload_bytes};
 use super::receipt::Sent;
 use super::record::{Record, Refused};
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::topic_name;
 
-pub(super) use rows::Stopped;
-
+/// The batches of a producer that take records, and the topics that they belong to.
 pub(crate) struct Accumulator {
     admission: Arc<TransactionAdmission>,
     pub(crate) memory: Memory,
@@ -55,43 +54,6 @@ pub(crate) struct Accumulator {
     unfinished: UnfinishedRecords,
     started: Instant,
     jitter: Mutex<Jitter>,
-}
-
-enum Topic {
-    /// Its partitions are not known yet.
-    Unknown(Mutex<AwaitingMetadata>),
-    Known(KnownTopic),
-}
-
-/// A topic whose partitions are known.
-pub(crate) struct KnownTopic {
-    name: Arc<str>,
-    partitions: Vec<Partition>,
-    /// How many of `partitions` exist: a recreated topic may have fewer than before.
-    partition_count: u32,
-    /// The partitions that have a leader. Records without a key go to these, if there are any.
-    led: Vec<u32>,
-    pub(crate) usage: TopicUsage,
-    /// Records for partitions beyond the known ones, which may have been added: they wait for new metadata.
-    awaiting_partitions: Mutex<AwaitingMetadata>,
-    /// When a batch was opened last, in milliseconds since the producer was created.
-    used_ms: AtomicU64,
-    /// The partition that records without a key go to (KIP-480), until `batch.size` bytes went there (KIP-794).
-    sticky: AtomicUsize,
-    sticky_bytes: AtomicUsize,
-}
-
-/// A partition of a known topic, with its open batch.
-struct Partition {
-    topic_partition: TopicPartition,
-    batches: BatchCount,
-    state: Mutex<PartitionState>,
-}
-
-struct PartitionState {
-    open: Option<OpenBatch>,
-    /// The size that the next batch is likely to have.
-    expected_bytes: usize,
 }
 
 impl Accumulator {
@@ -430,101 +392,6 @@ impl Accumulator {
 
     fn topics_mut(&self) -> RwLockWriteGuard<'_, HashMap<Arc<str>, Topic>> {
         self.topics.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The partitions of a topic, from metadata.
-pub(crate) struct Partitions {
-    count: u32,
-    /// Those that have a leader.
-    led: Vec<u32>,
-}
-
-impl Partitions {
-    /// `None` while metadata does not have them.
-    pub(crate) fn of(topic: &cluster::Topic) -> Option<Self> {
-        let last = topic.partitions.keys().next_back().filter(|_| topic.error == ErrorCode::None)?;
-        let led = topic.partitions.iter().filter(|(_, partition)| partition.leader.is_some());
-        Some(Self { count: last.unsigned_abs() + 1, led: led.map(|(index, _)| index.unsigned_abs()).collect() })
-    }
-}
-
-impl KnownTopic {
-    fn new(name: Arc<str>, usage: TopicUsage) -> Self {
-        Self {
-            name,
-            partitions: Vec::new(),
-            partition_count: 0,
-            led: Vec::new(),
-            awaiting_partitions: Mutex::new(AwaitingMetadata::new(usage.clone())),
-            usage,
-            used_ms: AtomicU64::new(0),
-            sticky: AtomicUsize::new(usize::MAX),
-            sticky_bytes: AtomicUsize::new(0),
-        }
-    }
-
-    fn resize(&mut self, partitions: Partitions) {
-        for index in self.partitions.len()..partitions.count as usize {
-            let topic_partition = TopicPartition::new(self.name.clone(), index as i32);
-            let state = Mutex::new(PartitionState { open: None, expected_bytes: 0 });
-            self.partitions.push(Partition { topic_partition, batches: BatchCount::default(), state });
-        }
-        (self.partition_count, self.led) = (partitions.count, partitions.led);
-        // No more records without a key go to a partition that has no leader.
-        let sticky = self.sticky.get_mut();
-        if !self.led.is_empty() && !self.led.iter().any(|&index| index as usize == *sticky) {
-            *sticky = usize::MAX;
-        }
-    }
-
-    /// The loads by which a partition for records without a key is drawn (KIP-794).
-    fn loads(&self) -> impl Iterator<Item = Load> {
-        let mut led = self.led.iter().peekable();
-        let partitions = self.partitions.iter().take(self.partition_count as usize).zip(0..);
-        partitions.map(move |(partition, index)| Load {
-            queued: partition.batches.get(),
-            is_led: led.next_if(|&&led| led == index).is_some(),
-        })
-    }
-
-    fn partition(&self, partition: i32) -> Result<&Partition, ClientError> {
-        let index = usize::try_from(partition).ok().filter(|&index| index < self.partition_count as usize);
-        index.and_then(|index| self.partitions.get(index)).ok_or_else(|| ClientError::UnknownPartition {
-            partition: TopicPartition::new(self.name.clone(), partition),
-            partitions: self.partition_count as usize,
-        })
-    }
-
-    fn awaiting_partitions(&self) -> MutexGuard<'_, AwaitingMetadata> {
-        lock(&self.awaiting_partitions)
-    }
-
-    fn take_awaiting_partitions(&self) -> AwaitingMetadata {
-        std::mem::replace(&mut self.awaiting_partitions(), AwaitingMetadata::new(self.usage.clone()))
-    }
-
-    fn add_sticky_bytes(&self, bytes: usize) {
-        self.sticky_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-impl Partition {
-    fn state(&self) -> MutexGuard<'_, PartitionState> {
-        lock(&self.state)
-    }
-}
-
-impl PartitionState {
-    fn close(
-        &mut self,
-        partition: &TopicPartition,
-        max_bytes: usize,
-        unfinished: &UnfinishedRecords,
-    ) -> Option<ClosedBatch> {
-        let open = self.open.take()?;
-        self.expected_bytes = (open.writer.len() + open.writer.len() / 8).min(max_bytes);
-        Some(open.close(partition.clone(), unfinished))
     }
 }
 

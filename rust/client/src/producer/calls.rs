@@ -62,8 +62,8 @@ impl Calls {
     /// The n-th of the known brokers and bootstrap addresses.
     fn any(&self, attempt: u32) -> Result<NodeId, CallFailure> {
         let nodes = self.network.candidates_from(0);
-        let turn = (attempt as usize).checked_rem(nodes.len());
-        let node = turn.and_then(|turn| nodes.get(turn)).copied();
+        let index = (attempt as usize).checked_rem(nodes.len());
+        let node = index.and_then(|index| nodes.get(index)).copied();
         node.ok_or_else(|| CallFailure::Lost("no broker is known".into()))
     }
 }

@@ -18,7 +18,7 @@ pub struct ProducerConfig {
     pub acks: Acks,
     pub idempotent: bool,
     pub codec: Compression,
-    /// `None` where the codec has none, or is left to choose.
+    /// `None` if the codec has no level, or chooses it.
     pub level: Option<i32>,
     pub linger: Duration,
     pub batch_bytes: usize,
@@ -35,14 +35,14 @@ pub struct ProducerConfig {
     pub warnings: Vec<String>,
 }
 
-/// What idempotence allows (KIP-98): a broker remembers as many batches of a producer.
+/// The most requests in flight with idempotence (KIP-98): a broker remembers this many batches of a producer.
 const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
 
 impl ProducerConfig {
     /// Parses `given`, names with dots or underscores.
     ///
     /// # Errors
-    /// As [`ClientConfig::parse`], and where settings contradict each other.
+    /// As [`ClientConfig::parse`], and if settings contradict each other.
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
         let values = Values::collect(given, Role::Producer)?;
         let mut client = ClientConfig::of(&values)?;
@@ -78,7 +78,8 @@ impl ProducerConfig {
         Ok(config)
     }
 
-    /// Idempotence is on unless it was asked for otherwise: settings that rule it out turn it off where it was not given.
+    /// Idempotence is on by default. Settings that exclude it turn it off, or are an error if it was requested
+    /// explicitly.
     fn settle_idempotence(&mut self, values: &Values) -> Result<(), ConfigError> {
         let wanted = values.is_given("enable.idempotence") || self.transactional_id.is_some();
         let (acks, in_flight) = (values.text("acks"), self.max_in_flight);
@@ -159,7 +160,7 @@ impl ProducerConfig {
         }
     }
 
-    /// What works, and is likely not what was meant (seed S107).
+    /// Warns of settings that are valid, but likely not intended (seed S107).
     fn warn(&mut self, values: &Values) {
         if !self.idempotent && self.max_in_flight > 1 && self.retries > 0 && self.acks != Acks::None {
             self.warnings.push(format!(
@@ -177,13 +178,13 @@ impl ProducerConfig {
         self.batch_bytes = self.batch_bytes.min(self.max_record_bytes);
     }
 
-    /// A batch that is to linger for 5 ms was sent after 6 to 6.5: its timer is set a step early, so that a single record
-    /// is not later than it was asked to be.
+    /// Timers round up, so that a batch with a linger of 5 ms was sent after 6 to 6.5 ms. The timer is set a step
+    /// earlier, for a single record not to be late.
     fn linger_of_timers(&self) -> Duration {
         if self.linger > TIMER_STEP { self.linger - TIMER_STEP } else { self.linger }
     }
 
-    /// What the delivery machine has to know.
+    /// The settings of the delivery machine.
     pub(crate) fn machine(&self) -> ProduceConfig {
         ProduceConfig {
             acks: self.acks,
@@ -199,13 +200,13 @@ impl ProducerConfig {
     }
 }
 
-/// What timers of tokio, and of epoll below it, count in; both round up.
+/// The resolution of timers in tokio, and of epoll below; both round up.
 const TIMER_STEP: Duration = Duration::from_millis(1);
 
-/// Batches of a request together, at least.
+/// The least limit on the batches of one request.
 const MIN_REQUEST_BYTES: usize = 1 << 20;
 
-/// A delivery takes at least the lingering and one request. Of the two timeouts, one that was not given makes room for the
+/// A delivery takes at least the linger and one request. Of the two timeouts, one that was not set makes room for the
 /// other.
 fn delivery_timeout(values: &Values, client: &mut ClientConfig) -> Duration {
     let (delivery, linger) = (values.millis("delivery.timeout.ms"), values.millis("linger.ms"));
@@ -218,7 +219,7 @@ fn delivery_timeout(values: &Values, client: &mut ClientConfig) -> Duration {
     delivery
 }
 
-/// A record beyond the memory would never fit: a limit that was not given is no higher.
+/// A record larger than `buffer.memory` would never fit, so a default of `max.request.size` is lowered to it.
 fn max_record_bytes(values: &Values) -> usize {
     let (limit, memory) = (values.int("max.request.size"), values.int("buffer.memory"));
     let limit = if values.is_given("max.request.size") { limit } else { limit.min(memory) };
@@ -238,7 +239,7 @@ fn level(values: &Values, codec: Compression) -> Result<Option<i32>, ConfigError
         return Ok(None);
     }
     if range.contains(&level) {
-        // lz4 takes what is above its highest level for that one.
+        // lz4 treats levels above its highest one like the highest.
         let highest = if codec == Compression::Lz4 { 12 } else { *range.end() };
         return Ok(Some(level.min(highest)));
     }

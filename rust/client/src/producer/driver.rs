@@ -15,13 +15,15 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::accumulator::Accumulator;
 use super::calls;
+use super::command::ProduceCommand;
 use super::config::ProducerConfig;
 use super::in_flight::RequestsInFlight;
 use super::open_batch::ClosedBatch;
 use super::pack::{Packed, PackedBatch, Packers};
 use super::receipt::Receipt;
-use super::sender::{RequestOutcome, Senders};
-use super::session::{Reply, Session, Verb};
+use super::request::RequestOutcome;
+use super::sender::Senders;
+use super::session::Session;
 use super::topic_metadata::PendingTopics;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
@@ -32,32 +34,6 @@ use crate::net::network::Network;
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 /// With a longer linger than this, exhausted memory has lingering batches sent.
 const LONG_LINGER: Duration = Duration::from_millis(100);
-
-/// A command of senders or of the user to the driver.
-pub(crate) enum ProduceCommand {
-    /// A batch was opened. Its first record was sent at `since`.
-    BatchOpened { partition: TopicPartition, batch: BatchId, since: Instant },
-    /// A batch is full.
-    BatchFull(Box<ClosedBatch>),
-    /// Records wait for a topic's partitions to be known.
-    TopicUnknown(Arc<str>),
-    /// Records wait for partitions that a known topic may have by now.
-    PartitionUnknown(Arc<str>),
-    /// Memory is exhausted: send the batches that linger.
-    MemoryExhausted,
-    /// Finish everything that was sent before, then reply.
-    Flush(oneshot::Sender<()>),
-    /// As `Flush`, once the records that waited for metadata are in batches.
-    FlushBatches(oneshot::Sender<()>),
-    /// A verb of transactions.
-    Verb(Verb, Reply),
-    /// Fail all records that were not sent yet.
-    FailUnsent(SendFault),
-    /// As `FailUnsent`, once the records that waited for metadata are in batches.
-    FailUnsentBatches(SendFault),
-    /// End the driver: once everything is done, or at once.
-    Stop { at_once: bool },
-}
 
 /// The parts of a producer that its driver uses.
 pub(crate) struct Driver {
@@ -122,29 +98,7 @@ impl Driver {
         let (outcomes, mut answered) = mpsc::unbounded_channel();
         let (done, mut packed) = mpsc::unbounded_channel();
         let mut view = self.metadata.watch();
-        let (config, runtime) = (self.config.clone(), tokio::runtime::Handle::current());
-        let mut running = Running {
-            machine: ProduceMachine::new(config.machine(), seed),
-            started: self.started,
-            cluster: Arc::default(),
-            senders: Senders::new(self.network.clone(), self.metadata.clone(), outcomes),
-            packers: Packers::new(config.codec, config.level, self.accumulator.pool.clone(), runtime, done),
-            pending_topics: PendingTopics::new(config.client.retry_backoff, config.delivery_timeout),
-            packed: BTreeMap::new(),
-            open: BTreeMap::new(),
-            packing: BTreeMap::new(),
-            failed_while_packing: BTreeMap::new(),
-            waiting_flushes: Vec::new(),
-            flushes: BTreeMap::new(),
-            next_ticket: 0,
-            exhausted: false,
-            relief: None,
-            sweep_at: Now::ZERO,
-            stopping: false,
-            stopped: false,
-            driver: self,
-            commands,
-        };
+        let mut running = Running::new(self, commands, outcomes, done, seed);
         while !running.stopped {
             running.act();
             if running.is_over() {
@@ -189,6 +143,38 @@ impl Driver {
 }
 
 impl Running {
+    fn new(
+        driver: Driver,
+        commands: mpsc::UnboundedReceiver<ProduceCommand>,
+        outcomes: mpsc::UnboundedSender<RequestOutcome>,
+        packed: mpsc::UnboundedSender<Packed>,
+        seed: u64,
+    ) -> Self {
+        let (config, pool) = (driver.config.clone(), driver.accumulator.pool.clone());
+        Self {
+            machine: ProduceMachine::new(config.machine(), seed),
+            started: driver.started,
+            cluster: Arc::default(),
+            senders: Senders::new(driver.network.clone(), driver.metadata.clone(), outcomes),
+            packers: Packers::new(config.codec, config.level, pool, tokio::runtime::Handle::current(), packed),
+            pending_topics: PendingTopics::new(config.client.retry_backoff, config.delivery_timeout),
+            packed: BTreeMap::new(),
+            open: BTreeMap::new(),
+            packing: BTreeMap::new(),
+            failed_while_packing: BTreeMap::new(),
+            waiting_flushes: Vec::new(),
+            flushes: BTreeMap::new(),
+            next_ticket: 0,
+            exhausted: false,
+            relief: None,
+            sweep_at: Now::ZERO,
+            stopping: false,
+            stopped: false,
+            driver,
+            commands,
+        }
+    }
+
     fn now(&self) -> Now {
         self.started.elapsed()
     }

@@ -3,341 +3,38 @@
 //! `accumulator` encodes records into the open batch of their partition, on the caller's thread. `driver` owns the
 //! delivery machine ([`monedula_engine::produce`]) and carries out its outputs: `pack` compresses, `sender` sends,
 //! `topic_metadata` awaits unknown topics. `receipt` returns the outcome of each record.
+//!
+//! Imports go one way: `handle` (with `send_batch` and `transactions`) -> `driver` -> `accumulator`, `session`, `sender`, `pack` ->
+//! `command` -> `open_batch` -> `receipt` -> `table` -> `admission`, `record`. No module imports one to the left of it.
 
 mod accumulator;
 mod admission;
 mod awaiting_metadata;
 mod calls;
+mod command;
 mod config;
 mod driver;
+mod handle;
 mod in_flight;
 mod memory;
 mod open_batch;
 mod pack;
 mod receipt;
 mod record;
-mod report;
+mod request;
+mod send_batch;
 mod sender;
+mod sent_offsets;
 mod session;
 mod table;
 mod topic_metadata;
 mod transactions;
 mod waiting_records;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use monedula_columns::BufferPool;
-use monedula_engine::transaction::SessionConfig;
-use monedula_protocol::error_code::ErrorCode;
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
-
-use accumulator::Accumulator;
 pub use admission::SendPermit;
-use admission::TransactionAdmission;
 pub use config::ProducerConfig;
-use driver::Driver;
-use in_flight::RequestsInFlight;
+pub use handle::{Producer, ProducerHealth};
 pub use receipt::Sent;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
-pub use report::{Report, Summary};
-use session::Session;
-pub use table::Columns;
-use transactions::OffsetsInTransaction;
+pub use table::{Columns, Report, Summary};
 pub use waiting_records::{WaitingRecord, WaitingRecords};
-
-use crate::coordinator::Coordinators;
-use crate::error::ClientError;
-use crate::lock::lock;
-use crate::log::{Level, Log};
-use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
-use crate::net::network::Network;
-use crate::tasks::caught;
-
-/// Memory that the pool for answers keeps: answers are small.
-const ANSWERS_BYTES: usize = 1 << 20;
-
-/// The state of a producer, for its user.
-#[derive(Clone, Debug)]
-pub struct ProducerHealth {
-    /// Open connections.
-    pub connections: usize,
-    /// Brokers known from metadata.
-    pub brokers: usize,
-    /// Whether metadata was ever received.
-    pub bootstrapped: bool,
-    /// For how long every attempt to get metadata has failed, with the last error.
-    pub failing: Option<(Duration, String)>,
-    /// Bytes of `buffer.memory` in use, and its size.
-    pub memory: (usize, usize),
-    /// How many senders wait for room in it.
-    pub waiting: usize,
-    /// Topics that are kept, and whose metadata is refreshed: those that were sent to within `metadata.max.idle.ms`.
-    pub topics: usize,
-    /// Records without an outcome, waiting, in batches or in flight.
-    pub records_unfinished: u64,
-    /// Requests in flight and their batches, by broker.
-    pub in_flight: BTreeMap<i32, (usize, usize)>,
-    /// Retried errors by name.
-    pub retried_errors: BTreeMap<String, u64>,
-}
-
-/// Sends records. Its methods may be called from any thread; those that block say so. When it is dropped, it delivers
-/// in the background what was sent.
-pub struct Producer {
-    config: Arc<ProducerConfig>,
-    accumulator: Arc<Accumulator>,
-    metadata: Arc<Metadata>,
-    network: Arc<Network>,
-    admission: Arc<TransactionAdmission>,
-    in_flight: Arc<RequestsInFlight>,
-    log: Log,
-    metrics: Metrics,
-    runtime: Handle,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
-    offsets: OffsetsInTransaction,
-}
-
-impl Producer {
-    /// Starts the producer's tasks on `runtime`. Connects only when something is sent or requested.
-    pub fn new(config: ProducerConfig, runtime: &Handle, seed: u64) -> Self {
-        let config = Arc::new(config);
-        let client = config.client.clone();
-        let (log, metrics) = (Log::default(), Metrics::default());
-        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
-        let pool = BufferPool::new(ANSWERS_BYTES);
-        let network = Arc::new(Network::new(client.clone(), pool, log.clone(), metrics.clone(), seed));
-        let metadata = Arc::new(Metadata::new(client.clone(), network.clone(), log.clone(), metrics.clone()));
-        let coordinators =
-            Coordinators::new(client.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
-        let (commands, inbox) = mpsc::unbounded_channel();
-        let admission = Arc::new(TransactionAdmission::default());
-        let accumulator = Arc::new(Accumulator::new(&config, admission.clone(), commands, seed));
-        let session = SessionConfig {
-            transactional_id: config.transactional_id.clone(),
-            transaction_timeout: config.transaction_timeout,
-            backoff: client.retry_backoff,
-        };
-        let (outcomes, calls) = mpsc::unbounded_channel();
-        let session =
-            Session::new(session, admission.clone(), network.clone(), coordinators, log.clone(), outcomes, seed);
-        let (started, in_flight) = (Instant::now(), Arc::new(RequestsInFlight::default()));
-        let driver = Driver {
-            config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
-            accumulator: accumulator.clone(),
-            session,
-            in_flight: in_flight.clone(),
-            log: log.clone(),
-            metrics: metrics.clone(),
-            started,
-        };
-        let metadata_task = runtime.spawn(metadata.clone().run());
-        let driver = driver.run(inbox, calls, seed);
-        let driver_log = log.clone();
-        let tasks = vec![runtime.spawn(async move {
-            // The driver has failed its records when it was dropped.
-            if let Err(reason) = caught(driver).await {
-                let error =
-                    ClientError::Internal(format!("the producer's task ended, and the producer is closed: {reason}"));
-                driver_log.record(Level::Warning, "producer.end", || error.to_string());
-            }
-            metadata_task.abort();
-        })];
-        Self {
-            config,
-            accumulator,
-            metadata,
-            network,
-            admission,
-            in_flight,
-            log,
-            metrics,
-            runtime: runtime.clone(),
-            tasks: Mutex::new(tasks),
-            offsets: OffsetsInTransaction::default(),
-        }
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &ProducerConfig {
-        &self.config
-    }
-
-    /// Puts a record into its partition's batch. Never blocks: if the topic is not known yet, the record waits for
-    /// metadata.
-    ///
-    /// # Errors
-    /// [`Refused::Full`] if `buffer.memory` has no room, or what is wrong with the record.
-    #[inline]
-    pub fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
-        self.accumulator.send(record)
-    }
-
-    /// Acquires a permit of the open transaction, for a caller that may have to wait. The transaction is not committed
-    /// before the permit is dropped. Records that are sent under it, and waits for room, have to name its transaction.
-    ///
-    /// # Errors
-    /// If nothing can be sent now.
-    pub fn acquire_permit(&self) -> Result<SendPermit, ClientError> {
-        self.admission.acquire()
-    }
-
-    /// Queues for records that wait, in the transactions of this producer.
-    pub fn waiting_records<T: Clone>(&self) -> WaitingRecords<T> {
-        WaitingRecords::new(self.admission.clone())
-    }
-
-    /// Waits for room in `buffer.memory`, at most until `until`. Returns false if there was none in time. `sent_in` is
-    /// the transaction that the room is for.
-    ///
-    /// # Errors
-    /// If the producer was closed, or that transaction has ended.
-    pub fn wait_for_room(&self, bytes: usize, until: Instant, sent_in: Option<u64>) -> Result<bool, ClientError> {
-        let mut there = false;
-        while !there {
-            if sent_in.is_some() {
-                self.admission.check(sent_in)?;
-            }
-            let slice = until.min(Instant::now() + LOOK_AGAIN);
-            there = self.accumulator.memory.wait(bytes, slice);
-            if there || slice == until {
-                break;
-            }
-            self.accumulator.report_exhausted();
-        }
-        if self.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(there) }
-    }
-
-    /// As [`Self::wait_for_room`], for a task that bounds the wait itself.
-    pub fn room(&self, bytes: usize) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
-        let accumulator = self.accumulator.clone();
-        async move {
-            accumulator.memory.wait_async(bytes).await;
-            if accumulator.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(()) }
-        }
-    }
-
-    /// Resolves when everything that was sent before is done. The outcome of a record is that of its own future.
-    ///
-    /// # Errors
-    /// If another producer has taken over.
-    pub fn flush(&self) -> impl Future<Output = Result<(), ClientError>> + Send + 'static {
-        let (reply, done) = oneshot::channel();
-        self.accumulator.flush(reply);
-        let admission = self.admission.clone();
-        async move {
-            // Fails only if the driver is gone, which has failed everything then.
-            let _ = done.await;
-            Ok(admission.check_fenced()?)
-        }
-    }
-
-    /// How many partitions the topic has. `None` while that is not known; its metadata is requested then.
-    pub fn partition_count(&self, topic: &str) -> Option<i32> {
-        self.accumulator.partition_count(topic)
-    }
-
-    /// The topic's partitions. Resolves when they are known, or fails after `timeout`.
-    pub fn partitions_for(
-        &self,
-        topic: String,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Vec<i32>, ClientError>> + Send + 'static {
-        let (metadata, closed) = (self.metadata.clone(), self.accumulator.is_closed());
-        async move {
-            if closed {
-                // It would open a connection that nothing would close.
-                return Err(ClientError::ProducerClosed);
-            }
-            let name: Arc<str> = topic.into();
-            let cluster = metadata.describe(Some(vec![name.clone()]), timeout).await?;
-            match cluster.topics.get(&name) {
-                Some(topic) if topic.error == ErrorCode::None => Ok(topic.partitions.keys().copied().collect()),
-                Some(topic) if topic.error != ErrorCode::UnknownTopicOrPartition => {
-                    Err(ClientError::Broker { what: format!("looking up the topic {name}"), code: topic.error })
-                }
-                _ => Err(ClientError::UnknownTopic { topic: name, attempts: 1, after: Duration::ZERO }),
-            }
-        }
-    }
-
-    /// Delivers what was sent; records that are not done after `timeout` fail. Blocks. Closing again does nothing.
-    pub fn close(&self, timeout: Duration) {
-        let tasks = std::mem::take(&mut *lock(&self.tasks));
-        if tasks.is_empty() {
-            return;
-        }
-        self.accumulator.close();
-        let (flush, (done, wait)) = (self.flush(), std::sync::mpsc::channel());
-        let accumulator = self.accumulator.clone();
-        self.runtime.spawn(async move {
-            // When the driver ends, it fails everything that is not done.
-            let _ = tokio::time::timeout(timeout, flush).await;
-            accumulator.stop(true);
-            for task in tasks {
-                let _ = task.await;
-            }
-            let _ = done.send(());
-        });
-        // If the runtime is gone already, there is nothing to wait for.
-        let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
-    }
-
-    /// Has the producer deliver in the background what was sent. Returns the tasks that do it.
-    pub fn leave(&self) -> Vec<JoinHandle<()>> {
-        self.accumulator.close();
-        self.accumulator.stop(false);
-        std::mem::take(&mut *lock(&self.tasks))
-    }
-
-    /// Whether it was closed.
-    pub fn is_closed(&self) -> bool {
-        self.accumulator.is_closed()
-    }
-
-    /// Its log.
-    pub fn log(&self) -> &Log {
-        &self.log
-    }
-
-    /// Its counters.
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// The state of the producer.
-    pub fn health(&self) -> ProducerHealth {
-        let view = self.metadata.view();
-        let (topics, records_unfinished) = self.accumulator.counts();
-        ProducerHealth {
-            connections: self.network.connected(),
-            brokers: view.cluster.brokers.len(),
-            bootstrapped: view.answers > 0,
-            failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
-            memory: self.accumulator.memory.usage(),
-            waiting: self.accumulator.memory.waiting(),
-            topics: topics.max(self.metadata.held()),
-            records_unfinished,
-            in_flight: self.in_flight.by_broker(),
-            retried_errors: self.metrics.retriable_errors(),
-        }
-    }
-}
-
-/// How often a sender that waits for room has lingering batches sent.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-
-/// How long closing takes at most after its timeout.
-const LAST_STEPS: Duration = Duration::from_secs(5);
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}

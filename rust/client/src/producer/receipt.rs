@@ -10,7 +10,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::produce::{Acknowledged, SendFault};
 
 use super::record::{Delivered, DeliveryResult};
-use super::report::BatchRows;
+use super::table::BatchRows;
 use crate::error::ClientError;
 use crate::lock::lock;
 

@@ -5,47 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{self, Identity, SendFault};
-use monedula_engine::transaction::{
-    Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig, SessionEvent, State, Ticket, TransactionError,
-};
+use monedula_engine::transaction::{Input, Output, ProducerSession, SessionConfig, SessionEvent, State, Ticket};
 use monedula_engine::{Now, TopicPartition};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::admission::TransactionAdmission;
 use super::calls::{CallOutcome, Calls};
+use super::command::{Reply, Verb};
 use crate::coordinator::Coordinators;
 use crate::log::{Level, Log};
 use crate::net::network::Network;
 
 /// The level of `transaction.version` from which transaction version 2 (KIP-890) is used.
 const VERSION_2: i16 = 2;
-
-/// Where the outcome of a verb is sent.
-pub(super) type Reply = oneshot::Sender<Result<(), TransactionError>>;
-
-/// A verb of transactions that the user called.
-#[derive(Debug)]
-pub(super) enum Verb {
-    Init {
-        until: Instant,
-    },
-    Begin,
-    SendOffsets {
-        group: GroupMetadata,
-        offsets: BTreeMap<TopicPartition, CommitOffset>,
-        until: Instant,
-    },
-    /// From now on the transaction can only be aborted.
-    Fail {
-        reason: String,
-    },
-    End {
-        ending: Ending,
-        until: Instant,
-    },
-}
 
 /// The session machine with what it needs; see the [module](self).
 pub(super) struct Session {

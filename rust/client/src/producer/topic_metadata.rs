@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use monedula_engine::Now;
 use monedula_engine::backoff::Backoff;
+use monedula_engine::cluster;
 use monedula_protocol::error_code::ErrorCode;
 
-use super::accumulator::Partitions;
 use crate::error::ClientError;
 use crate::net::metadata::View;
 
@@ -21,6 +21,22 @@ const ANSWERS_FOR_PARTITION: u64 = 2;
 /// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// The partitions of a topic, from metadata.
+pub(crate) struct TopicPartitions {
+    pub(super) count: u32,
+    /// Those that have a leader.
+    pub(super) led: Vec<u32>,
+}
+
+impl TopicPartitions {
+    /// `None` while metadata does not have them.
+    pub(crate) fn of(topic: &cluster::Topic) -> Option<Self> {
+        let last = topic.partitions.keys().next_back().filter(|_| topic.error == ErrorCode::None)?;
+        let led = topic.partitions.iter().filter(|(_, partition)| partition.leader.is_some());
+        Some(Self { count: last.unsigned_abs() + 1, led: led.map(|(index, _)| index.unsigned_abs()).collect() })
+    }
+}
+
 /// What metadata says of a pending topic.
 pub(super) enum TopicStatus {
     /// Nothing new.
@@ -28,7 +44,7 @@ pub(super) enum TopicStatus {
     /// It is time to request metadata again, after this many attempts.
     Retry(u32),
     /// Its partitions are known.
-    Known(Partitions),
+    Known(TopicPartitions),
     /// The topic was known before, and its metadata is new enough to say which partitions it has.
     Refreshed,
     /// It cannot be sent to.
@@ -104,7 +120,7 @@ impl PendingTopics {
             return pending.check_partitions(view.answers.saturating_sub(before), after >= self.timeout);
         }
         let known = view.cluster.topics.get(name);
-        if let Some(partitions) = known.and_then(Partitions::of) {
+        if let Some(partitions) = known.and_then(TopicPartitions::of) {
             return TopicStatus::Known(partitions);
         }
         if after >= self.timeout {

@@ -10,7 +10,7 @@ use super::admission::{SendPermit, TransactionAdmission};
 use crate::error::ClientError;
 use crate::lock::lock;
 
-/// The waiting records of one producer; see the [module](self). A record is never dropped under the lock, but returned.
+/// The waiting records of one producer. A record is never dropped under the lock, but returned.
 pub struct WaitingRecords<T> {
     admission: Arc<TransactionAdmission>,
     queues: Mutex<WaitingQueues<Waiting<T>>>,

@@ -10,7 +10,7 @@ use super::partition_queue::Phase;
 use super::reactions::{Reaction, reaction};
 use crate::TopicPartition;
 
-/// Why an attempt failed that is made again.
+/// Why an attempt to send a batch failed, if it is retried.
 struct FailedAttempt {
     /// The batch may be in the log.
     outcome_unknown: bool,

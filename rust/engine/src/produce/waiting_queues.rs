@@ -23,7 +23,7 @@ struct Waiting<T> {
     record: T,
 }
 
-/// Queues of waiting records, by name; see the [module](self).
+/// Queues of waiting records, by name.
 #[derive(Debug)]
 pub struct WaitingQueues<T> {
     queues: BTreeMap<Arc<str>, VecDeque<Waiting<T>>>,

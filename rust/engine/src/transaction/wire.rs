@@ -96,24 +96,11 @@ impl Call {
         let transactional_id = config.transactional_id.as_deref().unwrap_or_default();
         match self {
             Self::FindCoordinator { group } => {
-                let (key, key_type) = match group {
-                    Some(group) => (group.as_str(), GROUP),
-                    None => (transactional_id, TRANSACTION),
-                };
-                let request = match version {
-                    ..=3 => FindCoordinatorRequest { key, key_type, ..Default::default() },
-                    _ => FindCoordinatorRequest { coordinator_keys: vec![key], key_type, ..Default::default() },
-                };
+                let request = find_request(transactional_id, group.as_deref(), version);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::InitProducerId { current } => {
-                let request = InitProducerIdRequest {
-                    transactional_id: config.transactional_id.as_deref(),
-                    transaction_timeout_ms: i32::try_from(config.transaction_timeout.as_millis()).unwrap_or(i32::MAX),
-                    producer_id: current.map_or(-1, |identity| identity.producer_id),
-                    producer_epoch: current.map_or(-1, |identity| identity.epoch),
-                    ..Default::default()
-                };
+                let request = init_request(config, *current);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::AddPartitions { identity, partitions } => {
@@ -207,6 +194,27 @@ impl Call {
 
 fn check(code: i16) -> Result<(), CallFailure> {
     ErrorCode::check(code).map_err(|code| CallFailure::Code(code, None))
+}
+
+fn find_request<'a>(transactional_id: &'a str, group: Option<&'a str>, version: i16) -> FindCoordinatorRequest<'a> {
+    let (key, key_type) = match group {
+        Some(group) => (group, GROUP),
+        None => (transactional_id, TRANSACTION),
+    };
+    match version {
+        ..=3 => FindCoordinatorRequest { key, key_type, ..Default::default() },
+        _ => FindCoordinatorRequest { coordinator_keys: vec![key], key_type, ..Default::default() },
+    }
+}
+
+fn init_request(config: &SessionConfig, current: Option<Identity>) -> InitProducerIdRequest<'_> {
+    InitProducerIdRequest {
+        transactional_id: config.transactional_id.as_deref(),
+        transaction_timeout_ms: i32::try_from(config.transaction_timeout.as_millis()).unwrap_or(i32::MAX),
+        producer_id: current.map_or(-1, |identity| identity.producer_id),
+        producer_epoch: current.map_or(-1, |identity| identity.epoch),
+        ..Default::default()
+    }
 }
 
 fn add_topics<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Vec<AddPartitionsToTxnTopic<'a>> {

@@ -6,34 +6,15 @@ use std::sync::atomic::Ordering;
 
 use monedula_protocol::records::{Header, NewRecord};
 
-use super::super::receipt::Sent;
+use super::super::receipt::{Receipt, Sent};
 use super::super::record::{Record, Refused};
-use super::super::report::{BatchRows, Report, Rows};
-use super::super::table::{Chunk, Values};
-use super::{Accumulator, KnownTopic, Partition, Topic, now_ms};
+use super::super::table::{BatchRows, Chunk, Report, Rows, Stopped, Values};
+use super::topic::{KnownTopic, Partition, Topic};
+use super::{Accumulator, now_ms};
 use crate::error::ClientError;
 
 /// How many rows of a table may wait for their topics' metadata: a row that waits costs more memory than its bytes.
 const MAX_ROWS_AWAITING_METADATA: u64 = 16 << 10;
-
-/// Why not all rows of a chunk were taken.
-pub(in crate::producer) enum Stopped {
-    /// `buffer.memory` has no room for the next row.
-    Full { needed: usize },
-    /// Enough rows wait for their topic's metadata.
-    TopicUnknown,
-    /// No row can be sent any more.
-    Error(ClientError),
-}
-
-impl From<Refused> for Stopped {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Full { needed } => Self::Full { needed },
-            Refused::Error(error) => Self::Error(error),
-        }
-    }
-}
 
 /// What all rows of a chunk share.
 struct Source<'a, 'b> {
@@ -336,7 +317,7 @@ impl Source<'_, '_> {
 
     /// Has the report receive the outcome of rows, which are the records from `first` on of an open batch. To be called
     /// under the lock of the batch: before, the records are not known.
-    fn report_batch_rows(&self, receipt: &super::super::receipt::Receipt, first: u32, rows: &mut Rows) {
+    fn report_batch_rows(&self, receipt: &Receipt, first: u32, rows: &mut Rows) {
         if rows.count() > 0 {
             let rows = Arc::new(std::mem::take(rows));
             receipt.add_rows(BatchRows { report: self.report.clone(), first, rows });

@@ -12,14 +12,16 @@ use super::super::awaiting_metadata::{AwaitingMetadata, FailedRecords};
 use super::super::memory::TopicUsage;
 use super::super::receipt::Sent;
 use super::super::record::Refused;
-use super::{Accumulator, KnownTopic, Partition, Partitions, Topic};
+use super::super::topic_metadata::TopicPartitions;
+use super::Accumulator;
+use super::topic::{KnownTopic, Partition, Topic};
 use crate::error::ClientError;
 use crate::lock::lock;
 
 impl Accumulator {
     /// The partitions of a topic are known: sends the records that waited for them, in their order. Returns those that
     /// failed.
-    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: Partitions) -> Option<FailedRecords> {
+    pub(crate) fn topic_known(&self, name: &Arc<str>, partitions: TopicPartitions) -> Option<FailedRecords> {
         let mut topics = self.topics_mut();
         let topic = topics.remove(name);
         let (mut known, awaiting) = match topic {
@@ -123,7 +125,7 @@ impl Accumulator {
     /// Topics may have more partitions, or partitions other leaders. Sends records that waited for new partitions, and
     /// returns those that failed.
     pub(crate) fn update_partitions(&self, cluster: &Cluster) -> Vec<FailedRecords> {
-        let partitions_of = |name: &Arc<str>| cluster.topics.get(name).and_then(Partitions::of);
+        let partitions_of = |name: &Arc<str>| cluster.topics.get(name).and_then(TopicPartitions::of);
         let changed = |(name, topic): (&Arc<str>, &Topic)| match topic {
             Topic::Known(known) => {
                 let now = partitions_of(name)?;

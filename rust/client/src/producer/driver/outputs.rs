@@ -5,9 +5,10 @@ use std::sync::Arc;
 use monedula_engine::produce::{Acknowledged, Acks, BatchId, Input, Output, RequestBatch, RequestId, SendFault};
 use monedula_protocol::types::Uuid;
 
+use super::super::command::ProduceCommand;
 use super::super::pack::PackedBatch;
-use super::super::sender::{OutgoingBatch, OutgoingRequest};
-use super::{ProduceCommand, Running};
+use super::super::request::{OutgoingBatch, OutgoingRequest};
+use super::Running;
 use crate::error::ClientError;
 use crate::log::Level;
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::super::awaiting_metadata::FailedRecords;
+use super::super::command::ProduceCommand;
 use super::super::topic_metadata::TopicStatus;
-use super::{Flush, ProduceCommand, Running};
+use super::{Flush, Running};
 use crate::error::ClientError;
 use crate::log::Level;
 

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 
-use super::record::DeliveryResult;
-use super::table::Progress;
+use super::super::record::DeliveryResult;
+use super::progress::Progress;
 use crate::error::ClientError;
 use crate::lock::lock;
 
@@ -123,7 +123,7 @@ impl Report {
         }
     }
 
-    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(in crate::producer) fn progress(&self) -> MutexGuard<'_, Progress> {
         lock(&self.progress)
     }
 
@@ -136,12 +136,12 @@ impl Report {
     }
 
     /// Consecutive rows failed that are in no batch, so that no receipt reports them.
-    pub(super) fn refused(&self, row: u64, count: u64, error: ClientError) {
+    pub(in crate::producer) fn refused(&self, row: u64, count: u64, error: ClientError) {
         self.state().refusal.get_or_insert_with(|| error.clone());
         self.failed(row, count, error);
     }
 
-    pub(super) fn refusal(&self) -> Option<ClientError> {
+    pub(in crate::producer) fn refusal(&self) -> Option<ClientError> {
         self.state().refusal.clone()
     }
 
