@@ -7,8 +7,8 @@ use super::{Answer, CallError, CallId, CommitOffset, Ticket, TopicInfo};
 use crate::assign::AssignError;
 use crate::{Now, TopicPartition};
 
-/// The assignment that a leader computed: the bytes for each member by its id, and the partition counts of the topics that it
-/// was computed from.
+/// The assignment that a leader computed: the bytes for each member by its id, and the partition counts of the topics
+/// that it is based on.
 pub type Assignments = (Vec<(String, Vec<u8>)>, BTreeMap<Arc<str>, usize>);
 
 /// A subscription.

@@ -91,7 +91,7 @@ impl Member {
                     _ => {}
                 }
             }
-            // A JoinGroup is in flight and replaces this generation anyway; its answer decides.
+            // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
             Reaction::DropGeneration => self.lose_and_rejoin(code, api(Kind::Heartbeat), false),
             Reaction::DropMember => self.lose_and_rejoin(code, api(Kind::Heartbeat), true),

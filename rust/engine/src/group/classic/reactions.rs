@@ -71,7 +71,8 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
             (E::IllegalGeneration, R::DropGeneration),
-            // A coordinator that has upgraded the group meanwhile takes the member's first assignor for the one chosen (Kafka's does).
+            // A coordinator that has upgraded the group meanwhile (Kafka's) expects the member's first assignor as the
+            // chosen one.
             (E::InconsistentGroupProtocol, R::Rejoin),
             (E::UnknownMemberId, R::DropMember),
             (E::RebalanceInProgress, R::Rejoin),
