@@ -1,4 +1,4 @@
-//! The requests of a member and their answers. Their bytes are in `wire`.
+//! The requests of a member and their answers. Their encoding is in `wire`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::TopicPartition;
 /// Partitions as KIP-848 names them: by the ids of their topics.
 pub type Partitions = BTreeSet<(Uuid, i32)>;
 
-/// The connection that a request takes. A broker answers the requests of one connection one after the other, so a JoinGroup
-/// that it holds, or a slow commit, would delay a heartbeat behind it.
+/// The connection that a request takes. A broker answers the requests of one connection in order, so a JoinGroup that
+/// it holds, or a slow commit, would delay a heartbeat sent after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConnectionPurpose {
     /// FindCoordinator: any broker's ordinary connection.
@@ -27,28 +27,29 @@ pub enum ConnectionPurpose {
     Offsets,
 }
 
-/// A ConsumerGroupHeartbeat. It carries only what changed, but for the first one and one after a failure, which carry everything.
+/// A ConsumerGroupHeartbeat. It carries only the fields that changed; the first one, and the one after a failure, carry
+/// all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatCall {
     /// The group.
     pub group_id: String,
     /// The member.
     pub member_id: String,
-    /// The member epoch: 0 joins, -1 leaves, -2 leaves for a while (static members).
+    /// The member epoch: 0 joins, -1 leaves, -2 leaves temporarily (static members).
     pub epoch: i32,
-    /// The static id, in every request of a static member.
+    /// The static id (`group.instance.id`); a static member sends it in every request.
     pub instance_id: Option<String>,
     /// `client.rack`.
     pub rack: Option<String>,
-    /// How long the member may take to give partitions back.
+    /// The rebalance timeout: how long the member may take to revoke partitions.
     pub rebalance_timeout: Option<Duration>,
-    /// Topics subscribed to by name.
+    /// The topics subscribed to by name.
     pub topics: Option<BTreeSet<Arc<str>>>,
-    /// The pattern subscribed to; empty to end that.
+    /// The pattern subscribed to; an empty string ends a subscription by pattern.
     pub regex: Option<String>,
     /// `group.remote.assignor`.
     pub assignor: Option<String>,
-    /// The owned partitions. `None` never acknowledges anything.
+    /// The owned partitions. A request with `None` never acknowledges an assignment.
     pub owned: Option<Partitions>,
 }
 
@@ -64,7 +65,7 @@ pub enum Call {
     JoinGroup {
         /// The group.
         group_id: String,
-        /// Empty at first.
+        /// The member id; empty before the coordinator has issued one.
         member_id: String,
         /// Static id.
         instance_id: Option<String>,
@@ -77,7 +78,7 @@ pub enum Call {
         /// The reason (KIP-800).
         reason: String,
     },
-    /// Gets the assignment; the leader sends that of all members. Classic only.
+    /// Asks for the member's assignment; the leader sends the assignments of all members. Classic only.
     SyncGroup {
         /// The group.
         group_id: String,
@@ -94,7 +95,7 @@ pub enum Call {
         /// Assignments by member id; empty from followers.
         assignments: Vec<(String, Vec<u8>)>,
     },
-    /// Keeps the session. Classic only.
+    /// Keeps the session alive. Classic only.
     Heartbeat {
         /// The group.
         group_id: String,
@@ -116,11 +117,11 @@ pub enum Call {
         /// The reason (KIP-800).
         reason: String,
     },
-    /// Joins, keeps the session, acknowledges, leaves. KIP-848 only.
+    /// Joins, keeps the session alive, acknowledges, or leaves. KIP-848 only.
     ConsumerGroupHeartbeat(HeartbeatCall),
-    /// Commits.
+    /// Commits offsets.
     OffsetCommit {
-        /// The protocol of the group, which decides the versions that can carry the request.
+        /// The protocol of the group: it decides which versions can carry the request.
         protocol: GroupProtocol,
         /// The group.
         group_id: String,
@@ -132,11 +133,11 @@ pub enum Call {
         generation_or_epoch: i32,
         /// The offsets.
         offsets: BTreeMap<TopicPartition, CommitOffset>,
-        /// The ids of their topics, as far as they are known. With them, offsets of a deleted topic are never taken for those
-        /// of one that was recreated under its name (franz-go#1426).
+        /// The ids of their topics, as far as they are known. With them, the coordinator never takes offsets of a
+        /// deleted topic for offsets of one that was recreated under its name (franz-go#1426).
         topic_ids: TopicIds,
     },
-    /// Gets committed offsets, without those that an open transaction may still change (KIP-447).
+    /// Asks for committed offsets, excluding those that an open transaction may still change (KIP-447).
     OffsetFetch {
         /// The group.
         group_id: String,
@@ -150,7 +151,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The connection that it takes.
+    /// The connection that the request takes.
     pub fn purpose(&self) -> ConnectionPurpose {
         match self {
             Self::FindCoordinator { .. } => ConnectionPurpose::Any,
@@ -162,7 +163,7 @@ impl Call {
         }
     }
 
-    /// Name of the API.
+    /// The name of the API.
     pub fn api(&self) -> &'static str {
         match self {
             Self::FindCoordinator { .. } => "FindCoordinator",
@@ -176,10 +177,10 @@ impl Call {
         }
     }
 
-    /// How much longer than the answer to any other request this one may take.
+    /// How much longer than any other request this one may wait for its answer.
     pub fn extra_timeout(&self) -> Duration {
         match self {
-            // As in Java: the broker answers at the end of the rebalance timeout, and the answer takes a moment.
+            // As in Java: the broker answers when the rebalance timeout ends, plus 5 s for the answer to arrive.
             Self::JoinGroup { rebalance_timeout, .. } | Self::SyncGroup { rebalance_timeout, .. } => {
                 *rebalance_timeout + Duration::from_secs(5)
             }
@@ -188,7 +189,7 @@ impl Call {
     }
 }
 
-/// An answer; its error code is [`ErrorCode::None`] if the request succeeded.
+/// A decoded answer; its error code is [`ErrorCode::None`] if the request succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The coordinator.
@@ -208,7 +209,7 @@ pub enum Answer {
         code: ErrorCode,
         /// Generation, -1 with an error.
         generation: i32,
-        /// The member's id: with MEMBER_ID_REQUIRED, the one to join with.
+        /// The member id; with MEMBER_ID_REQUIRED, the id to join with.
         member_id: String,
         /// The leader's id.
         leader: String,
@@ -216,7 +217,7 @@ pub enum Answer {
         protocol_type: Option<String>,
         /// The assignor chosen.
         protocol: Option<String>,
-        /// Whether the leader sends no assignment (KIP-814).
+        /// Whether the leader must not send an assignment (KIP-814).
         skip_assignment: bool,
         /// For the leader: id, static id and metadata of each member.
         members: Vec<(String, Option<String>, Vec<u8>)>,
@@ -232,21 +233,21 @@ pub enum Answer {
         /// The assignment.
         assignment: Vec<u8>,
     },
-    /// The session goes on, or the group rebalances.
+    /// The answer to a Heartbeat: the session continues, or the group rebalances.
     Heartbeat {
         /// Error.
         code: ErrorCode,
     },
-    /// The result of leaving.
+    /// The answer to LeaveGroup.
     LeaveGroup {
-        /// Error of the request or of the member.
+        /// Error of the request, or of the member.
         code: ErrorCode,
     },
     /// The member's epoch and its target assignment.
     ConsumerGroupHeartbeat {
         /// Error.
         code: ErrorCode,
-        /// The broker's message about it.
+        /// The broker's error message.
         message: String,
         /// The member epoch.
         epoch: i32,
@@ -255,7 +256,7 @@ pub enum Answer {
         /// The target assignment; `None` if it has not changed.
         assignment: Option<Partitions>,
     },
-    /// The result of each partition. A partition that the answer leaves out is not in it.
+    /// The result of each partition. Partitions that the answer leaves out are missing here too.
     OffsetCommit {
         /// By partition.
         codes: PartitionCodes,
@@ -264,7 +265,7 @@ pub enum Answer {
     OffsetFetch {
         /// Error of the group.
         code: ErrorCode,
-        /// By partition; one that the answer leaves out is not in it.
+        /// By partition; partitions that the answer leaves out are missing here too.
         offsets: BTreeMap<TopicPartition, Result<Committed, ErrorCode>>,
     },
 }

@@ -1,4 +1,4 @@
-//! What can go wrong for a member of a group, by what the user can do about it.
+//! Errors of a group member, one variant for each thing that the user can do about it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::assign::AssignError;
 /// An error of the membership as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// The user may not use the group.
+    /// The principal is not authorized for the group.
     #[error(
         "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission on it"
     )]
@@ -17,7 +17,7 @@ pub enum GroupError {
         /// The group.
         group: String,
     },
-    /// Another process has the same static id.
+    /// Another consumer joined with the same static id and fenced this one.
     #[error(
         "group.instance.id={instance} of the group {group} was taken over by another consumer (FENCED_INSTANCE_ID): each \
          running consumer of a group needs an id of its own"
@@ -41,7 +41,7 @@ pub enum GroupError {
         /// What this member offers.
         assignors: String,
     },
-    /// The broker does not allow the session timeout.
+    /// The session timeout is outside of the broker's limits.
     #[error(
         "session.timeout.ms={} is outside of what the broker allows (INVALID_SESSION_TIMEOUT): see \
          group.min.session.timeout.ms and group.max.session.timeout.ms of the broker", session_timeout.as_millis()
@@ -50,7 +50,7 @@ pub enum GroupError {
         /// The setting.
         session_timeout: Duration,
     },
-    /// The user did not poll for so long that the member had to leave.
+    /// The user did not poll for `max.poll.interval.ms`, so the member left the group.
     #[error(
         "no poll for more than max.poll.interval.ms={}: the member left the group {group}, and others read its partitions. \
          The next poll joins again. Take smaller batches, call keep_alive() meanwhile, or raise max.poll.interval.ms",
@@ -62,7 +62,7 @@ pub enum GroupError {
         /// The setting.
         after: Duration,
     },
-    /// There is no assignment.
+    /// This leader could not compute an assignment.
     #[error("group {group}: {error}")]
     Assign {
         /// The group.
@@ -70,17 +70,17 @@ pub enum GroupError {
         /// Why.
         error: AssignError,
     },
-    /// An answer that no repetition mends.
+    /// The coordinator answered with an error that a retry cannot fix.
     #[error("group {group}: {api} was answered {} ({})", code.name(), code.message())]
     Broker {
         /// The group.
         group: String,
         /// Name of the API.
         api: &'static str,
-        /// The answer.
+        /// The error code of the answer.
         code: ErrorCode,
     },
-    /// A call that cannot be made at all, such as one that the broker has no version of.
+    /// A request that cannot be sent at all, for example because the broker supports no version that can carry it.
     #[error("group {group}: {reason}")]
     Call {
         /// The group.
@@ -88,7 +88,7 @@ pub enum GroupError {
         /// Why.
         reason: String,
     },
-    /// The broker lacks the protocol, or does not allow it for this group.
+    /// The broker does not support KIP-848, or does not allow it for this group.
     #[error(
         "the broker does not offer the consumer group protocol of KIP-848 for the group {group} ({reason}): set \
          group.protocol=classic, or group.protocol=auto to use it where it is offered"
@@ -96,10 +96,10 @@ pub enum GroupError {
     Unsupported {
         /// The group.
         group: String,
-        /// What the broker said.
+        /// The broker's message.
         reason: String,
     },
-    /// The broker does not have the assignor.
+    /// The broker does not have the requested assignor.
     #[error(
         "the broker does not have the assignor group.remote.assignor={assignor} (UNSUPPORTED_ASSIGNOR){}: use one of the \
          broker's group.consumer.assignors, or none for the broker's choice",
@@ -108,10 +108,10 @@ pub enum GroupError {
     UnsupportedAssignor {
         /// The setting.
         assignor: String,
-        /// What the broker said.
+        /// The broker's message.
         message: String,
     },
-    /// The broker cannot read the pattern.
+    /// The broker rejects the subscription pattern.
     #[error(
         "the broker cannot use the pattern {pattern:?} (INVALID_REGULAR_EXPRESSION){}: patterns that brokers match are in \
          RE2's syntax",
@@ -120,7 +120,7 @@ pub enum GroupError {
     InvalidRegex {
         /// The pattern.
         pattern: String,
-        /// What the broker said.
+        /// The broker's message.
         message: String,
     },
     /// The group has as many members as the broker allows.
@@ -132,10 +132,10 @@ pub enum GroupError {
     GroupFull {
         /// The group.
         group: String,
-        /// What the broker said.
+        /// The broker's message.
         message: String,
     },
-    /// Another consumer has the static id.
+    /// Another consumer still holds the static id.
     #[error(
         "group.instance.id={instance} of the group {group} is in use by another consumer (UNRELEASED_INSTANCE_ID): each \
          running consumer of a group needs an id of its own. If that consumer died without closing, its id is free again \
@@ -147,7 +147,7 @@ pub enum GroupError {
         /// The id.
         instance: String,
     },
-    /// The user may not read a topic that is subscribed to.
+    /// The principal is not authorized for a subscribed topic.
     #[error(
         "reading a topic that the group {group} subscribes to is not allowed (TOPIC_AUTHORIZATION_FAILED){}; ask for the \
          DESCRIBE and READ permissions. The consumer goes on trying",
@@ -156,60 +156,62 @@ pub enum GroupError {
     TopicDenied {
         /// The group.
         group: String,
-        /// What the broker said.
+        /// The broker's message.
         message: String,
     },
-    /// The broker takes the request for wrong, or failed of it.
+    /// ConsumerGroupHeartbeat failed with an error that has no variant of its own, such as INVALID_REQUEST.
     #[error("group {group}: ConsumerGroupHeartbeat was answered {} ({}){}", code.name(), code.message(), said(message))]
     Heartbeat {
         /// The group.
         group: String,
-        /// The answer.
+        /// The error code of the answer.
         code: ErrorCode,
-        /// What the broker said.
+        /// The broker's message.
         message: String,
     },
 }
 
-/// The broker's own words, if it has any.
+/// The broker's message as the end of a sentence; empty if it sent none.
 fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-/// Why a call got no answer.
+/// Why a request has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// Not connected, disconnected, timed out, unreadable: it may do better elsewhere or later. With what happened.
+    /// Not connected, disconnected, timed out, or unreadable: a retry may succeed, maybe at another broker. With the
+    /// reason.
     Lost(String),
-    /// It can never be made, such as a version that the broker lacks. With the whole sentence.
+    /// The request can never be sent, for example because the broker supports no suitable version. With the whole error
+    /// text.
     Never(String),
 }
 
 /// Why an offset was not committed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// The partition is not owned any more, or never was. Nothing was sent.
+    /// The partition is not owned, or not any more. No request was sent.
     #[error("it is not assigned to this consumer, or not any more: another member may own it")]
     NotOwned,
-    /// The member is out of the group; it joins again. Another may own the partition already.
+    /// The member is not in the group any more and joins again. Another member may already own the partition.
     #[error("the member is not in the group any more ({}): its partitions may have other owners", code.name())]
     MemberGone {
-        /// What the coordinator said.
+        /// The error code of the coordinator.
         code: ErrorCode,
     },
     /// The broker refused this partition's offset.
     #[error("the broker answered {} ({})", code.name(), code.message())]
     Refused {
-        /// Its answer.
+        /// The error code of the partition.
         code: ErrorCode,
     },
-    /// No answer that counts came in time.
+    /// The commit was not confirmed before its deadline.
     #[error("it was not committed in time; the last attempt: {last}")]
     TimedOut {
-        /// What the last attempt failed of.
+        /// Why the last attempt failed.
         last: String,
     },
-    /// The consumer left the group, or was closed, before.
+    /// The consumer left the group, or was closed, before the offset was committed.
     #[error("the consumer left the group before it was committed")]
     Closed,
 }

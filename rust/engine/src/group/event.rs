@@ -1,4 +1,4 @@
-//! What happens to a member, for the log, metrics and hooks.
+//! Events of a member, for the log, metrics and hooks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::State;
 use crate::TopicPartition;
 
-/// What happened, for the log, metrics and hooks.
+/// An event of a member, for the log, metrics and hooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// The state changed.
     StateChanged {
-        /// From.
+        /// The old state.
         from: State,
-        /// To.
+        /// The new state.
         to: State,
     },
-    /// `group.protocol=auto`, and the broker lacks the protocol of KIP-848: a classic member takes over.
+    /// `group.protocol=auto`, and the broker does not support KIP-848: a classic member takes over.
     FellBack {
         /// The broker's error.
         reason: String,
@@ -27,7 +27,7 @@ pub enum GroupEvent {
         /// Its node id.
         node_id: i32,
     },
-    /// It is not known any more.
+    /// The coordinator is not known any more.
     CoordinatorLost {
         /// Why.
         reason: String,
@@ -37,54 +37,54 @@ pub enum GroupEvent {
         /// Why.
         reason: String,
     },
-    /// JoinGroup was answered.
+    /// JoinGroup succeeded; under KIP-848, the first heartbeat did.
     Joined {
-        /// The generation.
+        /// The generation; the member epoch under KIP-848.
         generation: i32,
-        /// Whether the member leads.
+        /// Whether the member leads the group.
         leader: bool,
         /// The assignor.
         protocol: String,
         /// How long the join took.
         took: Duration,
     },
-    /// SyncGroup was answered: the rebalance is over for this member.
+    /// The rebalance is over for this member: SyncGroup succeeded, or the target assignment is reached (KIP-848).
     Synced {
-        /// The generation.
+        /// The generation; the member epoch under KIP-848.
         generation: i32,
-        /// How long the sync took.
+        /// How long SyncGroup took; under KIP-848 the same as `rebalance`.
         took: Duration,
-        /// How long the rebalance took, from its notice on.
+        /// How long the rebalance took, counted from when the member noticed it.
         rebalance: Duration,
-        /// How many partitions are owned now, those to be revoked left out.
+        /// How many partitions are owned now, without those that are revoked next.
         owned: usize,
-        /// How many were gained.
+        /// How many were newly assigned.
         gained: usize,
-        /// How many are to be revoked.
+        /// How many are revoked.
         revoked: usize,
     },
-    /// A heartbeat was acknowledged.
+    /// A heartbeat was answered without an error that ends the session.
     Heartbeat {
-        /// How long it took.
+        /// How long the answer took.
         took: Duration,
     },
-    /// A commit was answered.
+    /// A commit ended, successfully or not.
     Commit {
-        /// How long it took, with its repetitions.
+        /// How long it took, including retries.
         took: Duration,
         /// How many partitions were committed.
         partitions: usize,
-        /// How many were not.
+        /// How many partitions were not committed.
         failed: usize,
     },
-    /// An error that is retried and not shown.
+    /// A request failed and is retried; the user does not see the error.
     Retried {
         /// Name of the API.
         api: &'static str,
-        /// What it was.
+        /// The error, or what happened to the connection.
         reason: String,
     },
-    /// Partitions are to be given up: a user in the middle of a long batch may hurry.
+    /// Partitions are about to be revoked. A user in the middle of a long batch can hurry up.
     RebalanceWanted {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
@@ -96,27 +96,28 @@ pub enum GroupEvent {
         /// Why.
         reason: String,
     },
-    /// Partitions are kept for members that were lost: one event for each loss that this member did not know of.
+    /// Partitions are reserved for members that were lost in a rebalance. One event for each loss that is new to this
+    /// member.
     Reserved {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
-        /// How many members are waited for.
+        /// How many members the group waits for.
         members: usize,
-        /// Who they are: static ids or member ids; empty if the leader did not tell.
+        /// Their static ids, or else member ids; empty if the leader did not send them.
         names: BTreeSet<Arc<str>>,
-        /// For how long, from now on.
+        /// How long the reservation still lasts.
         left: Duration,
     },
-    /// Partitions are not kept any more: who they were kept for came back, or they are given away.
+    /// Partitions are not reserved any more: their owner came back, or they are assigned to others.
     Released {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// The lease ran out: nothing is handed out.
+    /// The lease ran out: no records are handed out.
     LeaseExpired,
-    /// It was renewed after that.
+    /// The lease was renewed after it had run out.
     LeaseRenewed,
-    /// The group was left.
+    /// The member left the group.
     Left {
         /// Why.
         reason: String,

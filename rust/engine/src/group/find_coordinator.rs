@@ -1,4 +1,4 @@
-//! FindCoordinator, and noticing that the coordinator is gone.
+//! FindCoordinator, and the loss of a known coordinator.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -7,19 +7,19 @@ use super::timers::Timer;
 use super::{Answer, Call, CallId, GroupEvent, Target};
 use crate::Now;
 
-/// The coordinator of the group, as far as this member knows.
+/// The group's coordinator, and the FindCoordinator calls that look for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FindCoordinator {
     node_id: Option<i32>,
     in_flight: Option<CallId>,
-    /// Calls since a coordinator last answered.
+    /// FindCoordinator calls since a coordinator last answered any request.
     attempts: u32,
 }
 
 /// What the answer to a FindCoordinator means for the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The call is retried, or nobody waits for its answer.
+    /// Nothing: the call is retried, or it was not the one in flight.
     Nothing,
     /// This broker coordinates the group.
     Coordinator(i32),
@@ -46,7 +46,7 @@ impl FindCoordinator {
         self.attempts = self.attempts.saturating_add(1);
     }
 
-    /// Takes the answer to a call. `is_fatal` says which errors no repetition mends.
+    /// Takes the answer to a call. `is_fatal` says which errors end the membership; all others are retried.
     pub(crate) fn answered(
         &mut self,
         id: CallId,
@@ -73,23 +73,25 @@ impl FindCoordinator {
         Found::Nothing
     }
 
-    /// The broker `asked` is gone, or is not the coordinator; `None` for whichever is known. Returns whether a coordinator was
-    /// known until now: a late answer of an old coordinator says nothing about the new one.
+    /// Forgets the coordinator, because the broker `asked` is gone or is not the coordinator; `None` stands for the
+    /// known coordinator. Returns whether a coordinator was forgotten: a late answer of a former coordinator says
+    /// nothing about the current one.
     pub(crate) fn lost(&mut self, asked: Option<i32>, reason: &str, out: &mut Outbox, now: Now) -> bool {
         if self.node_id.is_none() || (asked.is_some() && asked != self.node_id) {
             return false;
         }
         self.node_id = None;
         out.event(GroupEvent::CoordinatorLost { reason: reason.into() });
-        // The broker that named it may not know better yet, as this coordinator never answered: the next call asks another broker, after a
-        // backoff (seed S056).
+        // This coordinator never answered, so the broker that named it may have outdated metadata: the next call goes
+        // to another broker, after a backoff (seed S056).
         if self.attempts > 0 {
             out.back_off(Timer::FindCoordinator, self.attempts - 1, now);
         }
         true
     }
 
-    /// The coordinator answered a call. Unless it says that it is none, the attempts to find it start anew.
+    /// The coordinator answered a call with this error code, or without an error. Resets the attempts, unless the code
+    /// says that it is not the coordinator.
     pub(crate) fn heard(&mut self, code: ErrorCode) {
         if !matches!(code, ErrorCode::NotCoordinator | ErrorCode::CoordinatorNotAvailable) {
             self.attempts = 0;

@@ -1,5 +1,5 @@
-//! Which partitions are new: those that were added while the member knew their topic start at their smallest offset, whatever the
-//! policy, and so do those of a topic that was made anew.
+//! Decides which partitions are new: those that were added while the member knew their topic, and all of a topic that
+//! was recreated. New partitions start at their log start offset, whatever `auto.offset.reset` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use monedula_protocol::types::Uuid;
 use super::TopicInfo;
 use crate::TopicPartition;
 
-/// The topic that was there when a name was looked at last, and how many of its partitions are old.
+/// The topic that a name last stood for, and how many of its partitions are old.
 #[derive(Clone, Copy, Debug)]
 struct First {
-    /// Zero where there was no topic yet, or brokers tell no ids.
+    /// Zero if there was no topic yet, or if brokers send no topic ids.
     id: Uuid,
     partitions: usize,
 }
@@ -22,19 +22,21 @@ struct First {
 pub(crate) struct FirstSeen(BTreeMap<Arc<str>, First>);
 
 impl FirstSeen {
-    /// Nothing of what is found under this name was there before; a topic that is known stays as old as it is.
+    /// Expects a topic that does not exist yet: if the name is not known, all partitions found under it later are new.
     pub(crate) fn expect(&mut self, topic: &Arc<str>) {
         self.0.entry(topic.clone()).or_insert(First { id: Uuid::ZERO, partitions: 0 });
     }
 
-    /// Takes what metadata says of a name: `None` where there is no such topic. `old`: how many partitions count as old if it is
-    /// seen for the first time. Where another topic was known under the name, that was deleted and this one made anew.
+    /// Takes what metadata says about a name: `None` if there is no such topic. `old`: how many partitions count as old
+    /// if the name is seen for the first time. If another topic was known under the name, it was deleted and this one
+    /// recreated.
     pub(crate) fn see(&mut self, topic: &Arc<str>, info: Option<TopicInfo>, old: usize) {
         let id = info.map_or(Uuid::ZERO, |info| info.id);
         let first = self.0.entry(topic.clone()).or_insert(First { id, partitions: old });
         let is_told = !id.is_zero() && !first.id.is_zero();
         let replaced = is_told && first.id != id;
-        // Without ids, a topic that is gone is gone; with them, the next one's id tells. Nor does a topic lose partitions.
+        // Without topic ids, a missing topic counts as deleted, and so does one with fewer partitions than before:
+        // topics never lose partitions. With ids, the next topic's id shows whether it was recreated.
         let gone = first.id.is_zero() && info.map_or(0, |info| info.partitions) < first.partitions;
         if replaced || gone {
             first.partitions = 0;
@@ -44,7 +46,7 @@ impl FirstSeen {
         }
     }
 
-    /// The id of the topic that was last seen under this name; zero where none is known.
+    /// The id of the topic last seen under this name; zero if none is known.
     pub(crate) fn id(&self, topic: &str) -> Uuid {
         self.0.get(topic).map(|first| first.id).unwrap_or_default()
     }

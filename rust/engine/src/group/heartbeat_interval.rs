@@ -1,15 +1,16 @@
-//! How often heartbeats go after a change.
+//! The pause between heartbeats, which is shorter for a while after a change.
 //!
-//! A member hears of what others did with its next heartbeat, and partitions that move stand still until their old owner and
-//! their new one have both heard. One change seldom comes alone: the second round of a cooperative rebalance, partitions that
-//! others still have to give back (KIP-848), the member that comes back after a bounce. So right after a change heartbeats go
-//! more often, for a time that ends: a group in which nothing changes costs its coordinator what it always did.
+//! A member learns of the others' steps with its next heartbeat, and partitions that move are not read until both their
+//! old and their new owner have learned of it. One change is often followed by another: the second round of a
+//! cooperative rebalance, partitions that others still have to revoke (KIP-848), a member that returns after a restart.
+//! So heartbeats are more frequent for a limited time after a change. A group in which nothing changes causes no
+//! additional load on its coordinator.
 
 use std::time::Duration;
 
 use crate::Now;
 
-/// Until when heartbeats go more often, and how much.
+/// The heartbeat frequency: how many heartbeats per interval, and until when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cadence {
     times: u32,
@@ -17,17 +18,17 @@ pub(crate) struct Cadence {
 }
 
 impl Cadence {
-    /// `times` in one interval; 0 counts as 1, as often as always.
+    /// `times`: how many heartbeats go in one interval after a change; 0 counts as 1, which is the normal frequency.
     pub(crate) fn new(times: u32) -> Self {
         Self { times: times.max(1), until: None }
     }
 
-    /// Something changed: what is shared out may change once more within this time.
+    /// Something changed, and the assignment may change again within `time`: heartbeats are more frequent until then.
     pub(crate) fn quicken(&mut self, time: Duration, now: Now) {
         self.until = self.until.max(Some(now + time));
     }
 
-    /// From one heartbeat to the next.
+    /// The pause between one heartbeat and the next.
     pub(crate) fn pause(&self, interval: Duration, now: Now) -> Duration {
         match self.until.is_some_and(|until| now < until) {
             true => interval / self.times,

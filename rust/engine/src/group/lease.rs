@@ -1,32 +1,32 @@
-//! The lease: until when the coordinator cannot have given a member's partitions to another (contract 7).
+//! The lease: until when the coordinator cannot have assigned a member's partitions to another member (contract 7).
 
 use super::outbox::Outbox;
 use super::timers::Timer;
 use super::{GroupEvent, Output};
 use crate::Now;
 
-/// Until when records may be handed out.
+/// The lease of a member: until when records may be handed out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lease {
-    /// When the last request was sent whose answer proved that the member is in the group.
+    /// When the latest request was sent whose answer proved that the member was in the group.
     confirmed: Option<Now>,
     until: Option<Now>,
     has_expired: bool,
 }
 
 impl Lease {
-    /// When the last request was sent whose answer proved that the member is in the group.
+    /// When the latest request was sent whose answer proved that the member was in the group.
     pub(crate) fn confirmed(&self) -> Option<Now> {
         self.confirmed
     }
 
-    /// A request that was sent at `sent` proved that the member was in the group when the coordinator took it, so not before `sent`.
+    /// Takes the proof that the member was in the group when the coordinator processed a request, so not before `sent`.
     /// Returns the latest such time.
     pub(crate) fn confirm(&mut self, sent: Now) -> Now {
         *self.confirmed.insert(self.confirmed.map_or(sent, |known| known.max(sent)))
     }
 
-    /// The member is out of the group.
+    /// Discards the proof: the member is not in the group any more.
     pub(crate) fn unconfirm(&mut self) {
         self.confirmed = None;
     }
@@ -36,12 +36,12 @@ impl Lease {
         self.until
     }
 
-    /// Whether what is owned is owned for certain.
+    /// Whether no other member can own these partitions yet. Also true while nothing is leased.
     pub(crate) fn holds(&self, now: Now) -> bool {
         self.until.is_none_or(|until| now < until)
     }
 
-    /// Sets until when records may be handed out, and says so if that changed.
+    /// Sets until when records may be handed out. Emits outputs if that changed.
     pub(crate) fn set(&mut self, until: Option<Now>, out: &mut Outbox, now: Now) {
         if until == self.until {
             return;
@@ -55,7 +55,7 @@ impl Lease {
         }
     }
 
-    /// Its time is over, and partitions are owned.
+    /// The lease ran out while the member owns partitions.
     pub(crate) fn expire(&mut self, out: &mut Outbox) {
         self.has_expired = true;
         out.event(GroupEvent::LeaseExpired);

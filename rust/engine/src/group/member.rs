@@ -5,21 +5,21 @@ use super::consumer::{self, MembershipConfig};
 use super::{GroupProtocol, Input, Output, Status, TopicIds};
 use crate::Now;
 
-/// How the membership is to end.
+/// How the membership ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
-    /// For good: [`Output::Closed`] follows.
+    /// Whether the consumer is closed: [`Output::Closed`] follows.
     pub(crate) close: bool,
-    /// Whether the group is told, if the member is not static.
+    /// Whether a member that is not static leaves the group with a request.
     pub(crate) leave: bool,
 }
 
-/// A member of a consumer group: one of two machines of the same shape.
+/// A member of a consumer group: one of two machines with the same interface.
 ///
-/// A driver owns the member and the clock. It calls [`Self::handle`] for each event, then drains [`Self::poll`] until `None`: only
-/// then is the member's work of that instant complete. [`Self::wake_at`] says when the driver has to call `handle` with
-/// [`Input::Tick`] if nothing else happens; it may change with each call of `handle`. Time never goes back. No call blocks, allocates a
-/// thread or touches a socket.
+/// A driver owns the member and the clock. It calls [`Self::handle`] for each event, then drains [`Self::poll`] until
+/// `None`: only then is the member's work of that instant complete. [`Self::wake_at`] says when the driver has to call
+/// `handle` with [`Input::Tick`] if nothing else happens; it may change with each call of `handle`. Time never goes
+/// back. No call blocks, starts a thread or touches a socket.
 pub enum Member {
     /// Under the classic protocol.
     Classic(Box<classic::Member>),
@@ -28,17 +28,18 @@ pub enum Member {
 }
 
 impl Member {
-    /// A classic member without a subscription; `seed` decides its jitter.
+    /// A classic member without a subscription. `seed` determines its jitter.
     pub fn classic(config: GroupConfig, seed: u64) -> Self {
         Self::Classic(Box::new(classic::Member::new(config, seed)))
     }
 
-    /// A member under KIP-848 without a subscription. Its id comes from [`consumer::member_id`]; `seed` decides its jitter.
+    /// A member under KIP-848 without a subscription. Its id comes from [`consumer::member_id`]. `seed` determines its
+    /// jitter.
     pub fn consumer(config: MembershipConfig, member_id: String, seed: u64) -> Self {
         Self::Consumer(Box::new(consumer::Member::new(config, member_id, seed)))
     }
 
-    /// The protocol.
+    /// The protocol of the member.
     pub fn protocol(&self) -> GroupProtocol {
         match self {
             Self::Classic(_) => GroupProtocol::Classic,
@@ -46,8 +47,8 @@ impl Member {
         }
     }
 
-    /// Notes when the user last polled: `now` while a poll waits. It takes no time and leaves no complete work: call
-    /// [`Self::handle`] right after it.
+    /// Records when the user last polled: the current time while a poll waits. Call [`Self::handle`] right after it,
+    /// which does the work that follows from it.
     pub fn polled(&mut self, at: Now) {
         match self {
             Self::Classic(member) => member.polled(at),
@@ -79,7 +80,7 @@ impl Member {
         }
     }
 
-    /// How the membership is.
+    /// A snapshot of the membership.
     pub fn status(&self) -> Status {
         match self {
             Self::Classic(member) => member.status(),
@@ -87,7 +88,7 @@ impl Member {
         }
     }
 
-    /// The ids of the topics of the owned partitions, as far as they are known.
+    /// The topic ids of the owned partitions, as far as they are known.
     pub fn topic_ids(&self) -> TopicIds {
         match self {
             Self::Classic(member) => member.topic_ids(),

@@ -1,5 +1,5 @@
-//! Commits that wait or are under way: one after the other, never cancelled (contract 3). When one may be sent, and what an error
-//! means for the membership, is the protocol's to say.
+//! The commits of a member that wait or are in flight. They are sent one after the other and never cancelled (contract
+//! 3). Each protocol decides when a commit may be sent and what an error means for the membership.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,23 +10,24 @@ use super::timers::Timer;
 use super::{CallId, CommitError, GroupEvent, Offsets, Outcomes, Output, PartitionCodes, Scope, Ticket};
 use crate::{Now, TopicPartition};
 
-/// After how many attempts a commit takes a topic for deleted. Brokers hear of a new one at different times; but waiting for one
-/// that is gone would hold up its revocation, whose own commit stands behind the user's.
+/// After how many attempts a commit reports a topic as deleted. Brokers learn of a new topic at different times, so the
+/// first such errors are retried. But a deleted topic must not delay its revocation, whose own commit is queued behind
+/// the user's.
 pub(crate) const UNKNOWN_TOPIC_ATTEMPTS: u32 = 5;
 
-/// CommitOrigin a commit is.
+/// Who or what asked for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOrigin {
-    /// The user asked for it.
+    /// The user.
     User(Ticket),
-    /// `auto.commit.interval.ms` passed.
+    /// The automatic commit: `auto.commit.interval.ms` passed.
     Auto,
-    /// Partitions are revoked, or the member joins.
+    /// A revocation, or a join.
     Revocation,
 }
 
 impl CommitOrigin {
-    /// `None` for the machine's own.
+    /// The user's ticket; `None` for a commit that the member makes itself.
     fn ticket(self) -> Option<Ticket> {
         match self {
             Self::User(ticket) => Some(ticket),
@@ -48,7 +49,7 @@ struct Commit {
     since: Now,
     attempts: u32,
     last: String,
-    /// The call that carries it.
+    /// The call that last carried this commit.
     sent: Option<CallId>,
 }
 
@@ -57,7 +58,7 @@ impl Commit {
         self.open.keys().any(|partition| partitions.contains(partition))
     }
 
-    /// What is still open comes to nothing.
+    /// Ends all open partitions with this error.
     fn end(&mut self, error: &CommitError) {
         let open = std::mem::take(&mut self.open);
         self.done.extend(open.into_iter().map(|(partition, at)| (partition, (at, Err(error.clone())))));
@@ -72,14 +73,14 @@ impl Commit {
     }
 }
 
-/// All commits of a member that have not come to their end, the one at hand first.
+/// All commits of a member that have not ended. The current one is at the front of the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Commits {
     queue: VecDeque<Commit>,
     in_flight: Option<CallId>,
-    /// What that carries, even if nobody waits for it any more.
+    /// The partitions that the call in flight carries, even if their commit has timed out.
     carried: BTreeSet<TopicPartition>,
-    /// The ticket of the finished offsets that the next commit in the interval waits for.
+    /// The ticket under which the next automatic commit's finished offsets arrive.
     auto_commit: Option<Ticket>,
 }
 
@@ -88,7 +89,7 @@ impl Commits {
         self.queue.len()
     }
 
-    /// Whether one is sent and not answered, even if nobody waits for it any more.
+    /// Whether a commit is in flight, even if it has timed out.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }
@@ -106,12 +107,12 @@ impl Commits {
         });
     }
 
-    /// What is to be sent next. Nothing before the answer to what is under way is there, so that it never overtakes it.
+    /// The offsets to send next; `None` while a commit is in flight, so that no commit overtakes an earlier one.
     pub(crate) fn next(&self) -> Option<&Offsets> {
         self.queue.front().filter(|_| self.in_flight.is_none()).map(|commit| &commit.open)
     }
 
-    /// The one at hand was sent.
+    /// The current commit was sent.
     pub(crate) fn sent(&mut self, id: Option<CallId>) {
         self.in_flight = id;
         if let Some(commit) = self.queue.front_mut() {
@@ -121,24 +122,24 @@ impl Commits {
         }
     }
 
-    /// Whether it was this call that is under way; it is no more.
+    /// Whether this call was in flight. It is not any more.
     pub(crate) fn answered(&mut self, id: CallId) -> bool {
         self.in_flight.take_if(|known| *known == id).is_some()
     }
 
-    /// The one at hand, if this call carried it: that may have timed out meanwhile, and then the answer says nothing about the
-    /// next.
+    /// The current commit, if this call carried it. The commit that the call carried may have timed out meanwhile; then
+    /// the answer says nothing about the next one.
     fn carried_by(&mut self, id: CallId) -> Option<&mut Commit> {
         self.queue.front_mut().filter(|commit| commit.sent == Some(id))
     }
 
-    /// How often the one at hand was sent.
+    /// How often the current commit was sent.
     pub(crate) fn attempts(&self) -> Option<u32> {
         self.queue.front().map(|commit| commit.attempts)
     }
 
-    /// What the answer says of each partition. `verdict` is the error with which a refused one ends, `None` for one that stays
-    /// open; the errors of these come back.
+    /// Takes the error code of each partition. `verdict` returns the error with which a refused partition ends, or
+    /// `None` to keep it open. Returns the error codes of the partitions that stay open.
     pub(crate) fn take_codes(
         &mut self,
         id: CallId,
@@ -148,7 +149,7 @@ impl Commits {
         let commit = self.carried_by(id)?;
         let mut open = Vec::new();
         for (partition, at) in std::mem::take(&mut commit.open) {
-            // A partition that the answer does not name was not committed as far as anyone knows.
+            // A partition that the answer leaves out counts as not committed.
             let code = codes.get(&partition).copied().unwrap_or(ErrorCode::RequestTimedOut);
             let outcome = match code {
                 ErrorCode::None => Some(Ok(())),
@@ -165,7 +166,7 @@ impl Commits {
         Some(open)
     }
 
-    /// The commit that this call carried is sent again after a backoff, if it still waits.
+    /// Sends the commit that this call carried again after a backoff, if it has not ended.
     pub(crate) fn retry(&mut self, id: CallId, reason: &str, out: &mut Outbox, now: Now) {
         let Some(commit) = self.carried_by(id) else { return };
         commit.last = reason.into();
@@ -173,7 +174,7 @@ impl Commits {
         out.back_off(Timer::OffsetCommit, attempts, now);
     }
 
-    /// What is not owned any more is never sent.
+    /// Ends the open partitions that the member does not own (any more) with `NotOwned`: they are never sent.
     pub(crate) fn keep_owned(&mut self, owned: impl Fn(&TopicPartition) -> bool) {
         for commit in &mut self.queue {
             let gone = commit.open.extract_if(.., |partition, _| !owned(partition));
@@ -181,12 +182,12 @@ impl Commits {
         }
     }
 
-    /// None of them can come to anything.
+    /// Ends all commits with this error.
     pub(crate) fn fail(&mut self, error: &CommitError) {
         self.queue.iter_mut().for_each(|commit| commit.end(error));
     }
 
-    /// The member lost what it owned, with this error of the coordinator if there was one.
+    /// Ends all commits because the member lost its partitions; `code` is the coordinator's error, if there was one.
     pub(crate) fn fail_lost(&mut self, code: Option<ErrorCode>, out: &mut Outbox) {
         self.fail(&code.map_or(CommitError::NotOwned, |code| CommitError::MemberGone { code }));
         out.timers.clear(Timer::OffsetCommit);
@@ -196,12 +197,12 @@ impl Commits {
         self.queue.iter_mut().filter(|commit| commit.deadline <= now).for_each(Commit::time_out);
     }
 
-    /// What the machine commits before partitions are given up is not waited for any longer.
+    /// Times out the commits that the member makes itself: a revocation does not wait for them any longer.
     pub(crate) fn expire_own(&mut self) {
         self.queue.iter_mut().filter(|commit| commit.origin.is_own()).for_each(Commit::time_out);
     }
 
-    /// Whether one of the machine's own has to come to its end before these partitions are given up.
+    /// Whether a revocation of these partitions has to wait for a commit that the member makes itself.
     pub(crate) fn own_wait_for(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         let mut own = self.queue.iter().filter(|commit| commit.origin.is_own());
         own.any(|commit| commit.origin == CommitOrigin::Revocation || commit.touches(partitions))
@@ -211,13 +212,13 @@ impl Commits {
         self.queue.iter().any(|commit| commit.touches(partitions))
     }
 
-    /// Whether one of these may be committed yet by a call that has no outcome, though what it carried timed out.
+    /// Whether a call in flight may still commit one of these partitions, although its commit has timed out.
     pub(crate) fn carry(&self, partitions: &BTreeSet<TopicPartition>) -> bool {
         self.is_in_flight() && !self.carried.is_disjoint(partitions)
     }
 
-    /// The interval is over: asks for the finished offsets. Returns `false` if an earlier commit of this kind still waits, which is
-    /// enough: what is finished meanwhile comes with the next.
+    /// The interval is over: asks for the finished offsets. Returns `false` if an earlier automatic commit still waits;
+    /// offsets finished meanwhile go with the next one.
     pub(crate) fn begin_auto_commit(&mut self, out: &mut Outbox) -> bool {
         if self.queue.iter().any(|commit| commit.origin == CommitOrigin::Auto) {
             return false;
@@ -228,17 +229,17 @@ impl Commits {
         true
     }
 
-    /// Whether these are the finished offsets that [`Self::begin_auto_commit`] asked for.
+    /// Whether this ticket is the one that [`Self::begin_auto_commit`] asked for finished offsets with. Clears it.
     pub(crate) fn take_auto_commit(&mut self, ticket: Ticket) -> bool {
         self.auto_commit.take_if(|known| *known == ticket).is_some()
     }
 
-    /// Finished offsets that come from now on are not for a commit in the interval.
+    /// Forgets the ticket: finished offsets that arrive from now on are not for an automatic commit.
     pub(crate) fn forget_auto_commit(&mut self) {
         self.auto_commit = None;
     }
 
-    /// Answers the commits of which nothing is open any more. Returns whether one of them was the member's own.
+    /// Answers and removes the commits without open partitions. Returns whether the member made one of them itself.
     pub(crate) fn end(&mut self, out: &mut Outbox, now: Now) -> bool {
         let (mut is_first, mut own) = (true, false);
         self.queue.retain_mut(|commit| {
@@ -261,7 +262,7 @@ impl Commits {
         own
     }
 
-    /// Finished offsets that nothing waits for go back to be collected again.
+    /// Returns finished offsets that no commit needs as not committed, so that they are collected again.
     pub(crate) fn give_back(offsets: Offsets, out: &mut Outbox) {
         if offsets.is_empty() {
             return;

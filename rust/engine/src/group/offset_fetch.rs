@@ -1,5 +1,5 @@
-//! OffsetFetch: where newly assigned partitions start. Only a fetch that succeeded and found nothing leaves the start to
-//! `auto.offset.reset` (contract 4).
+//! OffsetFetch: the starting offsets of newly assigned partitions. `auto.offset.reset` applies only after a fetch that
+//! succeeded and found no committed offset (contract 4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,21 +14,21 @@ use crate::{Now, TopicPartition};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OffsetFetch {
     waiting: BTreeSet<TopicPartition>,
-    /// Partitions whose committed offset the coordinator refuses, with the error that the user knows of.
+    /// Partitions for which the coordinator answers with an error, with the error that was reported to the user.
     refused: BTreeMap<TopicPartition, ErrorCode>,
     refused_attempts: u32,
     in_flight: Option<CallId>,
-    /// The partitions of the call in flight that were owned all the time since.
+    /// The partitions of the call in flight that the member has owned ever since it was sent.
     asked: BTreeSet<TopicPartition>,
     attempts: u32,
 }
 
-/// What the protocol's table of reactions says of an error.
+/// The reaction to an error, from the protocol's table of reactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnError {
-    /// Report it to the user. What is wrong may be mended, such as a missing permission, so the fetch is repeated.
+    /// Report it to the user and repeat the fetch: the cause, such as a missing permission, may be fixed meanwhile.
     Refuse,
-    /// As [`Self::Refuse`] for a partition; for the whole answer it ends the membership.
+    /// As [`Self::Refuse`] for a single partition. As the error of the whole answer, it ends the membership.
     Fail,
     /// Retry.
     Retry,
@@ -37,49 +37,49 @@ pub(crate) enum OnError {
 /// What an answer means for the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetsFetched {
-    /// Nothing more.
+    /// There is nothing more to do.
     Done,
-    /// The broker did not answer.
+    /// The coordinator did not answer, for this reason.
     Lost(String),
-    /// The error is retried; it may be one of the coordinator as such.
+    /// The fetch is retried. The error may also mean that this broker is not the coordinator.
     Retry(ErrorCode),
     /// The error ends the membership.
     Failed(ErrorCode),
 }
 
 impl OffsetFetch {
-    /// These partitions were assigned.
+    /// Adds assigned partitions, whose committed offsets are needed.
     pub(crate) fn add(&mut self, partitions: impl IntoIterator<Item = TopicPartition>) {
         self.waiting.extend(partitions);
     }
 
-    /// These partitions are not owned any more.
+    /// Removes partitions that the member does not own any more.
     pub(crate) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.waiting.retain(|partition| !partitions.contains(partition));
         self.refused.retain(|partition, _| !partitions.contains(partition));
         self.asked.retain(|partition| !partitions.contains(partition));
     }
 
-    /// No partition is owned any more. An offset that a call in flight brings may be out of date by the time that the
-    /// partition is assigned again.
+    /// Removes all partitions. An offset that a call in flight brings may be outdated by the time that its partition is
+    /// assigned again.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
         self.refused.clear();
         self.asked.clear();
     }
 
-    /// The backoff of refused partitions is over.
+    /// The backoff of refused partitions is over: they are fetched again.
     pub(crate) fn retry_refused(&mut self) {
         self.waiting.extend(self.refused.keys().cloned());
     }
 
-    /// The partitions to ask for now, if there are any, no call is in flight, and the backoff is over.
+    /// The partitions to ask for now; `None` if there are none, while a call is in flight, and during a backoff.
     pub(crate) fn next(&self, out: &Outbox, now: Now) -> Option<&BTreeSet<TopicPartition>> {
         let held = self.in_flight.is_some() || out.timers.waits(Timer::OffsetFetch, now);
         Some(&self.waiting).filter(|waiting| !held && !waiting.is_empty())
     }
 
-    /// The partitions of [`Self::next`] were asked for, if a coordinator was known.
+    /// The call for the partitions of [`Self::next`] was sent; `None` if the coordinator was not known.
     pub(crate) fn sent(&mut self, id: Option<CallId>) {
         self.in_flight = id;
         self.asked = self.waiting.clone();
@@ -115,8 +115,8 @@ impl OffsetFetch {
         if code != ErrorCode::None {
             return self.refused(code, asked, on_error(code), out, now);
         }
-        // Partitions that were released meanwhile, or were not asked for, do not count; those that were assigned meanwhile are
-        // asked for next.
+        // Partitions that were released meanwhile, or not asked for, are ignored. Those that were assigned meanwhile
+        // are in the next call.
         let mut starts = Vec::new();
         let mut again = None;
         for (partition, found) in offsets.into_iter().filter(|(partition, _)| asked.contains(partition)) {
@@ -143,14 +143,14 @@ impl OffsetFetch {
                 self.back_off(out, now);
                 return OffsetsFetched::Retry(code);
             }
-            // The answer left some out.
+            // The answer left out partitions.
             None if is_incomplete => self.back_off(out, now),
             None => self.attempts = 0,
         }
         OffsetsFetched::Done
     }
 
-    /// The whole answer is an error.
+    /// Takes an error that concerns the whole answer.
     fn refused(
         &mut self,
         code: ErrorCode,
@@ -160,7 +160,7 @@ impl OffsetFetch {
         now: Now,
     ) -> OffsetsFetched {
         match on_error {
-            // Nothing that was asked for is owned any more.
+            // None of the requested partitions is owned any more.
             OnError::Fail if asked.is_empty() => OffsetsFetched::Done,
             OnError::Fail => OffsetsFetched::Failed(code),
             OnError::Refuse => {
@@ -174,8 +174,8 @@ impl OffsetFetch {
         }
     }
 
-    /// Reports the error to the user, once for each error. The partition is asked for again apart from newly assigned ones, which
-    /// need not wait for its backoff.
+    /// Reports the error to the user, once for each different error. The partition is fetched again separately from
+    /// newly assigned ones, which need not wait for its backoff.
     fn refuse(&mut self, partition: TopicPartition, code: ErrorCode, out: &mut Outbox, now: Now) {
         self.waiting.remove(&partition);
         if self.refused.insert(partition.clone(), code) != Some(code) {

@@ -1,4 +1,4 @@
-//! What every part of a member writes to.
+//! The outbox of a member: outputs, calls in flight, timers, and jittered backoff.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use super::{Call, CallId, CallbackKind, GroupEvent, Output, Target, Ticket};
 use crate::backoff::{Backoff, Jitter};
 use crate::{Now, TopicPartition};
 
-/// A call that has no answer yet.
+/// A request that is in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) kind: Kind,
@@ -20,7 +20,7 @@ pub(crate) struct InFlight {
     pub(crate) generation_or_epoch: i32,
 }
 
-/// What a call in flight is.
+/// The kind of a call in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     FindCoordinator,
@@ -28,13 +28,13 @@ pub(crate) enum Kind {
     SyncGroup,
     /// Heartbeat, or ConsumerGroupHeartbeat under KIP-848.
     Heartbeat,
-    /// LeaveGroup, or the ConsumerGroupHeartbeat that leaves.
+    /// LeaveGroup, or under KIP-848 the ConsumerGroupHeartbeat that leaves.
     LeaveGroup,
     OffsetCommit,
     OffsetFetch,
 }
 
-/// The outputs of a member in their order, its calls in flight, its timers, and the jittered waits between attempts.
+/// The outputs of a member in their order, its calls in flight, its timers, and the jittered backoff between attempts.
 pub(crate) struct Outbox {
     pub(crate) timers: Timers,
     outputs: VecDeque<Output>,
@@ -70,7 +70,7 @@ impl Outbox {
         self.push(Output::Event(event));
     }
 
-    /// The call failed with an error that is retried and not shown.
+    /// Logs that a call failed with an error that is retried and that the user does not see.
     pub(crate) fn retried(&mut self, api: &'static str, code: ErrorCode) {
         self.event(GroupEvent::Retried { api, reason: code.name().into() });
     }
@@ -81,7 +81,7 @@ impl Outbox {
         self.last_id
     }
 
-    /// Has the user's callback run.
+    /// Pushes the output that runs the user's callback.
     pub(crate) fn call_back(&mut self, kind: CallbackKind, partitions: BTreeSet<TopicPartition>) -> Ticket {
         let ticket = self.new_id();
         self.push(Output::Callback { ticket, kind, partitions });
@@ -112,18 +112,19 @@ impl Outbox {
         self.in_flight.get(&id)
     }
 
-    /// A call has its answer, or will have none.
+    /// Removes a call that was answered or that will have no answer.
     pub(crate) fn take_in_flight(&mut self, id: CallId) -> Option<InFlight> {
         self.in_flight.remove(&id)
     }
 
-    /// Sets `timer` to the time of the next attempt, after as many as `attempts` before.
+    /// Sets `timer` to the time of the next attempt. `attempts`: how many retries there were so far, 0 before the
+    /// first.
     pub(crate) fn back_off(&mut self, timer: Timer, attempts: u32, now: Now) {
         let delay = self.delay(attempts);
         self.timers.set(timer, now + delay);
     }
 
-    /// How long to wait before the next attempt, after as many as `attempts` before.
+    /// The backoff before the next attempt. `attempts`: how many retries there were so far, 0 before the first.
     pub(crate) fn delay(&mut self, attempts: u32) -> std::time::Duration {
         self.backoff.delay(attempts, &mut self.jitter)
     }

@@ -1,4 +1,4 @@
-//! What a driver does for a member.
+//! The outputs of a member: what its driver has to do.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,22 @@ use monedula_protocol::types::Uuid;
 use super::{Call, CallId, CallbackKind, Committed, GroupError, GroupEvent, Outcomes, Scope, Target, Ticket};
 use crate::{Now, TopicPartition};
 
-/// What the driver has to do, in the order of the outputs.
+/// What the driver has to do. The order of the outputs matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send this, and bring the answer as [`Input::Answer`](super::Input::Answer).
+    /// Send this request, and bring the answer as [`Input::Answer`](super::Input::Answer).
     Call {
-        /// For the answer.
+        /// The id that the answer carries.
         id: CallId,
-        /// The broker to ask.
+        /// The broker to send it to.
         target: Target,
         /// The request.
         call: Call,
     },
-    /// Classic only: this member leads the group. Get metadata of the topics of all members, compute the assignment, and bring
-    /// it as [`Input::AssignmentComputed`](super::Input::AssignmentComputed).
+    /// Classic only: this member leads the group. Get metadata of the topics of all members, compute the assignment,
+    /// and bring it as [`Input::AssignmentComputed`](super::Input::AssignmentComputed).
     ComputeAssignment {
-        /// For the answer.
+        /// The ticket that the answer carries.
         ticket: Ticket,
         /// Name of the assignor.
         assignor: String,
@@ -35,70 +35,73 @@ pub enum Output {
     /// KIP-848 only: get metadata of the subscribed topics and of the topics with these ids, and bring it as
     /// [`Input::Topics`](super::Input::Topics). Repeated after a backoff for as long as one of the ids has no name.
     ResolveTopicIds {
-        /// Topics of the target assignment whose names are not known.
+        /// The topics of the target assignment whose names are not known.
         ids: BTreeSet<Uuid>,
     },
-    /// These partitions belong to the member from now on. [`Output::StartingOffsets`] says where each starts, and the Assigned
-    /// callback follows at once; no record of them is handed out before both.
+    /// The member owns these partitions from now on. [`Output::StartingOffsets`] says where each starts, and the
+    /// Assigned callback follows at once; no record of them is handed out before both.
     Assigned {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// Where assigned partitions start.
+    /// The starting offsets of assigned partitions.
     StartingOffsets {
-        /// The committed offset. `None`: there is none, so `auto.offset.reset` decides, or the log start offset if the flag
-        /// says that the partition was added while the member knew its topic.
+        /// The committed offset, and whether the partition was added while the member knew its topic. If the committed
+        /// offset is `None`, there is none: such an added partition starts at the log start offset, any other by
+        /// `auto.offset.reset`.
         partitions: Vec<(TopicPartition, Committed, bool)>,
     },
-    /// The coordinator refuses the committed offset of a partition. Report it to the user; the partition does not start.
+    /// The coordinator answers OffsetFetch with an error for this partition. Report it to the user; the partition does
+    /// not start.
     StartingOffsetFailed {
         /// The partition.
         partition: TopicPartition,
         /// The broker's error.
         code: ErrorCode,
     },
-    /// Hand out no more records of these. As soon as the user has finished the records that were handed out (at the next call; at
-    /// once if none are out and no callback is registered), bring the offsets to commit as [`Input::Finished`](super::Input::Finished).
+    /// Hand out no more records of these partitions. Once the user has finished the records that were handed out (at
+    /// the next call; at once if none are out and no callback is registered), bring the offsets to commit as
+    /// [`Input::Finished`](super::Input::Finished).
     PrepareRevocation {
-        /// For the answer.
+        /// The ticket that the answer carries.
         ticket: Ticket,
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// Bring the offsets that the user has finished and that are not committed yet as [`Input::Finished`](super::Input::Finished), at
-    /// once.
+    /// Bring the finished offsets that are not committed yet as [`Input::Finished`](super::Input::Finished), at once.
     CollectFinished {
-        /// For the answer.
+        /// The ticket that the answer carries.
         ticket: Ticket,
         /// The partitions.
         scope: Scope,
     },
-    /// Run the user's callback in the user's thread, in the order of these outputs, then bring [`Input::CalledBack`](super::Input::CalledBack).
+    /// Run the user's callback in the user's thread, in the order of these outputs, then bring
+    /// [`Input::CalledBack`](super::Input::CalledBack).
     Callback {
-        /// For the answer.
+        /// The ticket that the answer carries.
         ticket: Ticket,
         /// Which callback.
         kind: CallbackKind,
-        /// The partitions that change, not all (seed S042).
+        /// The partitions that change, not all owned ones (seed S042).
         partitions: BTreeSet<TopicPartition>,
     },
-    /// These partitions do not belong to the member any more: discard the records that were fetched. What the user still holds of
-    /// them is never committed.
+    /// The member does not own these partitions any more: discard their fetched records. Records of them that the user
+    /// still holds are never committed.
     Released {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// The answer to [`Input::Commit`](super::Input::Commit), and the end of each commit of the member itself.
+    /// The answer to [`Input::Commit`](super::Input::Commit), and the end of each commit that the member makes itself.
     Committed {
-        /// The user's ticket; `None` for a commit of the member itself.
+        /// The user's ticket; `None` for a commit that the member made itself.
         ticket: Option<Ticket>,
         /// The offset and the result of each partition.
         outcomes: Outcomes,
     },
-    /// Until when records may be handed out. The driver compares it with the clock whenever it hands out records, not only when this
-    /// output comes.
+    /// Until when records may be handed out. The driver compares it with the clock whenever it hands out records, not
+    /// only when this output arrives.
     Lease {
-        /// The end of the lease; `None` while the member owns nothing, so that nothing is leased.
+        /// The end of the lease; `None` while the member owns nothing: nothing is leased then.
         until: Option<Now>,
     },
     /// An error for the user: on every call if it is fatal, else once.
@@ -108,11 +111,11 @@ pub enum Output {
         /// Whether the membership is over.
         fatal: bool,
     },
-    /// KIP-848 only: `group.protocol=auto`, and the broker lacks the protocol. Go on with a classic member and the same
-    /// subscription. This member owns nothing, waits for nothing, and has no further outputs.
+    /// KIP-848 only: `group.protocol=auto`, and the broker does not support KIP-848. Continue with a classic member and
+    /// the same subscription. This member owns nothing, waits for nothing, and has no further outputs.
     FallBack,
     /// For the log, metrics and hooks.
     Event(GroupEvent),
-    /// [`Input::Close`](super::Input::Close) is done.
+    /// The end of [`Input::Close`](super::Input::Close).
     Closed,
 }

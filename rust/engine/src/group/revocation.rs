@@ -1,12 +1,12 @@
-//! Revoking partitions in order: hand out no more records, let the user finish, commit, call back, and only then release
-//! (contract 2).
+//! The steps of a revocation: hand out no more records, let the user finish, commit, run the Revoked callback, let the
+//! user's own commits end, and only then release (contract 2).
 
 use std::collections::BTreeSet;
 
 use super::{Offsets, Ticket};
 use crate::TopicPartition;
 
-/// How far a revocation is.
+/// The current step of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The user finishes the records that were handed out.
@@ -15,18 +15,18 @@ pub(crate) enum Step {
     Committing,
     /// The user's Revoked callback runs.
     CallingBack,
-    /// The user's own commits come to their end, or run out of time.
+    /// The user's own commits end, or time out.
     Draining,
 }
 
-/// Partitions on their way out; none at all where a classic member only commits before it joins.
+/// The state of one revocation. It has no partitions if a classic member only commits before it joins.
 #[derive(Clone, Debug)]
 pub(crate) struct Revocation {
-    /// Of the output whose answer the current step waits for.
+    /// The ticket of the output whose answer the current step waits for.
     ticket: Ticket,
     partitions: BTreeSet<TopicPartition>,
     step: Step,
-    /// Finished offsets of these partitions that came as the answer to an earlier output.
+    /// Finished offsets of these partitions that arrived as the answer to an earlier output.
     finished: Offsets,
 }
 
@@ -43,14 +43,14 @@ impl Revocation {
         self.step
     }
 
-    /// Takes finished offsets that came under `ticket`. If they are the answer that this revocation waits for, all its finished
-    /// offsets come back as the first value. Offsets that it has no use for come back as the second.
+    /// Takes finished offsets that arrived under `ticket`. The first value: all finished offsets of this revocation, if
+    /// this is the answer that it waits for. The second value: offsets that it does not need.
     pub(crate) fn take_finished(&mut self, ticket: Ticket, mut offsets: Offsets) -> (Option<Offsets>, Offsets) {
         if self.step != Step::Finishing {
             return (None, offsets);
         }
         if self.ticket != ticket {
-            // They were asked for by a revocation or a commit that is over. Those of other partitions are brought again.
+            // A revocation or commit that is over asked for them. Those of other partitions are collected again.
             let ours = offsets.extract_if(.., |partition, _| self.partitions.contains(partition));
             self.finished.extend(ours);
             return (None, offsets);
@@ -60,17 +60,17 @@ impl Revocation {
         (Some(finished), Offsets::new())
     }
 
-    /// The finished offsets are to be committed.
+    /// Begins to commit the finished offsets.
     pub(crate) fn begin_commit(&mut self) {
         self.step = Step::Committing;
     }
 
-    /// The Revoked callback was asked for under `ticket`.
+    /// The Revoked callback was requested under `ticket`.
     pub(crate) fn begin_callback(&mut self, ticket: Ticket) {
         (self.ticket, self.step) = (ticket, Step::CallingBack);
     }
 
-    /// Whether it was this callback that the revocation waited for; the user's own commits come next.
+    /// Whether the revocation waited for this callback. If so, it now waits for the user's own commits.
     pub(crate) fn called_back(&mut self, ticket: Ticket) -> bool {
         let is_ours = self.ticket == ticket && self.step == Step::CallingBack;
         if is_ours {
@@ -79,7 +79,7 @@ impl Revocation {
         is_ours
     }
 
-    /// The partitions whose Revoked callback was asked for: the user knows that they go.
+    /// The partitions for which the Revoked callback was already requested.
     pub(crate) fn notified(&self) -> BTreeSet<TopicPartition> {
         match self.step {
             Step::CallingBack | Step::Draining => self.partitions.clone(),
@@ -87,7 +87,8 @@ impl Revocation {
         }
     }
 
-    /// These partitions are lost meanwhile. Returns those whose Revoked callback was asked for, and whether nothing is left to revoke.
+    /// Removes partitions that are lost meanwhile. Returns those for which the Revoked callback was already requested,
+    /// and whether no partitions are left to revoke.
     pub(crate) fn leave_out(&mut self, lost: &BTreeSet<TopicPartition>) -> (BTreeSet<TopicPartition>, bool) {
         let mut notified = self.notified();
         notified.retain(|partition| lost.contains(partition));
@@ -96,7 +97,7 @@ impl Revocation {
         (notified, self.partitions.is_empty() && before > 0)
     }
 
-    /// The partitions, and the finished offsets that were never committed.
+    /// The partitions, and the finished offsets that were not committed.
     pub(crate) fn into_parts(self) -> (BTreeSet<TopicPartition>, Offsets) {
         (self.partitions, self.finished)
     }

@@ -1,4 +1,4 @@
-//! Where a member stands.
+//! The status of a member: its protocol, state, and everything that users and metrics may see of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::{Now, TopicPartition};
 /// The protocol of a group (`group.protocol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupProtocol {
-    /// The members assign: one of them leads.
+    /// The leader, one of the members, assigns.
     Classic,
     /// The coordinator assigns (KIP-848).
     Consumer,
 }
 
-/// The state of a member, in the words of its protocol.
+/// The state of a member. Each protocol has its own states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Of a classic member.
+    /// The state of a classic member.
     Classic(classic::State),
-    /// Of a member under KIP-848.
+    /// The state of a member under KIP-848.
     Consumer(consumer::State),
 }
 
@@ -41,7 +41,7 @@ impl From<consumer::State> for State {
 }
 
 impl State {
-    /// The first state of a member.
+    /// The initial state of a member.
     pub fn first(protocol: GroupProtocol) -> Self {
         match protocol {
             GroupProtocol::Classic => Self::Classic(classic::State::Unsubscribed),
@@ -49,7 +49,7 @@ impl State {
         }
     }
 
-    /// The protocol whose state it is.
+    /// The protocol that this state belongs to.
     pub fn protocol(self) -> GroupProtocol {
         match self {
             Self::Classic(_) => GroupProtocol::Classic,
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// Its name in text.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Classic(state) => state.name(),
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// Whether there is no subscription.
+    /// Whether the member has no subscription.
     pub fn is_unsubscribed(self) -> bool {
         matches!(self, Self::Classic(classic::State::Unsubscribed) | Self::Consumer(consumer::State::Unsubscribed))
     }
@@ -85,7 +85,7 @@ impl State {
     }
 }
 
-/// How a membership is.
+/// A snapshot of a membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The state.
@@ -96,19 +96,19 @@ pub struct Status {
     pub member_id: String,
     /// The generation, or the member epoch under KIP-848; -1 outside of the group.
     pub generation: i32,
-    /// Whether the member leads; never under KIP-848.
+    /// Whether the member is the leader; always false under KIP-848.
     pub leader: bool,
-    /// The assignor that the group chose; under KIP-848 the one that this member asks for.
+    /// The assignor that the group chose; under KIP-848 the one that this member requests.
     pub assignor: Option<String>,
-    /// How partitions are revoked; always cooperatively under KIP-848.
+    /// The rebalance protocol, eager or cooperative; always cooperative under KIP-848.
     pub protocol: Protocol,
     /// The subscription.
     pub subscription: Option<Subscription>,
-    /// Partitions owned.
+    /// The owned partitions.
     pub owned: BTreeSet<TopicPartition>,
-    /// Topics of the target assignment whose names are not known yet; never any under the classic protocol.
+    /// Topics of the target assignment whose names are not known yet; always empty under the classic protocol.
     pub unresolved: BTreeSet<Uuid>,
-    /// The heartbeat interval: `heartbeat.interval.ms`, or what the coordinator last sent under KIP-848.
+    /// The heartbeat interval: `heartbeat.interval.ms`; under KIP-848 the one that the coordinator last sent.
     pub heartbeat_interval: Duration,
     /// When the last acknowledged heartbeat was sent.
     pub last_heartbeat: Option<Now>,
@@ -116,20 +116,20 @@ pub struct Status {
     pub lease_until: Option<Now>,
     /// When the last rebalance ended; under KIP-848, when the member last reached its target assignment.
     pub last_rebalance: Option<Now>,
-    /// The reason of that rebalance; not known under KIP-848.
+    /// The reason for that rebalance; `None` under KIP-848, where it is not known.
     pub last_rebalance_reason: Option<String>,
     /// The error that ended the membership.
     pub fatal: Option<GroupError>,
     /// Commits that wait or are in flight.
     pub pending_commits: usize,
-    /// When the group meets again for what the assignor deferred.
+    /// When the group rebalances again for what the assignor deferred.
     pub deferred_until: Option<Now>,
     /// Partitions that are reserved for lost members.
     pub reserved: Vec<Reserved>,
 }
 
 impl Status {
-    /// Topics subscribed to; of a pattern that the broker evaluates, those that partitions are owned of.
+    /// The subscribed topics; if the broker evaluates a pattern, the topics of the owned partitions.
     pub fn topics(&self) -> BTreeSet<Arc<str>> {
         match &self.subscription {
             Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics.clone(),

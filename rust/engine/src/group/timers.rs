@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::Now;
 
-/// What a timer is for.
+/// A timer, named after what happens when it is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// The next heartbeat. Under KIP-848 it goes earlier when the member has a change to send.
+    /// The next heartbeat. Under KIP-848 a heartbeat is sent earlier when the member has a change to send.
     Heartbeat,
-    /// KIP-848 only: no heartbeat at all before this time, after one that failed.
+    /// KIP-848 only: the backoff after a failed heartbeat; none is sent before.
     HeartbeatBackoff,
     /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead.
     Session,
@@ -17,19 +17,20 @@ pub(crate) enum Timer {
     Lease,
     /// The user did not poll for `max.poll.interval.ms`.
     Poll,
-    /// The next commit of what the user finished (`auto.commit.interval.ms`).
+    /// The next automatic commit of finished offsets (`auto.commit.interval.ms`).
     AutoCommit,
     /// The next FindCoordinator.
     FindCoordinator,
     /// Classic only: the next JoinGroup or LeaveGroup.
     JoinGroup,
-    /// Classic only: the rebalance that the user asked for at a later time.
+    /// Classic only: the rebalance that the user requested for a later time.
     Rejoin,
-    /// Classic only: what the leader's assignor deferred is due.
+    /// Classic only: the rebalance for what the leader's assignor deferred.
     Deferred,
-    /// Classic only: the members should have asked for partitions that the leader kept back until their owners revoked them.
+    /// Classic only: the leader kept partitions back until their owners revoke them, and by now these should have
+    /// joined again to get them assigned.
     KeptBack,
-    /// KIP-848 only: the names of topic ids are asked for again.
+    /// KIP-848 only: the next request for the names of topic ids.
     ResolveTopicIds,
     /// The next OffsetCommit.
     OffsetCommit,
@@ -37,15 +38,15 @@ pub(crate) enum Timer {
     CommitDeadline,
     /// The next OffsetFetch.
     OffsetFetch,
-    /// The next OffsetFetch of partitions whose committed offset was refused.
+    /// The next OffsetFetch of partitions for which the coordinator answered with an error.
     RefusedOffsets,
-    /// A revocation waits no longer for its commit.
+    /// A revocation stops waiting for commits.
     Revocation,
-    /// Closing ends in any case.
+    /// The deadline of unsubscribing, closing or leaving.
     Close,
 }
 
-/// When each timer is due.
+/// The running timers of a member, with the time when each is due.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timers(BTreeMap<Timer, Now>);
 
@@ -54,7 +55,7 @@ impl Timers {
         self.0.insert(timer, at);
     }
 
-    /// Sets it, or clears it if `at` is `None`.
+    /// Sets the timer, or clears it if `at` is `None`.
     pub(crate) fn put(&mut self, timer: Timer, at: Option<Now>) {
         match at {
             Some(at) => self.set(timer, at),
@@ -62,7 +63,7 @@ impl Timers {
         }
     }
 
-    /// Sets it, unless it is due earlier already.
+    /// Sets the timer, unless it is already due earlier.
     pub(crate) fn bring_forward(&mut self, timer: Timer, at: Now) {
         let due = self.0.entry(timer).or_insert(at);
         *due = at.min(*due);
@@ -80,17 +81,17 @@ impl Timers {
         self.0.get(&timer).copied()
     }
 
-    /// Whether it runs and is not due yet.
+    /// Whether the timer runs and is not due yet.
     pub(crate) fn waits(&self, timer: Timer, now: Now) -> bool {
         self.at(timer).is_some_and(|at| at > now)
     }
 
-    /// When the first is due.
+    /// When the earliest timer is due.
     pub(crate) fn first(&self) -> Option<Now> {
         self.0.values().min().copied()
     }
 
-    /// Takes those that are due, each once, the earliest first.
+    /// Removes and returns the timers that are due, the earliest first.
     pub(crate) fn take_due(&mut self, now: Now) -> Vec<Timer> {
         let mut due: Vec<(Now, Timer)> =
             self.0.iter().filter(|(_, at)| **at <= now).map(|(timer, at)| (*at, *timer)).collect();

@@ -1,5 +1,5 @@
-//! Topics by their ids, and OffsetCommit and OffsetFetch by these: what is committed or asked of a topic is never taken for that of
-//! one that was made anew under its name.
+//! Topic ids in OffsetCommit and OffsetFetch (version 10 and later). With them, the coordinator never takes offsets of
+//! a deleted topic for offsets of one that was recreated under its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use monedula_protocol::types::Uuid;
 use super::{CommitOffset, Committed, Offsets, PartitionCodes};
 use crate::TopicPartition;
 
-/// Topics' ids by name; those that are not known are not in it.
+/// Topic ids by topic name, without the ones that are not known.
 pub type TopicIds = BTreeMap<Arc<str>, Uuid>;
 
-/// What is committed, and the error of the group.
+/// The error of the group, and the committed offsets.
 type Fetched = (ErrorCode, BTreeMap<TopicPartition, Result<Committed, ErrorCode>>);
 
-/// OffsetCommit and OffsetFetch name topics by their ids.
+/// The first version of OffsetCommit and OffsetFetch that names topics by id.
 pub(crate) const TOPIC_IDS_FROM: i16 = 10;
 
-/// The ids of the topics of these partitions, as far as `owned` has them: zero stands for one that is not known.
+/// The topic ids of these partitions, as far as `owned` has them. There, zero stands for an id that is not known.
 pub(crate) fn topic_ids<'a>(
     owned: &BTreeMap<TopicPartition, Uuid>,
     partitions: impl Iterator<Item = &'a TopicPartition>,
@@ -32,22 +32,22 @@ pub(crate) fn topic_ids<'a>(
     known.filter(|(_, id)| !id.is_zero()).collect()
 }
 
-/// Whether each of these partitions can be named by its topic's id.
+/// Whether the topic id of each of these partitions is known.
 pub(crate) fn are_all_known<'a>(topic_ids: &TopicIds, mut of: impl Iterator<Item = &'a TopicPartition>) -> bool {
     of.all(|partition| topic_ids.contains_key(&partition.topic))
 }
 
-/// Zero, which no topic has, if it is not known.
+/// The id of a topic; zero, which no topic has, if it is not known.
 pub(crate) fn id_of(topic_ids: &TopicIds, topic: &str) -> Uuid {
     topic_ids.get(topic).copied().unwrap_or_default()
 }
 
-/// Empty, which no topic is called, if nobody asked about it.
+/// The name of a topic; empty, which no topic is called, if the id was not in the request.
 pub(crate) fn name_of(topic_ids: &TopicIds, id: Uuid) -> &str {
     topic_ids.iter().find(|(_, known)| **known == id).map_or("", |(topic, _)| topic)
 }
 
-/// What OffsetCommit carries: of name and id a version has one, and drops the other.
+/// The topics of an OffsetCommit, with name and id: each version encodes one of the two.
 pub(crate) fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> Vec<OffsetCommitRequestTopic<'a>> {
     let mut topics: Vec<OffsetCommitRequestTopic<'_>> = Vec::new();
     for (partition, at) in offsets {
@@ -71,7 +71,7 @@ pub(crate) fn commit_topics<'a>(offsets: &'a Offsets, topic_ids: &TopicIds) -> V
     topics
 }
 
-/// What OffsetCommit was answered, of what was asked.
+/// The result of each partition in the answer to OffsetCommit, limited to the requested ones.
 pub(crate) fn committed(
     response: &OffsetCommitResponse<'_>,
     asked: &Offsets,
@@ -91,7 +91,7 @@ pub(crate) fn committed(
     codes
 }
 
-/// The topics of a lookup of committed offsets, from version 8 on.
+/// The topics of an OffsetFetch, from version 8 on.
 pub(crate) fn lookup_topics<'a>(
     by_topic: BTreeMap<&'a str, Vec<i32>>,
     topic_ids: &TopicIds,
@@ -105,7 +105,7 @@ pub(crate) fn lookup_topics<'a>(
     by_topic.into_iter().map(topic).collect()
 }
 
-/// What OffsetFetch was answered, of what was asked: the group's error, and what is committed.
+/// The answer to OffsetFetch, limited to the requested partitions: the group's error, and the committed offsets.
 pub(crate) fn fetched(
     response: &OffsetFetchResponse<'_>,
     group_id: &str,

@@ -1,8 +1,8 @@
-//! The bytes of requests and answers, for every version of each API that a member speaks. The messages that only one protocol has are
-//! in `classic::wire` and `consumer::wire`.
+//! Encoding of requests and decoding of answers, for every version of each API that a member uses. The messages of only
+//! one protocol are in `classic::wire` and `consumer::wire`.
 //!
-//! A broker may leave out what was asked, answer it twice, or answer what nobody asked: what is missing stays missing, the
-//! first answer counts, and the rest is dropped.
+//! A broker may leave out a requested item, answer it twice, or add one that was not requested. Missing items stay
+//! missing, the first answer for an item counts, and all others are ignored.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,14 +27,14 @@ use super::{
 };
 use crate::TopicPartition;
 
-/// FindCoordinator's key type for groups.
+/// The key type of FindCoordinator for groups.
 const GROUP: i8 = 0;
 
-/// OffsetCommit and OffsetFetch know member epochs from this version on.
+/// The first version of OffsetCommit and OffsetFetch that carries member epochs.
 const MEMBER_EPOCHS_FROM: i16 = 9;
 
 impl Call {
-    /// The API that it calls.
+    /// The API of the request.
     pub fn api_key(&self) -> ApiKey {
         match self {
             Self::FindCoordinator { .. } => ApiKey::FindCoordinator,
@@ -48,34 +48,34 @@ impl Call {
         }
     }
 
-    /// The versions that can carry it. A static member needs those that know static members: under older ones its id would
-    /// be lost, and with it the promise that a bounce costs no rebalance (KIP-345).
+    /// The versions that can carry the request. A static member needs those with a static id: older ones would drop the
+    /// id, and a restart would cost a rebalance, which static membership prevents (KIP-345).
     pub fn versions(&self) -> RangeInclusive<i16> {
         match self {
-            // The key's type came with 1; before that there were groups only, but no error that says what is wrong.
+            // Version 1 added the key type. Version 0 knows groups only, but its answer has no error message.
             Self::FindCoordinator { .. } => 1..=*FindCoordinatorRequest::VERSIONS.end(),
-            // The rebalance timeout came with 1, and Kafka 4.0 begins at 2.
+            // Version 1 added the rebalance timeout; Kafka 4.0 supports 2 and later.
             Self::JoinGroup { instance_id, .. } => from(instance_id, 2, 5)..=*JoinGroupRequest::VERSIONS.end(),
             Self::SyncGroup { instance_id, .. } => from(instance_id, 0, 3)..=*SyncGroupRequest::VERSIONS.end(),
             Self::Heartbeat { instance_id, .. } => from(instance_id, 0, 3)..=*HeartbeatRequest::VERSIONS.end(),
             Self::LeaveGroup { instance_id, .. } => from(instance_id, 0, 3)..=*LeaveGroupRequest::VERSIONS.end(),
-            // A broker that offers no version from 1 on lacks the protocol: version 0, of the early access in Kafka 3.7 to 3.9, knows
-            // neither patterns nor member ids that members make.
+            // A broker without version 1 counts as lacking the protocol: version 0, of the early access in Kafka 3.7 to
+            // 3.9, supports neither patterns nor member ids that the members generate.
             Self::ConsumerGroupHeartbeat(_) => 1..=1,
             Self::OffsetCommit { protocol: GroupProtocol::Consumer, .. }
             | Self::OffsetFetch { member: Some(_), .. } => MEMBER_EPOCHS_FROM..=TOPIC_IDS_FROM,
             Self::OffsetCommit { instance_id, offsets, topic_ids, .. } => {
                 from(instance_id, 2, 7)..=highest(topic_ids, offsets.keys())
             }
-            // The group's own error came with 2.
+            // Version 2 added the error of the group.
             Self::OffsetFetch { partitions, topic_ids, .. } => 2..=highest(topic_ids, partitions.iter()),
         }
     }
 
-    /// The whole frame, with its length.
+    /// The whole request frame, including its length.
     ///
     /// # Errors
-    /// What `version` cannot carry, such as a user's metadata beyond 32 KiB.
+    /// If `version` cannot carry a field, such as commit metadata of more than 32 KiB.
     pub fn encode(&self, version: i16, correlation_id: i32, client_id: Option<&str>) -> Result<Vec<u8>, WireError> {
         match self {
             Self::FindCoordinator { group_id } => {
@@ -154,10 +154,10 @@ impl Call {
         }
     }
 
-    /// The answer to it. `frame` comes without its length.
+    /// Decodes the answer to this request. `frame` does not include the length.
     ///
     /// # Errors
-    /// Whatever is wrong with the bytes.
+    /// If the bytes are malformed.
     pub fn decode(&self, frame: &[u8], version: i16) -> Result<Answer, WireError> {
         Ok(match self {
             Self::FindCoordinator { group_id } => {
@@ -188,7 +188,7 @@ impl Call {
     }
 }
 
-/// The highest version of OffsetCommit and OffsetFetch: from 10 on topics go by their ids.
+/// The highest usable version of OffsetCommit and OffsetFetch: 10 names topics by id, so all ids have to be known.
 fn highest<'a>(topic_ids: &TopicIds, partitions: impl Iterator<Item = &'a TopicPartition>) -> i16 {
     if are_all_known(topic_ids, partitions) { TOPIC_IDS_FROM } else { TOPIC_IDS_FROM - 1 }
 }
@@ -197,7 +197,7 @@ fn from(instance_id: &Option<String>, dynamic: i16, fixed: i16) -> i16 {
     if instance_id.is_some() { fixed } else { dynamic }
 }
 
-/// A duration in a request.
+/// A duration in milliseconds, as requests carry it.
 pub(super) fn ms(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
@@ -220,7 +220,8 @@ fn offsets_request<'a>(
     for partition in partitions {
         by_topic.entry(&partition.topic).or_default().push(partition.partition);
     }
-    // From 7 on only: older brokers answer what an open transaction may still change, and know no other way.
+    // `require_stable` came with version 7. Older brokers also return offsets that an open transaction may still
+    // change.
     let require_stable = version >= 7;
     if version <= 7 {
         let topic =

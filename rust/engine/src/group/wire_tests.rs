@@ -1,3 +1,5 @@
+//! Tests of `wire`: every version of every request, and how answers are decoded.
+
 use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
 use monedula_protocol::messages::find_coordinator::Coordinator;
 use monedula_protocol::messages::heartbeat::HeartbeatResponse;
@@ -27,7 +29,7 @@ fn at(offset: i64) -> CommitOffset {
     CommitOffset { offset, leader_epoch: 3, metadata: "m".into() }
 }
 
-/// One of each kind, of a dynamic or a static member.
+/// One request of each kind, of a dynamic or a static member.
 fn calls(instance_id: Option<&str>) -> Vec<Call> {
     let (group_id, member_id) = (GROUP_ID.to_owned(), "me".to_owned());
     let instance_id = instance_id.map(str::to_owned);
@@ -82,7 +84,7 @@ fn calls(instance_id: Option<&str>) -> Vec<Call> {
     ]
 }
 
-/// The body of the request that `call` is in `version`.
+/// Decodes the body of a request frame and checks its header.
 fn sent<'q, R: Request<'q>>(frame: &'q [u8], version: i16) -> R {
     let (header, reader) = decode_request_header(&frame[4..]).unwrap();
     assert_eq!((header.request_api_key, header.request_api_version), (R::API_KEY.code(), version));
@@ -90,7 +92,7 @@ fn sent<'q, R: Request<'q>>(frame: &'q [u8], version: i16) -> R {
     decode_request_body(reader, version).unwrap()
 }
 
-/// What `call` makes of `response`.
+/// What `call` decodes from `response`.
 fn taken<'q, 'r, R: Request<'q>>(call: &Call, response: &R::Response<'r>, version: i16) -> Answer {
     let frame = encode_response::<R>(response, version, 9).unwrap();
     call.decode(&frame[4..], version).unwrap()
@@ -330,7 +332,7 @@ fn leaving_is_judged_by_the_member_if_the_version_names_it() {
     assert_eq!(taken::<LeaveGroupRequest<'_>>(call, &moved, 5), expected);
 }
 
-/// A commit of `orders` and `audit`, whose topics have these ids.
+/// A commit of `orders` and `audit`, with these topic ids.
 fn commit_by_ids(topic_ids: &[(&str, u8)]) -> Call {
     let ids: TopicIds = topic_ids.iter().map(|&(topic, id)| (topic.into(), Uuid([id; 16]))).collect();
     let mut call = calls(None).swap_remove(5);
@@ -363,7 +365,8 @@ fn what_is_answered_by_ids_is_told_by_names() {
         partitions: vec![OffsetCommitResponsePartition { partition_index, error_code, ..Default::default() }],
         ..Default::default()
     };
-    // Nobody asked about the second and the third; and of the last one's partition the first answer counts.
+    // The second and the third topic are not in the request. The last two answer for the same partition: the first of
+    // them counts.
     let topics = vec![topic(1, 0, 100), topic(0, 1, 0), topic(9, 1, 0), topic(2, 0, 0), topic(2, 0, 3)];
     let response = OffsetCommitResponse { topics, ..Default::default() };
     let codes = [(orders(0), ErrorCode::UnknownTopicId), (TopicPartition::new("audit", 0), ErrorCode::None)];
@@ -399,7 +402,7 @@ fn a_lookup_goes_by_ids_if_all_of_its_topics_have_one() {
     };
     let topic =
         |id, partitions| OffsetFetchResponseTopics { topic_id: Uuid([id; 16]), partitions, ..Default::default() };
-    // Nobody asked about the first.
+    // The first topic is not in the request.
     let topics = vec![topic(2, vec![at(0, 9, 0)]), topic(1, vec![at(0, 5, 0), at(1, -1, 100)])];
     let groups = vec![OffsetFetchResponseGroup { group_id: GROUP_ID, topics, ..Default::default() }];
     let response = OffsetFetchResponse { groups, ..Default::default() };
@@ -432,7 +435,7 @@ fn of_a_commit_the_first_answer_counts_and_what_nobody_asked_is_dropped() {
             ],
             ..Default::default()
         };
-        // orders-1 is not answered at all.
+        // The answer leaves out orders-1.
         let codes = [(orders(0), ErrorCode::IllegalGeneration), (TopicPartition::new("audit", 0), ErrorCode::None)];
         assert_eq!(
             taken::<OffsetCommitRequest<'_>>(call, &response, version),

@@ -1,4 +1,4 @@
-//! What both protocols say in the same words.
+//! Small types that both protocols use: ids, callback kinds, offsets to commit, results by partition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +8,18 @@ use monedula_protocol::types::Uuid;
 use super::CommitError;
 use crate::TopicPartition;
 
-/// Names a call; never used twice, so that answers which nobody waits for any more are known.
+/// The id of a call. None is used twice, so a late answer to an abandoned call is recognized.
 pub type CallId = u64;
 
-/// Names something that the driver or the user is asked for, and what comes back for it.
+/// The id of a request to the driver or to the user. Its answer carries the same ticket.
 pub type Ticket = u64;
 
-/// Who is asked.
+/// The broker that a request is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Any broker: the n-th of those that are known, in some order, so that each attempt asks another (seed S115).
+    /// Any broker: the n-th of the known ones, in some order, so that each attempt asks another (seed S115).
     Any {
-        /// Which attempt it is.
+        /// The number of the attempt, from 0.
         attempt: u32,
     },
     /// The coordinator.
@@ -29,54 +29,54 @@ pub enum Target {
     },
 }
 
-/// Which partitions a snapshot is about.
+/// The partitions whose finished offsets are collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All that are owned.
+    /// All owned partitions.
     All,
-    /// These.
+    /// Only these partitions.
     Only(BTreeSet<TopicPartition>),
 }
 
-/// What is told to the user.
+/// Which of the user's rebalance callbacks runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallbackKind {
-    /// Partitions were gained; nothing of them is handed out before the callback ends (seed S025).
+    /// Partitions were assigned. No record of them is handed out before the callback ends (seed S025).
     Assigned,
-    /// Partitions are to be given up; offsets may still be committed in the callback.
+    /// Partitions are revoked. Their offsets may still be committed in the callback.
     Revoked,
-    /// Partitions were lost already; nothing of them can be committed any more.
+    /// Partitions were lost. Their offsets cannot be committed any more.
     Lost,
 }
 
-/// Where a group has read a partition to, as it is committed.
+/// An offset to commit for one partition, or a committed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitOffset {
     /// The offset of the next record to read.
     pub offset: i64,
-    /// The leader epoch of the record before it, -1 unknown.
+    /// The leader epoch of the record before that offset; -1 if unknown.
     pub leader_epoch: i32,
-    /// What the user keeps with it.
+    /// The user's metadata string.
     pub metadata: String,
 }
 
-/// What is committed of a partition; `None` where nothing is.
+/// The committed offset of a partition; `None` if there is none.
 pub type Committed = Option<CommitOffset>;
 
-/// What became of each partition.
+/// The error code of each partition.
 pub type PartitionCodes = BTreeMap<TopicPartition, ErrorCode>;
 
-/// What metadata says of a topic.
+/// A topic as metadata describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicInfo {
-    /// Its id; zero where the broker tells none.
+    /// Its topic id; zero from brokers that do not send topic ids.
     pub id: Uuid,
     /// How many partitions it has.
     pub partitions: usize,
 }
 
-/// What to commit.
+/// Offsets to commit, by partition.
 pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
 
-/// What became of each partition, with what was to be committed.
+/// The result of each partition, with the offset that was to be committed.
 pub(crate) type Outcomes = BTreeMap<TopicPartition, (CommitOffset, Result<(), CommitError>)>;

@@ -1,4 +1,4 @@
-//! Settings of a member, and timing that cannot work.
+//! The settings of a classic member, and checks of their timing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,14 @@ use std::time::Duration;
 use crate::assign::{Assignor, Protocol};
 use crate::backoff::Backoff;
 
-/// How many heartbeats members send in one interval for a while after a change: for one interval after a rebalance or a new
-/// target, for two after a join under KIP-848. Others hear of the next change four times sooner: the second round of a cooperative rebalance, partitions that
-/// others give back under KIP-848. A group in which nothing changes costs no more.
+/// How many heartbeats members send in one heartbeat interval for a while after a change. Under the classic protocol
+/// this lasts for one minute after a rebalance; under KIP-848 for one interval after a new target assignment, and for
+/// two after a join. Other members learn of the next step four times sooner: the second round of a cooperative
+/// rebalance, partitions that others revoke under KIP-848. A group in which nothing changes sends no additional
+/// heartbeats.
 pub const QUICK_HEARTBEATS: u32 = 4;
 
-/// Settings of a member.
+/// The settings of a classic member.
 #[derive(Clone)]
 pub struct GroupConfig {
     /// `group.id`.
@@ -20,16 +22,16 @@ pub struct GroupConfig {
     pub instance_id: Option<String>,
     /// `client.rack`.
     pub rack: Option<String>,
-    /// `partition.assignment.strategy`, the dearest first; at least one.
+    /// `partition.assignment.strategy`, in the order of preference; at least one.
     pub assignors: Vec<Arc<dyn Assignor>>,
     /// `session.timeout.ms`.
     pub session_timeout: Duration,
     /// `heartbeat.interval.ms`.
     pub heartbeat_interval: Duration,
-    /// How many heartbeats go in one interval for a while after a change of what is shared out
-    /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for as many as always.
+    /// How many heartbeats go in one interval for a while after the assignment changed
+    /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for no additional ones.
     pub quick_heartbeats: u32,
-    /// `max.poll.interval.ms`; the rebalance timeout too.
+    /// `max.poll.interval.ms`; also the rebalance timeout.
     pub max_poll_interval: Duration,
     /// `auto.commit.interval.ms`; `None` where `enable.auto.commit` is false.
     pub auto_commit_interval: Option<Duration>,
@@ -38,8 +40,9 @@ pub struct GroupConfig {
 }
 
 impl GroupConfig {
-    /// How members give up partitions: cooperatively only if every assignor of the list can (KIP-429), since nobody knows
-    /// before the join which of them will be chosen. So a rolling change takes two bounces, and a downgrade revokes all first.
+    /// The rebalance protocol: cooperative only if every assignor of the list supports it (KIP-429), because the group
+    /// chooses one of them only during the join. So a rolling change to cooperative takes two restarts, and a downgrade
+    /// first revokes all partitions.
     pub fn protocol(&self) -> Protocol {
         match self.assignors.iter().all(|assignor| assignor.protocol() == Protocol::Cooperative) {
             true => Protocol::Cooperative,
@@ -47,22 +50,22 @@ impl GroupConfig {
         }
     }
 
-    /// How long before the session's end, counted from the sending of the last acknowledged heartbeat, nothing is handed out
-    /// any more: for clocks that run differently, and for what is under way to the user.
+    /// The lease ends this long before the session, which counts from the sending of the last acknowledged heartbeat.
+    /// The margin covers differing clock speeds, and records that are just being handed out.
     pub fn lease_margin(&self) -> Duration {
-        // The lease lasts for the shorter of both: a margin as long as it would leave nothing of it.
+        // The lease lasts for the shorter of the two timeouts: a fixed margin could use up all of a short one.
         (self.session_timeout.min(self.max_poll_interval) / 10).min(Duration::from_secs(1))
     }
 
-    /// How long giving up partitions may wait for the commit that goes before: a coordinator that cannot commit must not keep
-    /// the member from joining until it is thrown out.
+    /// How long a revocation may wait for a commit: a coordinator that cannot commit must not keep the member from
+    /// joining until it is removed from the group.
     pub fn revocation_commit_timeout(&self) -> Duration {
-        // There are two such waits, before `on_revoked` and after it: a third is left to join in. What arrives after that is of an
-        // old generation, and refused.
+        // There are two such waits, before and after `on_revoked`, so a third of the interval is left for the join. A
+        // commit that arrives after that is of an old generation and is refused.
         (self.max_poll_interval / 3).min(Duration::from_secs(30))
     }
 
-    /// Timing that cannot work, or hardly (seed S107).
+    /// Finds timing that cannot work, or only just (seed S107).
     pub fn timing_problems(&self) -> Vec<TimingProblem> {
         let ms = Duration::as_millis;
         let (session, heartbeat, poll) = (self.session_timeout, self.heartbeat_interval, self.max_poll_interval);
@@ -117,13 +120,13 @@ impl GroupConfig {
     }
 }
 
-/// Timing that cannot work, or hardly.
+/// A combination of timeouts that cannot work, or only just.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimingProblem {
     /// The setting to change.
     pub key: &'static str,
-    /// Whether it cannot work at all.
+    /// Whether it cannot work at all, so that it is an error.
     pub fatal: bool,
-    /// What is wrong, with the numbers.
+    /// The problem, with the configured values.
     pub message: String,
 }

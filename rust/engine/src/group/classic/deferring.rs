@@ -1,4 +1,5 @@
-//! What the leader's assignor left for later: when the group meets again for it, what users are told of it, and how they end it.
+//! What the leader's assignor deferred: when the group rebalances again, which partitions are reserved for whom, and
+//! how users end the wait.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,30 +10,30 @@ use crate::assign::Loss;
 use crate::group::{GroupEvent, Timer};
 use crate::{Now, TopicPartition};
 
-/// What a member knows of what was left for later.
+/// What a member knows about deferred assignments.
 #[derive(Default)]
 pub(super) struct Deferring {
-    /// Whom the group waits for, as of the last assignment.
+    /// The losses of members for which the group waits, as of the last assignment.
     pub(super) losses: Vec<Loss>,
-    /// The user wants a rebalance, and no assignment came of it yet: nothing is waited for in the next.
+    /// The user requested a rebalance, and no assignment has followed yet: the next assignment waits for nothing.
     pub(super) ends_waits: bool,
 }
 
-/// Partitions that are kept for members that were lost in one rebalance.
+/// Partitions that are reserved for members that were lost in one rebalance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
     /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
-    /// How many of these members did not come back yet.
+    /// How many of these members have not come back yet.
     pub members: usize,
-    /// Who they are: static ids or member ids; empty where the leader did not tell.
+    /// Their static ids, or else member ids; empty if the leader did not send them.
     pub names: BTreeSet<Arc<str>>,
-    /// Until when.
+    /// When the reservation ends.
     pub until: Now,
 }
 
 impl Member {
-    /// The user wants a rebalance; one that is due at once does not make a later one be forgotten.
+    /// The user requests a rebalance. One that is due at once does not cancel one that is due later.
     pub(super) fn rejoin_at(&mut self, at: Now, reason: String, now: Now) {
         if at <= now {
             return self.rejoin_now(reason);
@@ -43,7 +44,8 @@ impl Member {
         }
     }
 
-    /// Whoever wants a rebalance does not want to wait for lost members, for the first ones of a group or for the next round.
+    /// Joins for a rebalance that the user requested. It does not wait for lost members, for the first members of a
+    /// group or for the next round of moves.
     pub(super) fn rejoin_now(&mut self, reason: String) {
         self.deferring.ends_waits = true;
         self.want_rejoin(reason);
@@ -57,7 +59,7 @@ impl Member {
         }
     }
 
-    /// An assignment came: what is kept for whom.
+    /// Takes the losses of a new assignment, and reports reservations that began or ended.
     pub(super) fn report_reserved(&mut self, losses: Vec<Loss>) {
         let known = std::mem::replace(&mut self.deferring.losses, losses);
         let all = |losses: &[Loss]| -> BTreeSet<TopicPartition> {
@@ -75,7 +77,7 @@ impl Member {
         }
     }
 
-    /// What is kept for whom, and until when.
+    /// The reserved partitions, for the status.
     pub(super) fn reserved(&self) -> Vec<Reserved> {
         let reserved = self.deferring.losses.iter().cloned();
         let until = |loss: &Loss| self.last_at + loss.remaining;

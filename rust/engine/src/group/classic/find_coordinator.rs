@@ -1,4 +1,4 @@
-//! Finding the coordinator, and noticing that it is gone.
+//! FindCoordinator of a classic member, and the loss of its coordinator.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -9,7 +9,7 @@ use crate::Now;
 use crate::group::{Answer, CallId, FindCoordinator, Found, Timer};
 
 impl Member {
-    /// Asks for the coordinator if it is needed and not known.
+    /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             State::Unsubscribed | State::Stale | State::Fatal => false,
@@ -26,7 +26,7 @@ impl Member {
         match self.coordinator.answered(id, outcome, is_fatal, &mut self.out, now) {
             Found::Nothing => {}
             Found::Coordinator(node_id) => {
-                // A join or sync that still waits at another broker waits for nothing.
+                // A JoinGroup or SyncGroup that still waits at another broker will not get a useful answer.
                 let elsewhere = |id: Option<CallId>| {
                     id.and_then(|id| self.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
                 };
@@ -38,7 +38,8 @@ impl Member {
         }
     }
 
-    /// The coordinator `asked` is gone, or is not the coordinator. What waits at it is asked again elsewhere, if `abandon`.
+    /// The broker `asked` is gone, or is not the coordinator. With `abandon`, a JoinGroup or SyncGroup that waits there
+    /// is abandoned, and the member joins again.
     pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, abandon: bool, now: Now) {
         if !self.coordinator.lost(asked, reason, &mut self.out, now) {
             return;
@@ -49,16 +50,17 @@ impl Member {
         }
     }
 
-    /// No heartbeat was answered for as long as the session lasts (seed S057).
+    /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (seed S057).
     pub(super) fn session_timed_out(&mut self, now: Now) {
-        // A join is held for as long as others take, without heartbeats; its own timeout watches over it (seed S072).
+        // The coordinator holds a JoinGroup for as long as the others take, without heartbeats; JoinGroup has its own
+        // timeout (seed S072).
         if !matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) {
             self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true, now);
         }
         self.out.timers.set(Timer::Session, now + self.config.session_timeout);
     }
 
-    /// The coordinator answered a call with this error, or with none.
+    /// The coordinator answered a call with this error, or without one.
     pub(super) fn coordinator_answered(&mut self, code: ErrorCode) {
         self.coordinator.heard(code);
     }

@@ -1,4 +1,4 @@
-//! Heartbeats, what their answers say, and the lease that they renew (contract 6 and 7).
+//! Heartbeats of a classic member, their answers, and the lease that they renew (contracts 6 and 7).
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -14,8 +14,9 @@ impl Member {
         if !self.in_group() || self.heartbeat.is_some() || self.coordinator.node_id().is_none() {
             return;
         }
-        // While a join is under way none are needed, and Kafka's own consumers send none (seed S016). But what is kept flows on
-        // meanwhile, for minutes maybe, and only an answer proves that it is still this member's.
+        // While JoinGroup is in flight the coordinator needs no heartbeats, and Kafka's own consumers send none (seed
+        // S016). But owned partitions are read meanwhile, maybe for minutes, and only an answer proves that they still
+        // belong to this member.
         let joining = self.state == State::PreparingRebalance || self.join_outcome_unknown;
         let due = match joining {
             true => self.lease_needs_heartbeat(now),
@@ -34,7 +35,8 @@ impl Member {
         self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.config.heartbeat_interval, now));
     }
 
-    /// Whether half of the lease is over, and something is leased.
+    /// Whether a heartbeat is due for the lease: partitions are owned, and half of the session timeout has passed since
+    /// the last proof of membership.
     fn lease_needs_heartbeat(&mut self, now: Now) -> bool {
         let Some(confirmed) = self.lease.confirmed().filter(|_| !self.owned.is_empty()) else { return false };
         let at = confirmed + self.config.session_timeout / 2;
@@ -50,7 +52,7 @@ impl Member {
             return;
         }
         self.heartbeat = None;
-        // An answer to an older generation's heartbeat says nothing about this one.
+        // The answer to a heartbeat of an older generation says nothing about this one.
         if call.generation_or_epoch != self.generation {
             return;
         }
@@ -73,8 +75,9 @@ impl Member {
         }
         match reaction(api(Kind::Heartbeat), code) {
             Reaction::Rejoin => {
-                // It comes from a coordinator that knows the member: the session goes on. But whoever has not joined at the end
-                // of the rebalance timeout is dropped, and the rebalance may have begun right after the last good answer.
+                // The coordinator knows the member, so the session continues. But a member that has not joined at the
+                // end of the rebalance timeout is removed, and the rebalance may have begun right after the last good
+                // answer.
                 self.heartbeat_attempts = 0;
                 let begun = self.lease.confirmed().unwrap_or(call.sent);
                 self.rejoin_by.get_or_insert(begun + self.config.max_poll_interval);
@@ -83,12 +86,12 @@ impl Member {
                 match self.state {
                     State::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
                     State::Revoking => self.join_meanwhile("the coordinator rebalances the group"),
-                    // The answer to SyncGroup is on its way, and out of date by now.
+                    // The answer to the SyncGroup in flight is already outdated.
                     State::CompletingRebalance => self.outdated = true,
                     _ => {}
                 }
             }
-            // The join that is under way will tell: the generation is one that it replaces.
+            // The member is joining anyway, which replaces this generation; the answer to JoinGroup decides.
             Reaction::DropGeneration if joining => {}
             Reaction::DropGeneration => self.lose_and_rejoin(code, api(Kind::Heartbeat), false),
             Reaction::DropMember => self.lose_and_rejoin(code, api(Kind::Heartbeat), true),
@@ -107,33 +110,36 @@ impl Member {
         self.out.timers.set(Timer::Heartbeat, now + delay.min(self.config.heartbeat_interval));
     }
 
-    /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`.
+    /// An answer proves that the member was in the group when the coordinator processed the request, so not before
+    /// `sent`.
     pub(super) fn confirm(&mut self, sent: Now) {
         let confirmed = self.lease.confirm(sent);
         self.out.timers.set(Timer::Session, confirmed + self.config.session_timeout);
     }
 
-    /// Until when the coordinator cannot have thrown this member out.
+    /// Until when the coordinator cannot have removed this member from the group.
     pub(super) fn proven_until(&self) -> Now {
         let Some(confirmed) = self.lease.confirmed() else { return Now::ZERO };
-        // A rebalance may have begun right after, of which this member has not heard: it ends after the rebalance timeout.
+        // A rebalance that the member does not know of may have begun right after the proof. It ends after the
+        // rebalance timeout.
         let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
         let end = self.rejoin_by.map_or(silent, |rejoin_by| rejoin_by.min(silent));
         end.saturating_sub(self.config.lease_margin())
     }
 
-    /// Says until when records may be handed out, where that changed.
+    /// Updates until when records may be handed out.
     pub(super) fn advance_lease(&mut self, now: Now) {
         let until = match (self.owned.is_empty(), self.join_outcome_unknown) {
             (true, _) => None,
-            // The next generation may take this member's claims for old: until it is there, nothing is handed out.
+            // The leader of the next generation may treat this member's owned partitions as outdated: no records are
+            // handed out before its assignment.
             (false, true) => Some(Now::ZERO),
             (false, false) => Some(self.proven_until()),
         };
         self.lease.set(until, &mut self.out, now);
     }
 
-    /// Nothing is leased any more. To be said before the end of the membership: who assigns partitions by hand afterwards reads
+    /// Ends the lease. Call it before the membership ends: a user who assigns partitions manually afterwards reads
     /// without a lease.
     pub(super) fn end_lease(&mut self, now: Now) {
         self.lease.set(None, &mut self.out, now);

@@ -1,4 +1,4 @@
-//! JoinGroup: what goes before it, and what comes of it.
+//! JoinGroup: when to send it, what to revoke before, and how to handle the answer.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
 use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Timer};
 use crate::{Now, TopicPartition};
 
-/// Id, static id and metadata of each member.
+/// The member id, static id and metadata of each member.
 pub(super) type Subscriptions = Vec<(String, Option<String>, Vec<u8>)>;
 
-/// The type of groups of consumers, as brokers know it (seed S019).
+/// The protocol type of consumer groups (seed S019).
 pub(super) const PROTOCOL_TYPE: &str = "consumer";
 
 impl Member {
-    /// Joins if the member is to, and everything that goes before is done.
+    /// Sends JoinGroup if the member has to join and all preparations are done.
     pub(super) fn advance_join(&mut self, now: Now) {
         let may = match self.state {
             State::Unjoined | State::Stable => self.revocation.is_none(),
@@ -35,10 +35,11 @@ impl Member {
             self.rebalance = Some((now, reason.clone()));
             self.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
-        // The subscription may have changed after everything was prepared. What is being given up is past that, and the rest flows on.
+        // The subscription may have changed since the preparations were done. A member that already revokes partitions
+        // has passed this step, and its other partitions are read on.
         let partitions = self.to_revoke_before_join();
         if self.state != State::Revoking && (!self.prepared || !partitions.is_empty()) {
-            // Nothing was read before the first join, so nothing is committed (seed S015).
+            // Before the first join nothing was read, so there is nothing to commit (seed S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
                 self.revoke(partitions, Then::Join);
@@ -51,7 +52,8 @@ impl Member {
         }
     }
 
-    /// The others need not wait until this member has given up what it is to: the leader goes by what it claims (seed S135).
+    /// With an assignor that defers, the other members need not wait for the end of this member's revocation: it joins
+    /// meanwhile, and the leader relies on the owned partitions that it reports (seed S135).
     pub(super) fn join_meanwhile(&mut self, reason: &str) {
         let defers = self.defers();
         if defers && self.revoked_before_join().is_some() {
@@ -64,8 +66,9 @@ impl Member {
         self.revocation.is_some() && self.then == Then::JoinMeanwhile && self.to_revoke_before_join().is_empty()
     }
 
-    /// What has to be given up before the member joins: everything under the eager protocol, else what is not subscribed to
-    /// any more, and what was left out of an assignment that came while other partitions were given up.
+    /// The partitions that have to be revoked before the member joins: all under the eager protocol. Under the
+    /// cooperative protocol, those of topics without a subscription, and, if the assignor defers, those that the last
+    /// assignment left out while others were being revoked.
     fn to_revoke_before_join(&self) -> BTreeSet<TopicPartition> {
         let under_way = self.revoked_before_join();
         let defers = self.last.current && self.defers();
@@ -78,17 +81,18 @@ impl Member {
         out.filter(|partition| under_way.is_none_or(|under_way| !under_way.contains(*partition))).cloned().collect()
     }
 
-    /// Whether the assignor of this generation leaves things for later.
+    /// Whether the assignor of this generation defers moves or assignments.
     pub(super) fn defers(&self) -> bool {
         self.chosen().is_some_and(|assignor| assignor.defers())
     }
 
     fn send_join(&mut self, reason: String, now: Now) {
-        // Under the eager protocol everything was given up, and the last assignment only guides sticky assignors.
+        // Under the eager protocol all partitions were revoked, and the last assignment is only a hint for sticky
+        // assignors.
         let claims = self.owned.keys().filter(|_| self.protocol == Protocol::Cooperative);
         let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
-        // What was owned when a JoinGroup was lost was owned in the generation of the last assignment, and not in one since,
-        // whose leader may have given it to others.
+        // If the answer to a JoinGroup was lost, the partitions were owned in the generation of the last assignment,
+        // but not in a later one, whose leader may have assigned them to others.
         let generation = if self.join_outcome_unknown { self.last.generation } else { self.generation };
         self.last.age = now.saturating_sub(self.last_at);
         self.last.ends_waits = self.deferring.ends_waits;
@@ -119,7 +123,7 @@ impl Member {
         self.out.timers.clear(Timer::KeptBack);
         self.out.timers.clear(Timer::Deferred);
         self.prepared = false;
-        // Heartbeats stop until the join is answered (seed S016), but for those that a lease needs.
+        // No heartbeats are sent until JoinGroup is answered (seed S016), except those that the lease needs.
         self.set_state(State::PreparingRebalance);
     }
 
@@ -164,17 +168,18 @@ impl Member {
         }
     }
 
-    /// A static member is not dropped when it misses a rebalance, so nobody tells it: but the leader of the generation that it
-    /// missed may have given its partitions to others.
+    /// A static member that misses a rebalance is not removed, and gets no error either. But the leader of the
+    /// generation that it missed may have assigned its partitions to others.
     pub(super) fn lose_if_missed(&mut self, generation: i32, leader: &str, now: Now) {
-        // Where the coordinator assigns, because others of the group are members under KIP-848, nobody leads: generations are
-        // this member's epochs, which skip numbers, and nothing is given to others before this member gave it back.
+        // If other members of the group use KIP-848, the coordinator assigns and nobody leads. Generations are then
+        // this member's epochs, which skip numbers, and its partitions are not assigned to others before it has revoked
+        // them.
         let missed = !leader.is_empty() && generation > self.generation + 1;
         if self.generation >= 0 && missed && !self.join_outcome_unknown {
             self.lose(None, "the group had a generation without this member");
         }
-        // Nor does JoinGroup prove there that the member was in the group till now: who was thrown out is let in again under its
-        // old id, as a new member, and what it had is others'.
+        // In such a group JoinGroup does not prove either that the member was in the group until now: a removed member
+        // is let in again under its old id, as a new member, and its former partitions belong to others.
         if self.generation >= 0 && leader.is_empty() && now >= self.proven_until() {
             self.lose(None, "its session may have ended before it joined again");
         }
@@ -185,7 +190,7 @@ impl Member {
         self.assigned_counts = None;
         self.confirm(call.sent);
         self.out.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
-        // Whoever does not ask for its assignment in time is dropped as well.
+        // A member that does not send SyncGroup in time is removed as well.
         (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
         let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
         self.out.event(GroupEvent::Joined { generation, leader, protocol, took });
@@ -195,7 +200,8 @@ impl Member {
     fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
         match reaction(api(Kind::JoinGroup), code) {
             Reaction::TakeMemberId => {
-                // At once; but a coordinator that hands out one id after the other is not asked without end.
+                // At once. But there is a backoff if the member already had an id: the coordinator might send new ids
+                // endlessly.
                 if !self.member_id.is_empty() || member_id.is_empty() {
                     self.back_off_join(now);
                 }
@@ -234,7 +240,7 @@ impl Member {
         self.config.assignors.iter().find(|assignor| assignor.name() == name).cloned()
     }
 
-    /// The join came to nothing: again, after a backoff.
+    /// The join failed: tries again after a backoff.
     pub(super) fn join_again(&mut self, reason: &str, now: Now) {
         self.back_from_join();
         self.back_off_join(now);
@@ -247,10 +253,11 @@ impl Member {
         self.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
-    /// To the state from which a member joins: with a generation it goes on as it was, what it owns included.
+    /// Goes back to the state from which a member joins. With a generation, the member continues as before and keeps
+    /// its partitions.
     pub(super) fn back_from_join(&mut self) {
         (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
-        // What goes before a join was done, and what was finished since can be committed with the next.
+        // The preparations for a join were done. Offsets finished since then are committed with the next join.
         self.prepared = self.to_revoke_before_join().is_empty();
         match self.state {
             State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => self.set_joined_state(),
@@ -259,22 +266,22 @@ impl Member {
         }
     }
 
-    /// In the group, and maybe still giving up what it was when it joined.
+    /// Sets the state of a member in the group: Revoking if the revocation that began before the join continues.
     pub(super) fn set_joined_state(&mut self) {
         self.set_state(if self.revoked_before_join().is_some() { State::Revoking } else { State::Stable });
     }
 
-    /// A JoinGroup that may have been carried out has no answer.
+    /// Records that a JoinGroup which the coordinator may have processed has no answer.
     fn join_unanswered(&mut self) {
         self.join_outcome_unknown = self.join_outcome_unknown || (self.generation >= 0 && !self.owned.is_empty());
     }
 
-    /// Whether a rebalance is under way in which this member takes part.
+    /// Whether this member takes part in a running rebalance.
     pub(super) fn join_goes_on(&self) -> bool {
         self.join_group.is_some() || self.sync_group.is_some() || self.computing_assignment.is_some()
     }
 
-    /// The coordinator is gone while a join or sync waits at it.
+    /// Abandons a JoinGroup or SyncGroup that waits at a coordinator that is gone.
     pub(super) fn abandon_join(&mut self) {
         if !self.join_goes_on() {
             return;

@@ -1,4 +1,4 @@
-//! Leaving: unsubscribed, closed, or because the user does not poll.
+//! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
 use super::member::Member;
 use super::reactions::{api, reaction};
@@ -9,7 +9,7 @@ use crate::group::{Answer, Call, CallId, Exit, GroupEvent, InFlight, Kind, Timer
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
-    /// The membership is to end.
+    /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
         let close = exit.close || self.exit.is_some_and(|exit| exit.close);
         self.exit = Some(Exit { close, ..exit });
@@ -20,11 +20,11 @@ impl Member {
         self.out.timers.clear(Timer::Rejoin);
         let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.out.timers.set(Timer::Close, deadline);
-        // What is given up grows to all that is owned, unless the user has done his part of it already.
+        // The revocation restarts with all owned partitions, unless the user has already finished its part.
         self.restart_revocation();
     }
 
-    /// Gives up what is owned, then leaves.
+    /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
         let Some(exit) = self.exit else { return };
         if self.revocation.is_some() || self.state == State::Leaving {
@@ -39,7 +39,7 @@ impl Member {
         if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
             return self.end_exit("closed without a word to the group", now);
         }
-        // After a session without a word the member is out anyway.
+        // After the session timeout the coordinator removes the member anyway.
         let late = now + self.config.session_timeout;
         let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
         self.out.timers.set(Timer::Close, deadline);
@@ -48,19 +48,20 @@ impl Member {
         self.set_state(State::Leaving);
     }
 
-    /// Says so to the coordinator, and again where it has moved.
+    /// Sends LeaveGroup, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
         if self.state != State::Leaving || self.leaving.is_some() || self.out.timers.waits(Timer::JoinGroup, now) {
             return;
         }
-        // A heartbeat was answered that the member is not known any more.
+        // The answer to a heartbeat was UNKNOWN_MEMBER_ID, so there is nothing to leave.
         if self.member_id.is_empty() {
             return self.end_exit("the coordinator does not know the member any more", now);
         }
         self.leaving = self.send_leave("the consumer unsubscribed or was closed", now);
     }
 
-    /// Sends LeaveGroup if the member has an id and is not static: a static member's place is kept for its return.
+    /// Sends LeaveGroup if the member has an id and is not static: a static member keeps its place in the group for its
+    /// return.
     pub(super) fn send_leave(&mut self, reason: &str, now: Now) -> Option<CallId> {
         if self.member_id.is_empty() || self.config.instance_id.is_some() {
             return None;
@@ -83,7 +84,8 @@ impl Member {
             Ok(Answer::LeaveGroup { code }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
-                // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
+                // The coordinator may have removed the member although the answer was lost; the next attempt is then
+                // answered UNKNOWN_MEMBER_ID.
                 self.coordinator_lost(call.node_id, &reason, false, now);
                 return self.leave_again(now);
             }
@@ -102,7 +104,7 @@ impl Member {
         }
     }
 
-    /// What waited at the coordinator when the member began to leave.
+    /// Takes the answer to a JoinGroup or SyncGroup that was in flight when the member began to leave.
     pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: Result<Answer, String>, now: Now) {
         let waited = self.join_group == Some(id) || self.sync_group == Some(id);
         self.join_group.take_if(|join| *join == id);
@@ -123,8 +125,9 @@ impl Member {
         }
     }
 
-    /// Commits of the generation before are refused from here on, and those of this one until all have their assignments. So the
-    /// member goes on for as long as it gives up what it had: what the user finished is committed then, and not read again.
+    /// From here on the coordinator refuses commits of the previous generation, and those of the new one until all
+    /// members have their assignments. So the member enters the new generation for as long as its revocation lasts:
+    /// then its finished offsets can be committed, and the records are not read again.
     fn joined_while_leaving(&mut self, call: InFlight, answer: Answer, now: Now) {
         let Answer::JoinGroup { generation, leader, protocol, skip_assignment, members, .. } = answer else { return };
         let ours = self.config.assignors.iter().any(|assignor| protocol.as_deref() == Some(assignor.name()));
@@ -141,7 +144,8 @@ impl Member {
         self.ask_for_assignment(skip_assignment, members, now);
     }
 
-    /// It is out of the group, or another has its static id: then what it still gives up is others'.
+    /// The member is not in the group any more, or another has its static id: the partitions that it is still revoking
+    /// belong to others.
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
             ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, api(call.kind), true),
@@ -156,14 +160,14 @@ impl Member {
         self.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
-    /// LeaveGroup cannot be sent to this coordinator at all; the session's end will tell it.
+    /// LeaveGroup cannot be sent to this coordinator at all. It removes the member when the session ends.
     pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
         if self.leaving == Some(id) {
             self.end_exit(reason, now);
         }
     }
 
-    /// The time for leaving in order is over.
+    /// The deadline for leaving in order has passed.
     pub(super) fn exit_late(&mut self, now: Now) {
         if self.exit.is_some() {
             self.close_commits(now);
@@ -177,7 +181,8 @@ impl Member {
         self.revocation = None;
         self.close_commits(now);
         self.leaving = None;
-        // A heartbeat may hear of the leaving before LeaveGroup's answer comes: the id is gone then.
+        // A heartbeat may be answered UNKNOWN_MEMBER_ID before LeaveGroup is answered: then the member has no id any
+        // more.
         if self.generation >= 0 || !self.member_id.is_empty() || self.state == State::Leaving {
             self.out.event(GroupEvent::Left { reason: how.into() });
         }
@@ -187,14 +192,14 @@ impl Member {
         self.join_attempts = 0;
         self.joined_topics.clear();
         if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {
-            // Every state that belongs to a group may leave it.
+            // Every state of a group member may be followed by Leaving.
             self.set_state(State::Leaving);
         }
         self.set_state(State::Unsubscribed);
         if exit.close {
             self.closed = true;
         } else if self.subscribed {
-            // Subscribed again while it left.
+            // The user subscribed again while the member left.
             self.set_state(State::Unjoined);
             self.want_rejoin("subscribed again".into());
         }

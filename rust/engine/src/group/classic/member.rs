@@ -1,5 +1,6 @@
-//! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
-//! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
+//! The state machine of a classic member: its fields, and what each input causes. Its parts are in the other files of
+//! this folder, one for each task. [`Member::advance`] lets each part take a step after every input, so none depends on
+//! a particular input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-/// A member of a group; see the [module](super).
+/// A classic member of a group; see the [module](super).
 pub struct Member {
     pub(super) config: GroupConfig,
     pub(super) protocol: Protocol,
@@ -27,32 +28,32 @@ pub struct Member {
     pub(super) coordinator: FindCoordinator,
 
     pub(super) member_id: String,
-    /// -1 outside of the group.
+    /// The generation; -1 outside of the group.
     pub(super) generation: i32,
     pub(super) leader: bool,
     pub(super) assignor: Option<String>,
-    /// Whether it subscribes at all: a pattern may match nothing yet.
+    /// Whether there is a subscription; a pattern may match no topic yet.
     pub(super) subscribed: bool,
-    /// Topics subscribed to, and those of the last join.
+    /// The subscribed topics, and those of the last JoinGroup.
     pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) joined_topics: BTreeSet<Arc<str>>,
-    /// Partition counts: as of now, and as of the assignment that this member computed.
+    /// Partition counts by topic: the current ones, and those that the assignment computed by this member is based on.
     pub(super) counts: BTreeMap<Arc<str>, usize>,
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_seen: FirstSeen,
-    /// Each with the id of its topic as it was known when the partition was gained: that of the topic whose offsets are read and
-    /// committed. Zero where it is not known.
+    /// The owned partitions, each with the id that its topic had when the partition was assigned: the topic whose
+    /// offsets are read and committed. Zero if the id is not known.
     pub(super) owned: BTreeMap<TopicPartition, Uuid>,
     pub(super) last: LastAssignment,
-    /// When that came.
+    /// When the last assignment arrived.
     pub(super) last_at: Now,
     pub(super) deferring: Deferring,
 
-    /// Why the member is to join again, if it is.
+    /// The reason why the member has to join again, if it has to.
     pub(super) rejoin: Option<String>,
-    /// Why, for a join at a later time.
+    /// The reason of the rebalance that the user requested for a later time.
     pub(super) rejoin_later: String,
-    /// Whether what has to be given up and committed before the next join is.
+    /// Whether everything that has to be revoked and committed before the next join is.
     pub(super) prepared: bool,
     pub(super) join_group: Option<CallId>,
     pub(super) sync_group: Option<CallId>,
@@ -60,24 +61,26 @@ pub struct Member {
     pub(super) join_attempts: u32,
     pub(super) rebalance: Option<(Now, String)>,
     pub(super) last_rebalance: Option<(Now, String)>,
-    /// A JoinGroup may have been carried out whose answer was lost: the generation in which this member owned what it owns may
-    /// be two behind at the next one, and the leader then takes its claims for old (KIP-792).
+    /// The coordinator may have processed a JoinGroup whose answer was lost. Then the generation in which this member
+    /// owned its partitions may be two behind at the next join, and the leader treats its owned partitions as outdated
+    /// (KIP-792).
     pub(super) join_outcome_unknown: bool,
 
-    /// Partitions that this member as the leader gave to nobody, since their owners have to give them up first.
+    /// How many partitions this member, as the leader, assigned to nobody, because their owners have to revoke them
+    /// first.
     pub(super) kept_back: usize,
 
     pub(super) revocation: Option<Revocation>,
-    /// What comes after the revocation, if there is one.
+    /// What follows the revocation, if there is one.
     pub(super) then: Then,
 
     pub(super) heartbeat: Option<CallId>,
     pub(super) heartbeat_attempts: u32,
     pub(super) cadence: Cadence,
-    /// From when on the coordinator may have dropped the member for not having joined or synced in a rebalance, though it sends
-    /// heartbeats.
+    /// From this time on the coordinator may have removed the member for not having joined or synced in a rebalance,
+    /// even though it sends heartbeats.
     pub(super) rejoin_by: Option<Now>,
-    /// The next rebalance began before the assignment of this one came.
+    /// The next rebalance began before the assignment of the current one arrived.
     pub(super) outdated: bool,
     pub(super) lease: Lease,
 
@@ -88,14 +91,14 @@ pub struct Member {
     pub(super) last_poll: Now,
     pub(super) stale_since: Now,
     pub(super) exit: Option<Exit>,
-    /// Closing is done, and to be said after everything else.
+    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
     pub(super) closed: bool,
     pub(super) leaving: Option<CallId>,
     pub(super) fatal: Option<GroupError>,
 }
 
 impl Member {
-    /// A member that subscribes to nothing yet; `seed` decides its jitter.
+    /// A member without a subscription. `seed` determines its jitter.
     pub fn new(config: GroupConfig, seed: u64) -> Self {
         let cadence = Cadence::new(config.quick_heartbeats);
         let out = Outbox::new(config.backoff, seed);
@@ -155,7 +158,7 @@ impl Member {
             self.due(timer, now);
         }
         match input {
-            // The coordinator of a classic group evaluates no patterns.
+            // The coordinator of a classic group does not evaluate patterns.
             Input::Tick | Input::Listed { .. } | Input::Subscribe(Subscription::Regex(_)) => {}
             Input::Subscribe(Subscription::Topics(topics)) => self.subscribe(topics, false),
             Input::Subscribe(Subscription::Matched(topics)) => self.subscribe(topics, true),
@@ -175,17 +178,17 @@ impl Member {
         self.advance(now);
     }
 
-    /// What is to be done next; `None` if nothing is.
+    /// The next output; `None` when all are drained.
     pub fn poll(&mut self) -> Option<Output> {
         self.out.poll()
     }
 
-    /// When [`Self::handle`] has to be called without anything else having happened.
+    /// When [`Self::handle`] has to be called if nothing else happens.
     pub fn wake_at(&self) -> Option<Now> {
         self.out.timers.first()
     }
 
-    /// How the membership is.
+    /// A snapshot of the membership.
     pub fn status(&self) -> Status {
         Status {
             state: self.state.into(),
@@ -210,24 +213,24 @@ impl Member {
         }
     }
 
-    /// The ids of the topics of what is owned, as far as they are known.
+    /// The topic ids of the owned partitions, as far as they are known.
     pub fn topic_ids(&self) -> TopicIds {
         topic_ids(&self.owned, self.owned.keys())
     }
 
-    /// The subscription; a pattern that the client evaluates is the topics that it matches.
+    /// The subscription. For a pattern, which the client evaluates, these are the matched topics.
     fn subscription(&self) -> Option<Subscription> {
         self.subscribed.then(|| Subscription::Topics(self.topics.clone()))
     }
 
-    /// Lets every part do what it can now.
+    /// Lets every part take the steps that it can take now.
     fn advance(&mut self, now: Now) {
         self.advance_revocation();
         self.advance_exit(now);
         self.advance_find_coordinator(now);
         self.advance_join(now);
         self.advance_heartbeat(now);
-        // Before the commits: they wait for it.
+        // Before the commits, which depend on the lease.
         self.advance_lease(now);
         self.advance_commits(now);
         self.advance_offset_fetch(now);
@@ -251,10 +254,10 @@ impl Member {
             Timer::Revocation => self.revocation_timed_out(now),
             Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
-            // What these hold back is offered a step by `advance`.
+            // `advance` takes the steps that these timers delayed.
             Timer::Heartbeat | Timer::FindCoordinator | Timer::JoinGroup | Timer::OffsetCommit | Timer::OffsetFetch => {
             }
-            // Of KIP-848.
+            // KIP-848 only.
             Timer::HeartbeatBackoff | Timer::ResolveTopicIds => {}
         }
     }
@@ -295,7 +298,7 @@ impl Member {
         if self.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
             return;
         }
-        // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
+        // A pattern matches a new topic. It did not exist before, so it is read from its start (seed S084).
         if from_pattern && self.subscribed {
             for topic in topics.difference(&self.topics) {
                 self.first_seen.expect(topic);
@@ -313,7 +316,8 @@ impl Member {
         }
     }
 
-    /// Notes when the user last polled: now, while a poll waits. Call [`Self::handle`] right after it, which does what follows.
+    /// Records when the user last polled: the current time while a poll waits. Call [`Self::handle`] right after it,
+    /// which does the work that follows from it.
     pub fn polled(&mut self, at: Now) {
         self.last_poll = self.last_poll.max(at);
         if self.state == State::Stale && at > self.stale_since {
@@ -326,18 +330,18 @@ impl Member {
     fn keep_poll_timer(&mut self) {
         let watched = match self.state {
             State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => true,
-            // Nor does a member join for a user who does not poll: it would get partitions that nobody reads.
+            // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
             State::Unjoined => self.subscribed,
             _ => false,
         };
-        // Leaving has a deadline of its own.
+        // Leaving has its own deadline.
         let watched = watched && self.exit.is_none();
         self.out.timers.put(Timer::Poll, watched.then(|| self.last_poll + self.config.max_poll_interval));
     }
 
     fn poll_expired(&mut self, now: Now) {
         let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
-        // Who is not in the group has nothing to leave.
+        // A member that is not in the group has nothing to leave, so there is no error.
         if self.state != State::Unjoined {
             self.out.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
         }
@@ -350,12 +354,13 @@ impl Member {
         self.set_state(State::Stale);
     }
 
-    /// Gives up what is owned without the user's consent: another may own it already.
+    /// Releases all owned partitions at once, without a revocation: other members may own them already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
-        // Those whose Revoked callback was asked for are told of already.
+        // The user already received on_revoked for these partitions.
         let told = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
-        // What is looked up may be another's to commit meanwhile, and be gained again.
+        // Another member may commit these partitions before this one is assigned them again: the offsets that an
+        // OffsetFetch in flight returns do not count.
         self.offset_fetch.clear();
         self.fail_commits(code);
         self.out.timers.clear(Timer::Revocation);
@@ -372,7 +377,7 @@ impl Member {
         }
     }
 
-    /// Out of the group: no generation, nothing in flight that still counts.
+    /// Leaves the generation: no answer in flight counts any more.
     pub(super) fn drop_generation(&mut self) {
         self.generation = -1;
         self.last.current = false;
@@ -390,13 +395,13 @@ impl Member {
         }
     }
 
-    /// As [`Self::drop_generation`], and without an id.
+    /// As [`Self::drop_generation`], and forgets the member id.
     pub(super) fn forget_member(&mut self) {
         self.drop_generation();
         self.member_id.clear();
     }
 
-    /// What the member owned is lost, and it joins again: under its id, or without one (`forget`).
+    /// The owned partitions are lost, and the member joins again: with its id, or without one (`forget`).
     pub(super) fn lose_and_rejoin(&mut self, code: ErrorCode, api: &str, forget: bool) {
         let reason = format!("{api} was answered {}", code.name());
         self.lose(Some(code), &reason);
@@ -410,11 +415,11 @@ impl Member {
         self.want_rejoin(reason);
     }
 
-    /// The membership is over, for good.
+    /// Ends the membership with an error that a retry cannot fix.
     pub(super) fn fail(&mut self, error: GroupError, now: Now) {
         match self.state {
             State::Fatal | State::Unsubscribed => return,
-            // It is over anyway, and trying to leave again and again would not mend it.
+            // The member is leaving anyway, and further attempts to leave would fail too.
             State::Leaving => return self.end_exit(&error.to_string(), now),
             _ => {}
         }
@@ -426,7 +431,7 @@ impl Member {
         self.out.push(Output::Raise { error, fatal: true });
     }
 
-    /// The error for the user that an answer of `api` means.
+    /// The user's error for an error code in an answer of `api`.
     pub(super) fn error_of(&self, api: &'static str, code: ErrorCode) -> GroupError {
         let group = self.config.group_id.clone();
         match code {
@@ -445,7 +450,7 @@ impl Member {
         }
     }
 
-    /// The member is to join again, as soon as it can.
+    /// Makes the member join again as soon as it can.
     pub(super) fn want_rejoin(&mut self, reason: String) {
         if !self.subscribed || matches!(self.state, State::Fatal | State::Stale) {
             return;
@@ -469,7 +474,7 @@ impl Member {
         self.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
-    /// Whether the member has a generation, and a state in which it counts.
+    /// Whether the member is in the group: it has a generation, and a state in which that is valid.
     pub(super) fn in_group(&self) -> bool {
         self.generation >= 0
             && matches!(
@@ -478,7 +483,7 @@ impl Member {
             )
     }
 
-    /// What an error of the coordinator as such leads to; others are the caller's.
+    /// Handles an error that concerns the coordinator itself. The caller handles all others.
     pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str, now: Now) {
         if reaction == Reaction::Rediscover {
             self.coordinator_lost(call.node_id, reason, true, now);

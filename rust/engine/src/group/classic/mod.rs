@@ -1,9 +1,10 @@
 //! Membership of a consumer group under the classic protocol.
 //!
-//! [`Member`] is the machine: it is given the time and an [`Input`], and leaves [`Output`]s to be drained with
-//! [`Member::poll`] after every call. [`Member::wake_at`] says when it has to be called without anything having happened.
-//! It takes every decision of the protocol; the driver sends what it is told to, hands records out or keeps them back, and
-//! runs the user's callbacks. What the user finished is known to the [`crate::ledger`].
+//! [`Member`] is a state machine: it takes the time and an [`Input`](crate::group::Input), and leaves
+//! [`Output`](crate::group::Output)s, which the driver drains with [`Member::poll`] after every call.
+//! [`Member::wake_at`] says when the driver has to call it if nothing else happens. It takes every decision of the
+//! protocol; the driver sends its requests, hands out records or holds them back, and runs the user's callbacks.
+//! [`crate::ledger`] knows what the user has finished.
 
 mod config;
 mod deferring;

@@ -1,4 +1,5 @@
-//! Commits: one after the other, never cancelled, with the generation of the owner (contract 3).
+//! OffsetCommit of a classic member: one commit after the other, never cancelled, with the generation of the owner
+//! (contract 3).
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -12,7 +13,7 @@ use crate::group::{
 };
 
 impl Member {
-    /// The user wants offsets committed.
+    /// Queues a commit of the user.
     pub(super) fn commit(&mut self, ticket: Ticket, offsets: Offsets, deadline: Now, now: Now) {
         self.queue_commit(CommitOrigin::User(ticket), offsets, deadline, now);
     }
@@ -34,12 +35,12 @@ impl Member {
         self.end_commits(now);
     }
 
-    /// Sends the next commit if that may be now.
+    /// Sends the next commit if it may be sent now.
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
-        // Between the answers to JoinGroup and SyncGroup coordinators take none; before that they take those of the old
-        // generation (seed S116).
+        // Between the answers to JoinGroup and SyncGroup, coordinators accept no commits; before, they accept those of
+        // the old generation (seed S116).
         let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
             && self.generation >= 0
             && !self.join_outcome_unknown
@@ -77,7 +78,7 @@ impl Member {
             self.coordinator_answered(code);
         }
         if codes.values().any(|code| *code == ErrorCode::UnknownTopicId) {
-            // If it was made anew, metadata tells, and then it is lost.
+            // If the topic was recreated, metadata shows it, and then its partitions are lost.
             self.out.push(Output::RefreshMetadata);
         }
         let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
@@ -109,7 +110,8 @@ impl Member {
                 self.lose_and_rejoin(code, api(Kind::OffsetCommit), reacted == Reaction::DropMember);
             }
             Reaction::Fail if current => self.fail(self.error_of(api(Kind::OffsetCommit), code), now),
-            // It was another generation's request, or a join is under way that will tell: again with what is true then.
+            // The request was of another generation, or a running join decides: retry with the values that are valid
+            // then.
             _ => {
                 self.out.retried(api(Kind::OffsetCommit), code);
                 self.coordinator_error(reacted, call, code.name(), now);
@@ -118,7 +120,7 @@ impl Member {
         }
     }
 
-    /// The member lost what it owned: nothing that waits can be committed.
+    /// Ends all waiting commits: the member lost its partitions.
     pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
         self.commits.fail_lost(code, &mut self.out);
     }
@@ -128,26 +130,26 @@ impl Member {
         self.end_commits(now);
     }
 
-    /// What the machine commits before partitions are given up is not waited for any longer.
+    /// Times out the commits that the member makes before a revocation.
     pub(super) fn expire_own_commits(&mut self, now: Now) {
         self.commits.expire_own();
         self.end_commits(now);
     }
 
-    /// The consumer is out of the group, or closed: what waits is answered before that is said.
+    /// Answers all waiting commits before the consumer reports that it left the group or is closed.
     pub(super) fn close_commits(&mut self, now: Now) {
         self.commits.fail(&CommitError::Closed);
         self.end_commits(now);
     }
 
-    /// Answers the commits of which nothing is open any more.
+    /// Answers the commits without open partitions.
     fn end_commits(&mut self, now: Now) {
         if self.commits.end(&mut self.out, now) {
             self.committed_before_revocation();
         }
     }
 
-    /// `auto.commit.interval.ms` is over.
+    /// `auto.commit.interval.ms` has passed.
     pub(super) fn auto_commit_due(&mut self, now: Now) {
         if !self.commits.begin_auto_commit(&mut self.out) {
             self.rearm_auto_commit(now);
@@ -161,7 +163,7 @@ impl Member {
     }
 }
 
-/// Which of several partitions' errors decides: the one that says most about the membership.
+/// The error that decides among those of several partitions: the one that says most about the membership.
 fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
     let open = open.into_iter().map(|code| (code, reaction(api(Kind::OffsetCommit), code)));
     open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })

@@ -46,7 +46,7 @@ impl Member {
             OffsetsFetched::Retry(code) => {
                 self.out.retried(API, code);
                 if code == ErrorCode::UnknownTopicId {
-                    // If the topic was recreated, metadata says so, and then the partition is assigned anew.
+                    // If the topic was recreated, metadata shows it, and then the partition is lost and assigned again.
                     self.out.push(Output::RefreshMetadata);
                 }
                 self.coordinator_error(reaction(API, code), call, code.name(), now);

@@ -1,39 +1,41 @@
-//! What each error of each call leads to: the one table of it (S121). docs/design/groups.md shows it, and a test holds one against the other.
+//! The reaction to each error of each request, in a single table (S121). docs/design/groups.md shows the same table; a
+//! test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::group::Kind;
 
-/// What a member does about an error. Answers to requests of an older generation, or that nobody waits for any more, lead to
-/// nothing at all.
+/// What a member does about an error. Answers to requests of an older generation, or to abandoned requests, are
+/// ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// The same again, after a backoff.
+    /// Send the same request again, after a backoff.
     Retry,
-    /// Look for the coordinator, then the same again.
+    /// Look for the coordinator, then send the same request again.
     Rediscover,
     /// Join at once with the member id that came with the error (KIP-394).
     TakeMemberId,
-    /// Join again; what is owned stays owned.
+    /// Join again, and keep the owned partitions.
     Rejoin,
-    /// The generation is over: what was owned is lost, and the member joins again under its id.
+    /// The generation is over: the owned partitions are lost, and the member joins again with its id.
     DropGeneration,
-    /// The member is not known any more: what was owned is lost, and it joins again without an id.
+    /// The coordinator does not know the member any more: the owned partitions are lost, and it joins again without an
+    /// id.
     DropMember,
-    /// Tell the user about the partition; all else goes on.
+    /// Report the error of this partition to the user; the membership continues.
     Tell,
-    /// Tell the user on every call; the membership is over.
+    /// Report the error to the user on every call; the membership is over.
     Fail,
-    /// It comes to the same as success.
+    /// Treat it as success.
     Done,
 }
 
 use ErrorCode as E;
 use Reaction as R;
 
-/// The table: an API's errors in the order of their codes. What it does not name is retried where Kafka calls it retriable
-/// (SyncGroup: by joining again, after a backoff); else it is told of partitions (OffsetCommit, OffsetFetch) and ends the
-/// membership elsewhere.
+/// The table: the errors of each API in the order of their codes. An error that is not in the table is retried if Kafka
+/// calls it retriable (SyncGroup: by joining again, after a backoff). Any other is reported for its partition
+/// (OffsetCommit, OffsetFetch), treated as success (LeaveGroup), or ends the membership.
 pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "FindCoordinator",
@@ -69,7 +71,8 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
             (E::IllegalGeneration, R::DropGeneration),
-            // A coordinator that has upgraded the group meanwhile takes the member's first assignor for the one chosen (Kafka's does).
+            // A coordinator that has upgraded the group meanwhile (Kafka's) expects the member's first assignor as the
+            // chosen one.
             (E::InconsistentGroupProtocol, R::Rejoin),
             (E::UnknownMemberId, R::DropMember),
             (E::RebalanceInProgress, R::Rejoin),
@@ -135,12 +138,12 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     ),
 ];
 
-/// What `code`, which is an error, leads to in an answer to `api`.
+/// The reaction to `code`, which is an error, in an answer to `api`.
 pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
     match errors.iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,
-        // What is missed of a rebalance is had by another only.
+        // A missed assignment can only be had by another rebalance.
         None if code.is_retriable() && api == "SyncGroup" => Reaction::Rejoin,
         None if code.is_retriable() => Reaction::Retry,
         None if api.starts_with("Offset") => Reaction::Tell,
@@ -149,7 +152,7 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     }
 }
 
-/// A kind of call as the table names it.
+/// The name of a kind of call in the table.
 pub(super) fn api(kind: Kind) -> &'static str {
     match kind {
         Kind::FindCoordinator => "FindCoordinator",

@@ -1,5 +1,5 @@
-//! Revoking partitions in order (contract 2). A classic member joins or leaves afterwards; where the assignor defers, it may join
-//! meanwhile.
+//! Revocation of a classic member (contract 2). Afterwards it joins or leaves; if the assignor defers, it may join
+//! before the revocation ends.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use super::member::Member;
 use crate::group::{CallbackKind, Commits, GroupEvent, Offsets, Output, Revocation, Scope, Step, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
-/// What comes after a revocation.
+/// What follows a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// The member joins.
     Join,
-    /// The same, but the others meet already: the member joins before its revocation ends.
+    /// The member joins, even before its revocation ends, because the group already rebalances.
     JoinMeanwhile,
     /// The member leaves.
     Leave,
 }
 
 impl Member {
-    /// The partitions that are revoked, if a join and nothing else follows.
+    /// The partitions being revoked, if a join follows.
     pub(super) fn revoked_before_join(&self) -> Option<&BTreeSet<TopicPartition>> {
         let partitions = self.revocation.as_ref().filter(|_| self.then != Then::Leave).map(Revocation::partitions);
         partitions.filter(|partitions| !partitions.is_empty())
     }
 
-    /// Begins to revoke these partitions; without any, only what is finished is committed.
+    /// Begins to revoke these partitions. If there are none, it only commits the finished offsets.
     pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>, then: Then) {
         let ticket = self.out.new_id();
         if partitions.is_empty() {
@@ -60,8 +60,8 @@ impl Member {
         }
     }
 
-    /// Goes on once the commit before the callback ended, whatever its result, and so did commits in the interval of the same
-    /// partitions: their offsets are not collected a second time.
+    /// Runs the Revoked callback once the commit before it has ended, whatever its result, and so have automatic
+    /// commits of the same partitions: their offsets are not collected a second time.
     pub(super) fn committed_before_revocation(&mut self) {
         let committing = self.revocation.as_ref().filter(|it| it.step() == Step::Committing);
         if committing.is_some_and(|it| !self.commits.own_wait_for(it.partitions())) {
@@ -69,7 +69,8 @@ impl Member {
         }
     }
 
-    /// A coordinator that does not commit must not keep the member from joining until it is thrown out.
+    /// Stops waiting for commits: a coordinator that cannot commit must not keep the member from joining until it is
+    /// removed from the group.
     pub(super) fn revocation_timed_out(&mut self, now: Now) {
         match self.revocation.as_ref().map(Revocation::step) {
             Some(Step::Committing) => self.expire_own_commits(now),
@@ -94,8 +95,8 @@ impl Member {
         }
     }
 
-    /// The user's own commits, also those of the callback, end before the partitions belong to another member: they take another
-    /// connection than the join, which might overtake them (seed S150).
+    /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
+    /// connection than JoinGroup, which might overtake them (seed S150).
     pub(super) fn advance_revocation(&mut self) {
         let draining = self.revocation.as_ref().filter(|it| it.step() == Step::Draining);
         if draining.is_some_and(|it| !self.commits.touch(it.partitions())) {
@@ -120,8 +121,8 @@ impl Member {
         }
     }
 
-    /// A revocation begins again for more partitions, unless the user has done its part: a commit in flight is not taken back, nor is
-    /// a callback.
+    /// Restarts the revocation, so that it covers more partitions, unless the user has already finished its part: a
+    /// commit in flight cannot be taken back, nor can a callback.
     pub(super) fn restart_revocation(&mut self) {
         if let Some(revocation) = self.revocation.take_if(|it| it.step() == Step::Finishing) {
             Commits::give_back(revocation.into_parts().1, &mut self.out);

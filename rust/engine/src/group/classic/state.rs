@@ -1,26 +1,26 @@
-//! The states of a member, and which may follow which.
+//! The states of a classic member, and which may follow which.
 
-/// Where a member stands; the names are those of the Java consumer where it has one.
+/// The state of a classic member. The names are those of the Java consumer where it has such a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It subscribes to nothing.
+    /// The member has no subscription.
     Unsubscribed,
-    /// It wants to join: it looks for the coordinator, or waits before it tries again.
+    /// The member is about to join: it looks for the coordinator, or waits for a backoff.
     Unjoined,
-    /// JoinGroup is out. Under the cooperative protocol what it owns flows on.
+    /// JoinGroup is in flight. Under the cooperative protocol, owned partitions are read meanwhile.
     PreparingRebalance,
-    /// SyncGroup is out, or the leader computes what goes into it.
+    /// SyncGroup is in flight, or the leader computes the assignments that go into it.
     CompletingRebalance,
-    /// It has its assignment and sends heartbeats.
+    /// The member has its assignment and sends heartbeats.
     Stable,
-    /// As Stable, but it gives up partitions: settling, committing, calling back. It joins again, or leaves, afterwards; where the
-    /// assignor defers, it joins meanwhile if the group meets.
+    /// As Stable, but partitions are being revoked: the user finishes, offsets are committed, callbacks run. Afterwards
+    /// the member joins again, or leaves. If the assignor defers, it joins before that when the group rebalances.
     Revoking,
-    /// LeaveGroup is out.
+    /// The member leaves: LeaveGroup is in flight, or waits for the coordinator or a backoff.
     Leaving,
-    /// It left because the user did not poll for `max.poll.interval.ms`; the next poll makes it join again.
+    /// The member left because the user did not poll for `max.poll.interval.ms`. It joins again at the next poll.
     Stale,
-    /// An error that no repetition mends.
+    /// An error that a retry cannot fix ended the membership.
     Fatal,
 }
 
@@ -38,11 +38,11 @@ impl State {
         Self::Fatal,
     ];
 
-    /// The states that may come after this one. docs/design/groups.md has the same table, and a test holds one against the other.
+    /// The states that may follow this one. docs/design/groups.md has the same table; a test compares the two.
     pub fn successors(self) -> &'static [Self] {
         match self {
             Self::Unsubscribed => &[Self::Unjoined],
-            // It owns nothing, so there is nothing to revoke.
+            // The member owns nothing, so there is nothing to revoke.
             Self::Unjoined => &[Self::PreparingRebalance, Self::Leaving, Self::Stale, Self::Fatal],
             Self::PreparingRebalance => &[
                 Self::CompletingRebalance,
@@ -59,7 +59,7 @@ impl State {
             Self::Stable => {
                 &[Self::Revoking, Self::PreparingRebalance, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal]
             }
-            // To join while it gives up, where the assignor can deal with that.
+            // PreparingRebalance: with an assignor that defers, the member joins during a revocation.
             Self::Revoking => {
                 &[Self::Stable, Self::PreparingRebalance, Self::Unjoined, Self::Leaving, Self::Stale, Self::Fatal]
             }
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Its name in text.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unsubscribed => "Unsubscribed",

@@ -1,4 +1,4 @@
-//! The leader's assignment, SyncGroup, and what comes of them.
+//! The leader's assignment, SyncGroup, and how the member takes its assignment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use crate::group::{
 };
 use crate::{Now, TopicPartition};
 
-/// One rebalance seldom comes alone: the second round of a cooperative one, the next process of a rolling restart, the process
-/// that comes back. Each member hears of the next by its heartbeat, and the slowest holds up all others' JoinGroup.
+/// How long heartbeats are more frequent after a rebalance. One rebalance is often followed by another: the second
+/// round of a cooperative one, the next process of a rolling restart, or the process that comes back. Each member
+/// learns of the next one by its heartbeat, and the slowest delays the others' JoinGroup.
 const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
 
 impl Member {
-    /// The leader has it computed first.
+    /// Sends SyncGroup. The leader first has the assignment computed.
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
         if self.leader && !skip_assignment {
             let ticket = self.out.new_id();
@@ -31,14 +32,14 @@ impl Member {
             let assignor = self.assignor.clone().unwrap_or_default();
             return self.out.push(Output::ComputeAssignment { ticket, assignor, members });
         }
-        // A static leader that comes back is told to leave the assignment as it is, and still watches the topics (KIP-814).
+        // A static leader that comes back has to keep the assignment, but still watches the topics (KIP-814).
         if self.leader {
             self.assigned_counts = Some(self.counts.clone());
         }
         self.send_sync(Vec::new(), now);
     }
 
-    /// What the leader itself told when it joined may be minutes old: it tells anew what is left of what it waits for.
+    /// The remaining times in the leader's own subscription may be minutes old: updates them to now.
     fn as_of_now(&mut self, mut members: Subscriptions, now: Now) -> Subscriptions {
         self.last.age = now.saturating_sub(self.last_at);
         let Some(assignor) = self.chosen().filter(|assignor| assignor.defers()) else { return members };
@@ -62,15 +63,15 @@ impl Member {
                 self.assigned_counts = Some(counts);
                 self.send_sync(assignments, now);
             }
-            // It leaves in a moment, and the others go on without it.
+            // The member is leaving; the others rebalance without it.
             Err(_) if self.exit.is_some() => {}
-            // To leave would hand the same wait on to the next leader, and end this membership for it.
+            // Leaving would only make the next leader wait for the same metadata, and end this membership.
             Err(AssignError::NoMetadata { reason }) => {
                 self.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
                 self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
             }
             Err(error) => {
-                // The others must not wait for a leader that cannot assign.
+                // The other members must not wait for a leader that cannot assign.
                 self.send_leave("the assignor failed", now);
                 let group = self.config.group_id.clone();
                 self.fail(GroupError::Assign { group, error }, now);
@@ -78,9 +79,9 @@ impl Member {
         }
     }
 
-    /// Whoever has given up partitions joins again, and they get their owners. But a static member that dies before it does so
-    /// comes back without a rebalance, and they would have none for ever. Then the leader joins again: once, since an assignor may
-    /// leave partitions out for good.
+    /// A member that has revoked partitions joins again, and then they are assigned. But a static member that dies
+    /// before it joins comes back without a rebalance, and the partitions would never be assigned. For that case the
+    /// leader joins again: once, because an assignor may leave partitions out permanently.
     fn watch_kept_back(&mut self, assignments: &[(String, Vec<u8>)], counts: &BTreeMap<Arc<str>, usize>, now: Now) {
         let given: Vec<_> = assignments.iter().filter_map(|(_, bytes)| read_assignment(bytes).ok()).collect();
         let user_data = given.first().and_then(|assigned| assigned.user_data.as_deref());
@@ -135,7 +136,8 @@ impl Member {
             }
             return match read_assignment(&assignment) {
                 Ok(assigned) => {
-                    // This proves no session: a coordinator that has the assignment already hands it out without renewing that.
+                    // This does not prove a live session: a coordinator that already has the assignment returns it
+                    // without renewing the session.
                     self.assigned(assigned.partitions.into_iter().collect(), assigned.user_data, call, now);
                 }
                 Err(error) => {
@@ -171,14 +173,14 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator may have thrown the member out, and given its partitions to others, while the assignment was under
-    /// way: then it speaks of a generation that is over.
+    /// Whether the coordinator may have removed the member, and its partitions may have other owners, while the answer
+    /// was in flight: then the assignment is of a generation that is over.
     fn is_outlived(&self, sync: &InFlight, now: Now) -> bool {
         let since_sent = (sync.sent + self.config.session_timeout).saturating_sub(self.config.lease_margin());
         now >= self.proven_until() && now >= since_sent
     }
 
-    /// The rebalance is over: what is gained starts, what is missing is given up.
+    /// Ends the rebalance: newly assigned partitions start, and those that the assignment leaves out are revoked.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
         self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
@@ -190,7 +192,7 @@ impl Member {
         if self.then == Then::JoinMeanwhile {
             self.then = Then::Join;
         }
-        // The subscription may have changed since the join; nobody gets what it does not subscribe to (seed S067).
+        // The subscription may have changed since the join: partitions of other topics are not taken (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
         let gained: BTreeSet<TopicPartition> =
@@ -213,7 +215,8 @@ impl Member {
             true => self.want_rejoin("the coordinator rebalances the group".into()),
             false => self.rejoin_by = None,
         }
-        // A join that was held for long proves little, and nothing of what is gained is handed out before a heartbeat does.
+        // A JoinGroup that was held for long proves little about the session: no record of newly assigned partitions is
+        // handed out before a heartbeat is answered.
         let interval = self.config.heartbeat_interval;
         let proved = self.lease.confirmed().is_some_and(|confirmed| now < confirmed + interval);
         self.cadence.quicken(NEXT_STEP_WITHIN, now);
@@ -234,23 +237,24 @@ impl Member {
         }
         match revoked.is_empty() {
             true => {}
-            // The leader may have taken the claim for old, and others own them already: committing would put them back.
+            // The leader may have treated the owned partitions as outdated, and they may have other owners already: a
+            // commit would overwrite those members' offsets.
             false if outcome_was_unknown => self.lose_after_unknown_join(revoked),
-            // It is given up already; what is not comes before the next join.
+            // These are being revoked already; others are revoked before the next join.
             false if self.revocation.is_some() => {}
             false => self.revoke(revoked, Then::Join),
         }
         if self.topics != self.joined_topics {
             self.want_rejoin("the subscription changed".into());
         } else if !unwanted.is_empty() {
-            // A static member that comes back with fewer topics is given what it had, without a rebalance.
+            // A static member that comes back with fewer topics gets its former assignment, without a rebalance.
             self.back_off_join(now);
             self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
         }
     }
 
     fn lose_after_unknown_join(&mut self, mut lost: BTreeSet<TopicPartition>) {
-        // What is given up meanwhile is not finished for another either, and is lost with the rest.
+        // The partitions that are being revoked may have other owners too: they are lost together with the others.
         let mut told = BTreeSet::new();
         lost.extend(self.revoked_before_join().into_iter().flatten().cloned());
         if let Some(revocation) = self.revocation.take() {
@@ -266,7 +270,7 @@ impl Member {
         if !untold.is_empty() {
             self.out.call_back(CallbackKind::Lost, untold);
         }
-        // The leader may have left them to this member instead: then they have no owner before the next round.
+        // The leader may instead have kept them for this member; then they have no owner before the next rebalance.
         self.want_rejoin(reason.into());
     }
 }

@@ -1,4 +1,4 @@
-//! What metadata says of topics: partitions that are added, and topics that are deleted and made anew.
+//! Changes of topics that metadata shows: added partitions, and topics that were deleted and recreated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::group::{CallbackKind, GroupEvent, Output, TopicInfo};
 impl Member {
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
         for topic in &self.topics {
-            // A topic that is not there yet counts as new as a whole once it is; one that is there when it is subscribed to, as old.
+            // A topic that does not exist yet is new as a whole once it does; one that exists when it is subscribed to
+            // is old.
             let info = topics.get(topic).copied();
             self.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
         }
@@ -20,7 +21,7 @@ impl Member {
         self.lose_replaced(replaced);
     }
 
-    /// What is owned of topics that have other ids now than those it was gained with.
+    /// The owned partitions whose topics now have other ids than when they were assigned.
     fn learn_ids(&mut self, topics: &BTreeMap<Arc<str>, TopicInfo>) -> BTreeSet<TopicPartition> {
         let mut replaced = BTreeSet::new();
         for (partition, id) in &mut self.owned {
@@ -28,7 +29,7 @@ impl Member {
                 continue;
             };
             if id.is_zero() {
-                // The leader knew the topic first: this is the one that is read.
+                // The partition was assigned before this member knew the topic: this id is the topic that it reads.
                 *id = current;
             } else if *id != current {
                 replaced.insert(partition.clone());
@@ -37,7 +38,7 @@ impl Member {
         replaced
     }
 
-    /// The leader has the group assign anew where topics have other partitions than it assigned.
+    /// As the leader, joins again if partition counts differ from those that the assignment is based on.
     fn rejoin_for_counts(&mut self) {
         let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
             return;
@@ -48,15 +49,15 @@ impl Member {
                 topics.filter(|topic| assigned.get(*topic) != self.counts.get(*topic)).collect();
             let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
             let reason = format!("the partitions of {} changed", names.join(", "));
-            // Once: the next assignment brings new counts.
+            // Only once: the next assignment sets new counts.
             self.assigned_counts = None;
             self.want_rejoin(reason);
         }
     }
 
-    /// The topics of these were deleted and made anew under their names. Assignments speak of names, so this one is as good as
-    /// before; but what was read and finished are offsets of topics that are no more, which must not be committed to the new
-    /// ones. So they are lost, and gained anew with the next assignment.
+    /// Loses partitions whose topics were deleted and recreated under the same name. Assignments refer to names, so the
+    /// partitions remain assigned; but finished offsets are those of the deleted topics and must not be committed for
+    /// the new ones. So the partitions are lost, and assigned again in the next rebalance.
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
         if lost.is_empty() {
             return;
@@ -76,7 +77,7 @@ impl Member {
         self.want_rejoin(reason.into());
     }
 
-    /// None of these is owned any more.
+    /// Removes partitions from the owned ones.
     pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
         self.offset_fetch.release(partitions);

@@ -1,4 +1,4 @@
-//! The bytes of the requests and answers that only the classic protocol has.
+//! Encoding of requests and decoding of answers that only the classic protocol has.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,20 @@ use monedula_protocol::messages::sync_group::{SyncGroupRequestAssignment, SyncGr
 
 use crate::group::Answer;
 
-/// The kind of group that consumers form.
+/// The protocol type of consumer groups.
 pub(in crate::group) const CONSUMER: &str = "consumer";
 
-/// Brokers refuse no reason for its length, but Java's clients cut it here (KIP-800), and so brokers' logs are kept short.
+/// The length of a reason is limited as in Java's clients (KIP-800), which keeps the brokers' logs short; brokers
+/// accept any length.
 pub(in crate::group) const REASON_CHARS: usize = 255;
 
-/// A reason as it is sent, if there is one.
+/// The reason as it is sent; `None` if it is empty.
 pub(in crate::group) fn said(reason: &str) -> Option<&str> {
     let end = reason.char_indices().nth(REASON_CHARS).map_or(reason.len(), |(end, _)| end);
     (end > 0).then_some(&reason[..end])
 }
 
-/// A name in an answer: older versions have an empty one where there is none.
+/// A name in an answer: older versions have an empty string instead of null.
 fn named(name: Option<&str>) -> Option<String> {
     name.filter(|name| !name.is_empty()).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Settings of a member, and the id that it makes for itself.
+//! The settings of a member under KIP-848, and the generation of its member id.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use monedula_protocol::types::Uuid;
 
 use crate::backoff::Backoff;
 
-/// Settings of a member. What the classic protocol has besides (`partition.assignment.strategy`, `heartbeat.interval.ms`) is
-/// the broker's business here.
+/// The settings of a member. Settings that only the classic protocol has (`partition.assignment.strategy`,
+/// `heartbeat.interval.ms`) are the broker's under KIP-848.
 #[derive(Clone, Debug)]
 pub struct MembershipConfig {
     /// `group.id`.
@@ -18,15 +18,15 @@ pub struct MembershipConfig {
     pub rack: Option<String>,
     /// `group.remote.assignor`; `None` for the coordinator's choice.
     pub assignor: Option<String>,
-    /// `group.protocol=auto`: a broker without this protocol means the classic one, not an error.
+    /// `group.protocol=auto`: if the broker does not support KIP-848, a classic member takes over instead of an error.
     pub falls_back: bool,
-    /// `session.timeout.ms`. The broker's own (`group.consumer.session.timeout.ms`) is not on the wire, and the lease needs it:
-    /// it must not be longer here than there.
+    /// `session.timeout.ms`. The lease is computed from it, because the broker does not send its own
+    /// (`group.consumer.session.timeout.ms`). It must not be longer than the broker's.
     pub session_timeout: Duration,
-    /// How many heartbeats go in one interval for a while after a change of what is shared out
-    /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for as many as always.
+    /// How many heartbeats go in one interval for a while after the assignment changed
+    /// ([`QUICK_HEARTBEATS`](crate::group::classic::QUICK_HEARTBEATS)); 1 for no additional ones.
     pub quick_heartbeats: u32,
-    /// `max.poll.interval.ms`; the rebalance timeout too.
+    /// `max.poll.interval.ms`; also the rebalance timeout.
     pub max_poll_interval: Duration,
     /// `auto.commit.interval.ms`; `None` where `enable.auto.commit` is false.
     pub auto_commit_interval: Option<Duration>,
@@ -35,31 +35,33 @@ pub struct MembershipConfig {
 }
 
 impl MembershipConfig {
-    /// Until the coordinator names one: the default of brokers (`group.consumer.heartbeat.interval.ms`).
+    /// The heartbeat interval before the coordinator has sent one: the default of brokers
+    /// (`group.consumer.heartbeat.interval.ms`).
     pub const FIRST_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-    /// How long before the session's end, counted from the sending of the last acknowledged heartbeat, nothing is handed out
-    /// any more: for clocks that run differently, and for what is under way to the user.
+    /// The lease ends this long before the session, which counts from the sending of the last acknowledged heartbeat.
+    /// The margin covers differing clock speeds, and records that are just being handed out.
     pub fn lease_margin(&self) -> Duration {
         (self.session_timeout.min(self.max_poll_interval) / 10).min(Duration::from_secs(1))
     }
 
-    /// How long giving up partitions may wait for the commit that goes before: a coordinator that cannot commit must not keep
-    /// the member from acknowledging until it is thrown out.
+    /// How long a revocation may wait for a commit: a coordinator that cannot commit must not keep the member from
+    /// acknowledging until it is removed from the group.
     pub fn revocation_commit_timeout(&self) -> Duration {
-        // There are two such waits, before `on_revoked` and after it. Together they last as long as the coordinator waits for the
-        // acknowledgement: a commit that arrives after one that came before its time would put back what the next owner committed.
+        // There are two such waits, before and after `on_revoked`. Together they may last as long as the coordinator
+        // waits for the acknowledgement: were the wait shorter, a commit that arrives after an early acknowledgement
+        // could overwrite what the next owner committed.
         (self.max_poll_interval / 2).min(Duration::from_secs(30))
     }
 }
 
-/// A member's id out of 16 random bytes: a version 4 UUID as Kafka writes it (KIP-1082). It is made before the first join and
-/// kept as long as the process lives, so a join whose answer is lost leaves nobody behind.
+/// A member id from 16 random bytes: a version 4 UUID as Kafka writes it (KIP-1082). It is generated before the first
+/// join and kept for the life of the process, so a join whose answer is lost leaves no orphaned member in the group.
 pub fn member_id(random: [u8; 16]) -> String {
     let mut bytes = random;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    // Kafka's ids never begin with a dash, which tools would take for an option.
+    // Kafka's ids never begin with a dash: command-line tools would take it for an option.
     if Uuid(bytes).to_string().starts_with('-') {
         bytes[0] ^= 0x80;
     }

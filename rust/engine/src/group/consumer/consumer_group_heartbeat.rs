@@ -1,4 +1,4 @@
-//! Heartbeats: what is in them, when they go, and what their answers say (contract 6).
+//! ConsumerGroupHeartbeat: its contents, when it is sent, and how its answer is handled (contract 6).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::group::{
     Timer,
 };
 
-/// The epoch that joins.
+/// The member epoch of a heartbeat that joins.
 const JOIN: i32 = 0;
-/// The epoch that leaves.
+/// The member epoch of a heartbeat that leaves.
 const LEAVE: i32 = -1;
-/// The epoch with which a static member leaves for a while.
+/// The member epoch of a heartbeat with which a static member leaves temporarily.
 const LEAVE_STATIC: i32 = -2;
-/// How often a join is worth another attempt that the coordinator failed at without a word: half a minute of them.
+/// How often a join is retried that the coordinator answered UNKNOWN_SERVER_ERROR: about half a minute of attempts.
 const FAILED_JOINS: u32 = 30;
 
-/// What the coordinator was told of the subscription and not told anything else since; `None` where it has to be told: at a
-/// join, and whenever it is not certain what arrived.
+/// The subscription that the coordinator has, as far as the member knows. `None` if it has to be sent: at a join, and
+/// if it is not certain that the last one arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LastSentSubscription(Option<Subscribed>);
 
@@ -48,8 +48,8 @@ impl Subscribed {
 }
 
 impl Member {
-    /// Sends a heartbeat if one is due, or something is to be said. One is in flight at a time, so that each answer is about
-    /// what this member was when it was asked.
+    /// Sends a heartbeat if one is due, or if there is a change to send. Only one is in flight at a time, so each
+    /// answer refers to the state of the member when that heartbeat was sent.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
         let may = self.state == State::Joining || self.in_group();
         let held = self.heartbeat.is_some()
@@ -68,14 +68,14 @@ impl Member {
         }
     }
 
-    /// A static member that joins again may come back in the epoch that it had. A commit of before goes over another connection: it
-    /// must not arrive afterwards, when it looks as good as those of now.
+    /// A static member that joins again may get its former epoch back. A commit from before uses another connection,
+    /// and must not arrive after the join: the coordinator would accept it like a new one.
     fn would_overtake_a_commit(&self) -> bool {
         self.state == State::Joining && self.config.instance_id.is_some() && self.commits.is_in_flight()
     }
 
-    /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription is gone
-    /// already and no news.
+    /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription
+    /// is already empty, and that is not a change to send.
     fn has_change_to_send(&self) -> bool {
         match self.state {
             State::Joining | State::Acknowledging => true,
@@ -102,8 +102,8 @@ impl Member {
         }
     }
 
-    /// Everything at a join and where it is not certain what arrived, else what changed. What is owned is said in an
-    /// acknowledgement too, even if it is what was said before: that it is `None` never acknowledges anything.
+    /// The next heartbeat: all fields at a join and after a failure, otherwise only changed ones. An acknowledgement
+    /// always carries the owned partitions, even if they are the same as before: `None` never acknowledges anything.
     fn heartbeat_call(&self, now: Now) -> HeartbeatCall {
         let leaving = self.state == State::PrepareLeaving;
         let told = self.last_sent.0.as_ref().filter(|_| self.late_heartbeat_until.is_none_or(|until| now >= until));
@@ -113,7 +113,7 @@ impl Member {
             _ if leaving => None,
             (regex, Some(told)) if regex == told.regex => None,
             (Some(regex), _) => Some(regex),
-            // The coordinator keeps a pattern until it is told that there is none.
+            // The coordinator keeps a pattern until an empty one is sent.
             (None, _) => self.regex_was_sent.then(String::new),
         };
         let topics = Some(is.topics).filter(|topics| !leaving && told.is_none_or(|told| told.topics != *topics));
@@ -127,12 +127,13 @@ impl Member {
             topics,
             regex,
             assignor: self.config.assignor.clone().filter(|_| is_full),
-            // After a lost answer too while it leaves: by it the coordinator knows a member that missed its last epoch.
+            // Also while the member leaves, if an answer was lost: the coordinator recognizes a member that missed its
+            // last epoch by its owned partitions.
             owned: (told.is_none() || self.state == State::Acknowledging).then(|| self.owned_by_id()),
         }
     }
 
-    /// Leaves, or for a static member, leaves for a while.
+    /// The heartbeat that leaves; for a static member, the one that leaves temporarily.
     pub(super) fn leave_call(&self) -> Call {
         Call::ConsumerGroupHeartbeat(HeartbeatCall {
             group_id: self.config.group_id.clone(),
@@ -152,8 +153,9 @@ impl Member {
         self.owned.iter().map(|(partition, &id)| (id, partition.partition)).collect()
     }
 
-    /// Whatever the heartbeat in flight says, it is not waited for, and what it said may not have arrived. Or it arrives later than
-    /// the next: a new assignment is in its answer then, which nobody hears, and is repeated only to who says everything.
+    /// Abandons the heartbeat in flight, whose contents may not have arrived. Or it arrives after the next one: then
+    /// its answer, which is ignored, may carry a new assignment, and the coordinator repeats that only for a heartbeat
+    /// with all fields.
     pub(super) fn forget_heartbeat(&mut self, now: Now) {
         if self.heartbeat.take().is_some() {
             self.late_heartbeat_until = Some(now + self.config.session_timeout * 2);
@@ -163,7 +165,8 @@ impl Member {
     }
 
     pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        // A heartbeat of before the member was fenced, or left, says nothing of what it is now (KAFKA-19335).
+        // The answer to a heartbeat sent before the member was fenced or left says nothing about its current state
+        // (KAFKA-19335).
         if self.heartbeat != Some(id) {
             return;
         }
@@ -200,7 +203,7 @@ impl Member {
         self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
         self.raised = None;
         self.may_have_place = false;
-        // Of a broker that says none, the last one counts: heartbeats must not follow each other at once.
+        // If the broker sends no interval, the last one remains: heartbeats must not follow each other at once.
         if !interval.is_zero() {
             self.heartbeat_interval = interval;
         }
@@ -208,13 +211,15 @@ impl Member {
             true => {
                 let (protocol, took) = (self.config.assignor.clone().unwrap_or_default(), now - call.sent);
                 self.out.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
-                // Others hear of this member within one interval, and it hears of what they gave back within another.
+                // Others learn of this member within one interval, and it learns of the partitions that they revoked
+                // within another.
                 self.cadence.quicken(self.heartbeat_interval * 2, now);
                 if let Some(interval) = self.config.auto_commit_interval {
                     self.out.timers.set(Timer::AutoCommit, now + interval);
                 }
             }
-            // A member that is thrown out right after each join must not join again and again without a pause.
+            // Only here, not after a join: a member that is removed right after each join must not join repeatedly
+            // without a pause.
             false => self.heartbeat_attempts = 0,
         }
         self.epoch = epoch;
@@ -238,13 +243,13 @@ impl Member {
                 self.rebalance.get_or_insert(now);
                 self.out.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
             }
-            // Nothing to reach, and nothing to acknowledge.
+            // There is no target to reach, and nothing to acknowledge.
             _ if self.state == State::Joining => self.set_state(State::Stable),
             _ => {}
         }
     }
 
-    /// It did not arrive, or its answer did not: the next says everything.
+    /// The heartbeat or its answer was lost: the next one carries all fields.
     fn heartbeat_lost(&mut self, now: Now) {
         self.forget_heartbeat(now);
         self.heartbeat_again(now);
@@ -254,7 +259,7 @@ impl Member {
         let delay = self.out.delay(self.heartbeat_attempts);
         self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
         self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
-        // What was to be said is said then; with nothing to be said, everything is.
+        // The next heartbeat is due then, even without a change to send.
         self.out.timers.bring_forward(Timer::Heartbeat, now + delay);
     }
 
@@ -285,13 +290,15 @@ impl Member {
                 self.protocol_missing(&reason, now);
             }
             Reaction::FallBack => self.fence(code, now),
-            // The place may be this member's own: of a join whose answer was lost, or of an epoch that was fenced.
+            // The static id may be held by this member itself: by a join whose answer was lost, or by an epoch that was
+            // fenced.
             _ if code == ErrorCode::UnreleasedInstanceId && joining && self.may_have_own_place() => {
                 self.out.retried(api(Kind::Heartbeat), code);
                 self.leave_first = true;
                 self.heartbeat_again(now);
             }
-            // As Kafka's does while a classic group that it is to upgrade has no generation: at the start of a rolling upgrade.
+            // Kafka's coordinator answers this while a classic group that it has to upgrade has no generation yet, at
+            // the start of a rolling upgrade.
             _ if code == ErrorCode::UnknownServerError && joining && self.heartbeat_attempts < FAILED_JOINS => {
                 self.out.retried(api(Kind::Heartbeat), code);
                 self.heartbeat_again(now);
@@ -300,12 +307,14 @@ impl Member {
         }
     }
 
-    /// Only one try: whoever has the id then is another.
+    /// Whether the coordinator's static member may be this one. True only once: if the id is still held after leaving,
+    /// another consumer has it.
     fn may_have_own_place(&mut self) -> bool {
         std::mem::take(&mut self.may_have_place) && self.config.instance_id.is_some()
     }
 
-    /// The answer to leaving before a join. What refuses it says that there is nothing to leave, but for another's static id.
+    /// Takes the answer to leaving before a join. A refusal means that there is nothing to leave, except
+    /// FENCED_INSTANCE_ID: another consumer has the static id.
     fn left_first(&mut self, code: ErrorCode, call: InFlight, now: Now) {
         self.heartbeat = None;
         match reaction(api(Kind::LeaveGroup), code) {
@@ -320,7 +329,7 @@ impl Member {
         }
     }
 
-    /// The error for the user that an answer means.
+    /// The user's error for an error code in the answer to a heartbeat.
     pub(super) fn heartbeat_error(&self, code: ErrorCode, message: String) -> GroupError {
         let group = self.config.group_id.clone();
         match code {

@@ -1,4 +1,4 @@
-//! Out of the group without wanting it: fenced, failed, stale, or where the protocol is missing.
+//! Involuntary ends of a membership: fenced, failed, stale, or the broker does not support KIP-848.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use crate::group::{CallbackKind, GroupError, GroupEvent, Output, Timer};
 use crate::{Now, TopicPartition};
 
 impl Member {
-    /// The coordinator does not have this member, or not in this epoch: what it owned may be others' already.
+    /// The coordinator does not know this member, or not with this epoch: its partitions may have other owners already.
     pub(super) fn fence(&mut self, code: ErrorCode, now: Now) {
         let reason = format!("a heartbeat was answered {}", code.name());
-        // Who is on its way out is where it wanted to be.
+        // A member that is leaving is now out of the group, as intended.
         if self.exit.is_some() {
             self.lose(Some(code), &reason);
             return self.end_exit(&reason, now);
@@ -23,7 +23,7 @@ impl Member {
         if joining && code == ErrorCode::FencedMemberEpoch {
             self.leave_first = true;
         }
-        // A place that is fenced is still there, and a static member's epoch 0 is refused as long as it is.
+        // The coordinator still has the fenced member, and refuses epoch 0 of a static member as long as it does.
         self.may_have_place |= code == ErrorCode::FencedMemberEpoch;
         self.lose(Some(code), &reason);
         if joining || self.heartbeat_attempts > 0 {
@@ -34,9 +34,9 @@ impl Member {
         self.set_state(State::Fenced);
     }
 
-    /// Gives up everything without the user's consent: another may own it already.
+    /// Releases all owned partitions at once, without a revocation: other members may own them already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
-        // Those whose Revoked callback was asked for are told of already.
+        // The user already received on_revoked for these partitions.
         let told = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         self.fail_commits(code);
@@ -52,7 +52,7 @@ impl Member {
         }
     }
 
-    /// Out of the group: no epoch, no target, nothing in flight that still counts.
+    /// Resets everything that belongs to an epoch: no answer in flight counts any more.
     pub(super) fn drop_epoch(&mut self) {
         self.epoch = 0;
         self.heartbeat = None;
@@ -64,18 +64,19 @@ impl Member {
         self.revoke_by = None;
         (self.commit_awaits_epoch, self.offset_fetch_awaits_epoch) = (false, false);
         self.commits.forget_auto_commit();
-        // What is looked up may be another's to commit meanwhile, and be gained again.
+        // Another member may commit these partitions before this one is assigned them again: the offsets that an
+        // OffsetFetch in flight returns do not count.
         self.offset_fetch.clear();
         for timer in [Timer::Heartbeat, Timer::Session, Timer::AutoCommit, Timer::ResolveTopicIds, Timer::Revocation] {
             self.out.timers.clear(timer);
         }
     }
 
-    /// The membership is over, for good.
+    /// Ends the membership with an error that a retry cannot fix.
     pub(super) fn fail(&mut self, error: GroupError, now: Now) {
         match self.state {
             State::Fatal | State::Unsubscribed => return,
-            // It is over anyway, and trying to leave again and again would not mend it.
+            // The member is leaving anyway, and further attempts to leave would fail too.
             State::PrepareLeaving | State::Leaving => {
                 let reason = error.to_string();
                 self.lose(None, &reason);
@@ -92,7 +93,7 @@ impl Member {
         self.out.push(Output::Raise { error, fatal: true });
     }
 
-    /// The broker lacks the protocol, or does not allow it for this group.
+    /// The broker does not support KIP-848, or does not allow it for this group.
     pub(super) fn protocol_missing(&mut self, reason: &str, now: Now) {
         if self.state != State::Joining || !self.config.falls_back {
             let group = self.config.group_id.clone();
@@ -107,7 +108,7 @@ impl Member {
         self.out.push(Output::FallBack);
     }
 
-    /// Joins again once the user knows of what was lost, and, of a stale member, polls.
+    /// Joins again once the Lost callback has ended and, if the member is stale, the user has polled.
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
             State::Fenced => true,
@@ -120,18 +121,19 @@ impl Member {
     }
 
     pub(super) fn keep_poll_timer(&mut self) {
-        // Nor does a member join for a user who does not poll: it would get partitions that nobody reads.
+        // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
         let watched = matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable);
-        // Leaving has a deadline of its own.
+        // Leaving has its own deadline.
         let watched = watched && self.exit.is_none();
         self.out.timers.put(Timer::Poll, watched.then(|| self.last_poll + self.config.max_poll_interval));
     }
 
-    /// The user does not poll: others are to read on. What it holds is lost, as its partitions are given away at once.
+    /// The user does not poll, so other members have to take over its partitions. They are assigned to others at once,
+    /// so records that the user still holds are lost to it: they cannot be committed.
     pub(super) fn poll_expired(&mut self, now: Now) {
         let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
         let known = self.may_be_known();
-        // Who is not in the group has nothing to leave.
+        // A member that is not in the group has nothing to leave, so there is no error.
         if self.epoch > 0 {
             let error = GroupError::MaxPollExceeded { group, after };
             self.out.push(Output::Raise { error, fatal: false });
@@ -149,7 +151,7 @@ impl Member {
         }
     }
 
-    /// Whether the coordinator may have a place for this member.
+    /// Whether the coordinator may know this member.
     pub(super) fn may_be_known(&self) -> bool {
         self.epoch > 0 || self.may_have_place || self.heartbeat.is_some()
     }

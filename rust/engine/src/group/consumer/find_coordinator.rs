@@ -1,4 +1,4 @@
-//! Finding the coordinator, and noticing that it is gone.
+//! FindCoordinator of a member under KIP-848, and the loss of its coordinator.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -9,7 +9,7 @@ use crate::Now;
 use crate::group::{Answer, CallId, FindCoordinator, Found, GroupError, Timer};
 
 impl Member {
-    /// Asks for the coordinator if it is needed and not known.
+    /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             State::Unsubscribed | State::Stale | State::Fatal | State::Fenced => false,
@@ -29,26 +29,27 @@ impl Member {
         }
     }
 
-    /// The coordinator `asked` is gone, or is not the coordinator.
+    /// The broker `asked` is gone, or is not the coordinator.
     pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, now: Now) {
-        // The answer to a heartbeat in flight may never come, and the new coordinator has to be sent everything.
+        // The answer to a heartbeat in flight may never arrive, and the new coordinator needs a heartbeat with all
+        // fields.
         if self.coordinator.lost(asked, reason, &mut self.out, now) && self.heartbeat.is_some() {
             self.forget_heartbeat(now);
         }
     }
 
-    /// No heartbeat was answered for as long as the session lasts (seed S057).
+    /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (seed S057).
     pub(super) fn session_timed_out(&mut self, now: Now) {
         self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", now);
         self.out.timers.set(Timer::Session, now + self.config.session_timeout);
     }
 
-    /// The coordinator answered a call with this error, or with none.
+    /// The coordinator answered a call with this error, or without one.
     pub(super) fn coordinator_answered(&mut self, code: ErrorCode) {
         self.coordinator.heard(code);
     }
 
-    /// An error that the classic protocol knows as well.
+    /// The user's error for an error code that the classic protocol has too.
     pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
         let group = self.config.group_id.clone();
         match code {

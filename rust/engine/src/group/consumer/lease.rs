@@ -1,21 +1,21 @@
-//! The lease: how long what is owned is owned for certain (contract 7).
+//! The lease of a member under KIP-848: how long its partitions certainly belong to it (contract 7).
 
 use super::member::Member;
 use crate::Now;
 use crate::group::Timer;
 
 impl Member {
-    /// An answer proves that the member was in the group when the coordinator took the request, so not before `sent`. Late as
-    /// it may be, the coordinator is there.
+    /// An answer proves that the member was in the group when the coordinator processed the request, so not before
+    /// `sent`. Even a late answer shows that the coordinator is alive.
     pub(super) fn confirm(&mut self, sent: Now, now: Now) {
         let confirmed = self.lease.confirm(sent);
         let since = if now < confirmed + self.config.session_timeout { confirmed } else { now };
         self.out.timers.set(Timer::Session, since + self.config.session_timeout);
     }
 
-    /// A target takes partitions away: whoever has not given them back at the end of the rebalance timeout is thrown out, and
-    /// loses what it keeps as well, though its heartbeats are answered. The coordinator's time may have begun with any request
-    /// since the last good answer.
+    /// Sets the deadline of a revocation that a new target requires. The coordinator removes a member that has not
+    /// revoked the partitions when the rebalance timeout ends, and then it loses the others too, even though its
+    /// heartbeats are answered. The coordinator's time may have begun with any request since the last good answer.
     pub(super) fn watch_revocation(&mut self, confirmed_before: Now) {
         let Some(target) = &self.target else { return };
         if !self.owned_by_id().is_subset(target) {
@@ -23,19 +23,19 @@ impl Member {
         }
     }
 
-    /// Until when a member that was in the group at `confirmed` is not thrown out for its silence. A target may have taken partitions
-    /// away right after, of which it has not heard.
+    /// Until when a member that was in the group at `confirmed` is not removed if it sends nothing. A target that it
+    /// does not know of may have revoked partitions right after.
     fn silent_until(&self, confirmed: Now) -> Now {
         confirmed + self.config.session_timeout.min(self.config.max_poll_interval)
     }
 
-    /// Whether the last good answer still says that the member is in the group.
+    /// Whether the last good answer still proves that the member is in the group.
     pub(super) fn is_proven(&self, now: Now) -> bool {
         let until = self.lease.confirmed().map(|confirmed| self.silent_until(confirmed));
         until.is_some_and(|until| now < until.saturating_sub(self.config.lease_margin()))
     }
 
-    /// Says until when records may be handed out, where that changed.
+    /// Updates until when records may be handed out.
     pub(super) fn advance_lease(&mut self, now: Now) {
         let until = match self.lease.confirmed() {
             _ if self.owned.is_empty() => None,
@@ -49,7 +49,7 @@ impl Member {
         self.lease.set(until, &mut self.out, now);
     }
 
-    /// Nothing is leased any more. To be said before the end of the membership: who assigns partitions by hand afterwards reads
+    /// Ends the lease. Call it before the membership ends: a user who assigns partitions manually afterwards reads
     /// without a lease.
     pub(super) fn end_lease(&mut self, now: Now) {
         self.lease.set(None, &mut self.out, now);

@@ -1,4 +1,4 @@
-//! Leaving: unsubscribed, closed, or because the user does not poll.
+//! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -9,7 +9,7 @@ use crate::Now;
 use crate::group::{Answer, CallId, Exit, GroupEvent, InFlight, Kind, Timer};
 
 impl Member {
-    /// The membership is to end.
+    /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
         let close = exit.close || self.exit.is_some_and(|exit| exit.close);
         self.exit = Some(Exit { close, ..exit });
@@ -18,11 +18,11 @@ impl Member {
         self.listed = None;
         let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.out.timers.set(Timer::Close, deadline);
-        // What is given up grows to all that is owned, unless the user has done his part of it already.
+        // The revocation restarts with all owned partitions, unless the user has already finished its part.
         self.restart_revocation();
     }
 
-    /// Gives up what is owned, then leaves.
+    /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
         let Some(exit) = self.exit else { return };
         match self.state {
@@ -40,23 +40,24 @@ impl Member {
             let all = self.owned.keys().cloned().collect();
             return self.revoke(all);
         }
-        // A static member says that it will be back: as long as it has not, nobody else can have its id.
+        // A static member always sends the heartbeat that leaves temporarily: until then no other consumer can use its
+        // id.
         let says = exit.leave || self.config.instance_id.is_some();
         if !says || !self.may_be_known() {
             return self.end_exit("closed without a word to the group", now);
         }
-        // After a session without a word the member is out anyway.
+        // After the session timeout the coordinator removes the member anyway.
         let late = now + self.config.session_timeout;
         let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
         self.out.timers.set(Timer::Close, deadline);
         self.out.timers.clear(Timer::HeartbeatBackoff);
-        // Whatever the heartbeat in flight brings is too late (KAFKA-19335).
+        // The answer to a heartbeat in flight is ignored from now on (KAFKA-19335).
         self.heartbeat = None;
         self.heartbeat_attempts = 0;
         self.set_state(State::Leaving);
     }
 
-    /// Says so to the coordinator, and again where it has moved.
+    /// Sends the heartbeat that leaves, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
         if self.state == State::Leaving
             && self.leaving.is_none()
@@ -80,7 +81,8 @@ impl Member {
             Ok(Answer::ConsumerGroupHeartbeat { code, .. }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
             Err(reason) => {
-                // The answer may be lost and the member gone: UNKNOWN_MEMBER_ID will say so then.
+                // The coordinator may have removed the member although the answer was lost; the next attempt is then
+                // answered UNKNOWN_MEMBER_ID.
                 self.coordinator_lost(call.node_id, &reason, now);
                 self.may_have_place = true;
                 return self.leave_again(&reason, now);
@@ -105,7 +107,7 @@ impl Member {
         }
     }
 
-    /// A stale member tries once: the user may poll at any time, and its session ends as well.
+    /// Retries leaving. A stale member tries only once: the user may poll at any time, and its session ends anyway.
     fn leave_again(&mut self, reason: &str, now: Now) {
         if self.exit.is_none() {
             return self.stop_leaving(reason, now);
@@ -115,7 +117,8 @@ impl Member {
         self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
     }
 
-    /// The heartbeat that leaves cannot be sent to this coordinator at all; the session's end will tell it.
+    /// The heartbeat that leaves cannot be sent to this coordinator at all. It removes the member when the session
+    /// ends.
     pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
         if self.leaving == Some(id) {
             self.leaving = None;
@@ -123,7 +126,7 @@ impl Member {
         }
     }
 
-    /// It has left, or there is nothing more to try.
+    /// Ends leaving: the member has left, or there is no further attempt.
     pub(super) fn stop_leaving(&mut self, how: &str, now: Now) {
         if self.exit.is_some() {
             return self.end_exit(how, now);
@@ -132,7 +135,7 @@ impl Member {
         self.set_state(State::Stale);
     }
 
-    /// The time for leaving in order is over.
+    /// The deadline for leaving in order has passed.
     pub(super) fn exit_late(&mut self, now: Now) {
         if self.exit.is_some() {
             self.may_have_place |= self.epoch > 0 || self.leaving.is_some();
@@ -163,7 +166,7 @@ impl Member {
         if exit.close {
             self.closed = true;
         } else if self.subscription.is_some() {
-            // Subscribed again while it left.
+            // The user subscribed again while the member left.
             self.begin_joining();
         }
     }

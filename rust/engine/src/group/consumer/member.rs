@@ -1,5 +1,6 @@
-//! The machine: what it knows, and what each input leads to. Its parts are in the files beside it, one for each thing that it
-//! does; [`Member::advance`] offers each of them a step after every input, so none waits for a particular one.
+//! The state machine of a member under KIP-848: its fields, and what each input causes. Its parts are in the other
+//! files of this folder, one for each task. [`Member::advance`] lets each part take a step after every input, so none
+//! depends on a particular input.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,41 +20,42 @@ use crate::group::{
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-/// A member of a group; see the [module](super).
+/// A member of a group under KIP-848; see the [module](super).
 pub struct Member {
     pub(super) config: MembershipConfig,
     pub(super) state: State,
     pub(super) out: Outbox,
     pub(super) coordinator: FindCoordinator,
 
-    /// The same as long as the process lives (KIP-1082).
+    /// The member id, which stays the same for the life of the process (KIP-1082).
     pub(super) member_id: String,
-    /// 0 outside of the group.
+    /// The member epoch; 0 outside of the group.
     pub(super) epoch: i32,
     pub(super) subscription: Option<Subscription>,
-    /// Names of topics by id: of those subscribed to, owned or assigned.
+    /// Topic names by id, of subscribed, owned and assigned topics.
     pub(super) names: BTreeMap<Uuid, Arc<str>>,
-    /// The ids that topics have now: one that was deleted and made anew has another.
+    /// The current ids of topics by name: a recreated topic has another id than before.
     pub(super) ids: BTreeMap<Arc<str>, Uuid>,
     pub(super) resolve_attempts: u32,
     pub(super) first_seen: FirstSeen,
-    /// How many each topic of the cluster had when the coordinator was given a pattern.
+    /// How many partitions each topic of the cluster had when the user subscribed to a pattern that the broker
+    /// evaluates.
     pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
 
     pub(super) owned: BTreeMap<TopicPartition, Uuid>,
-    /// What the coordinator said last that the member is to own.
+    /// The target assignment that the coordinator last sent.
     pub(super) target: Option<Partitions>,
-    /// The target that is worked on; a newer one waits until it is acknowledged.
+    /// The target that the member is reconciling with; a newer one waits until this one is acknowledged.
     pub(super) working_on: Option<Partitions>,
-    /// The target that was acknowledged last, as far as it could be reached.
+    /// The target that was acknowledged last, even if some of its topic names were not known.
     pub(super) acknowledged: Option<Partitions>,
     pub(super) revocation: Option<Revocation>,
     /// The Assigned callback that has to end before the target is acknowledged.
     pub(super) assigned_callback: Option<Ticket>,
-    /// When the work on the target began.
+    /// When reconciliation began.
     pub(super) rebalance: Option<Now>,
     pub(super) last_rebalance: Option<Now>,
-    /// Partitions gained and revoked on the way to the target.
+    /// How many partitions this reconciliation has newly assigned and revoked.
     pub(super) moved: (usize, usize),
 
     pub(super) heartbeat: Option<CallId>,
@@ -62,30 +64,30 @@ pub struct Member {
     /// The heartbeat interval that the coordinator last sent.
     pub(super) heartbeat_interval: Duration,
     pub(super) last_sent: LastSentSubscription,
-    /// Until when a heartbeat that had no answer may still arrive.
+    /// Until when a heartbeat without an answer may still arrive at the coordinator.
     pub(super) late_heartbeat_until: Option<Now>,
-    /// Whether a pattern was ever sent: the coordinator keeps it until it is taken back.
+    /// Whether a pattern was ever sent: the coordinator keeps it until an empty one is sent.
     pub(super) regex_was_sent: bool,
-    /// The heartbeat in flight says that nothing is owned but what is in the target.
+    /// Whether the heartbeat in flight reports only owned partitions that are in the target.
     pub(super) owns_only_target: bool,
-    /// A heartbeat said what is owned, and its answer is not there yet.
+    /// Whether a heartbeat reported the owned partitions and has no answer yet.
     pub(super) owned_is_in_flight: bool,
-    /// The error that [`Output::Raise`] told last, until a heartbeat is good again.
+    /// The error last reported with [`Output::Raise`]; reset when a heartbeat succeeds.
     pub(super) raised: Option<ErrorCode>,
-    /// Whether the coordinator may hold a place for this member that it does not know of itself.
+    /// Whether the coordinator may know this member although this member has no epoch.
     pub(super) may_have_place: bool,
-    /// Leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
+    /// Whether to leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
     pub(super) leave_first: bool,
-    /// When the coordinator throws the member out for not having given partitions back.
+    /// When the coordinator may remove the member because it has not revoked partitions.
     pub(super) revoke_by: Option<Now>,
     pub(super) lease: Lease,
 
     pub(super) commits: Commits,
-    /// The next commit waits for a heartbeat that brings its epoch.
+    /// The next commit waits for a heartbeat whose answer brings a new epoch.
     pub(super) commit_awaits_epoch: bool,
 
     pub(super) offset_fetch: OffsetFetch,
-    /// The next OffsetFetch waits for a heartbeat that brings its epoch.
+    /// The next OffsetFetch waits for a heartbeat whose answer brings a new epoch.
     pub(super) offset_fetch_awaits_epoch: bool,
 
     pub(super) last_poll: Now,
@@ -93,14 +95,14 @@ pub struct Member {
     /// The Lost callback that has to end before the member joins again.
     pub(super) lost_callback: Option<Ticket>,
     pub(super) exit: Option<Exit>,
-    /// Closing is done, and to be said after everything else.
+    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
     pub(super) closed: bool,
     pub(super) leaving: Option<CallId>,
     pub(super) fatal: Option<GroupError>,
 }
 
 impl Member {
-    /// A member that subscribes to nothing yet. Its id comes from [`super::member_id`]; `seed` decides its jitter.
+    /// A member without a subscription. Its id comes from [`super::member_id`]. `seed` determines its jitter.
     pub fn new(config: MembershipConfig, member_id: String, seed: u64) -> Self {
         let cadence = Cadence::new(config.quick_heartbeats);
         let out = Outbox::new(config.backoff, seed);
@@ -160,7 +162,7 @@ impl Member {
             self.due(timer, now);
         }
         match input {
-            // The coordinator assigns, and decides when.
+            // The coordinator assigns, and decides when to rebalance.
             Input::Tick | Input::AssignmentComputed { .. } | Input::Rejoin { .. } => {}
             Input::Subscribe(subscription) => self.subscribe(subscription),
             Input::Listed { counts } => self.listed = Some(counts),
@@ -178,7 +180,8 @@ impl Member {
         self.advance(now);
     }
 
-    /// Notes when the user last polled: now, while a poll waits. Call [`Self::handle`] right after it, which does what follows.
+    /// Records when the user last polled: the current time while a poll waits. Call [`Self::handle`] right after it,
+    /// which does the work that follows from it.
     pub fn polled(&mut self, at: Now) {
         self.last_poll = self.last_poll.max(at);
         self.keep_poll_timer();
@@ -189,12 +192,12 @@ impl Member {
         self.out.poll()
     }
 
-    /// When [`Self::handle`] has to be called without anything else having happened.
+    /// When [`Self::handle`] has to be called if nothing else happens.
     pub fn wake_at(&self) -> Option<Now> {
         self.out.timers.first()
     }
 
-    /// How the membership is.
+    /// A snapshot of the membership.
     pub fn status(&self) -> Status {
         Status {
             state: self.state.into(),
@@ -219,12 +222,12 @@ impl Member {
         }
     }
 
-    /// The ids of the topics of what is owned, as far as they are known.
+    /// The topic ids of the owned partitions, as far as they are known.
     pub fn topic_ids(&self) -> TopicIds {
         topic_ids(&self.owned, self.owned.keys())
     }
 
-    /// Lets every part do what it can now.
+    /// Lets every part take the steps that it can take now.
     fn advance(&mut self, now: Now) {
         self.advance_revocation();
         self.advance_exit(now);
@@ -233,9 +236,9 @@ impl Member {
         self.advance_resolve_topic_ids(now);
         self.advance_find_coordinator(now);
         self.advance_heartbeat(now);
-        // The heartbeat was the acknowledgement, and a newer target waits.
+        // Again: the heartbeat may have been the acknowledgement, and a newer target may wait.
         self.advance_reconciling(now);
-        // Before the commits: they wait for it.
+        // Before the commits, which depend on the lease.
         self.advance_lease(now);
         self.advance_commits(now);
         self.advance_offset_fetch(now);
@@ -256,14 +259,14 @@ impl Member {
             Timer::Revocation => self.revocation_timed_out(now),
             Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
-            // What these hold back is offered a step by `advance`.
+            // `advance` takes the steps that these timers delayed.
             Timer::Heartbeat
             | Timer::HeartbeatBackoff
             | Timer::FindCoordinator
             | Timer::ResolveTopicIds
             | Timer::OffsetCommit
             | Timer::OffsetFetch => {}
-            // Of the classic protocol.
+            // Classic protocol only.
             Timer::JoinGroup | Timer::Rejoin | Timer::Deferred | Timer::KeptBack => {}
         }
     }
@@ -298,7 +301,7 @@ impl Member {
             Kind::LeaveGroup => self.left(id, call, outcome, now),
             Kind::OffsetCommit => self.commit_answered(id, call, outcome, now),
             Kind::OffsetFetch => self.offsets_fetched(id, call, outcome, now),
-            // Of the classic protocol.
+            // Classic protocol only.
             Kind::JoinGroup | Kind::SyncGroup => {}
         }
     }
@@ -315,7 +318,7 @@ impl Member {
         }
     }
 
-    /// Its epoch is 0 already, and everything is to be said anew.
+    /// Begins to join. The epoch is 0 already, and the next heartbeat carries all fields.
     pub(super) fn begin_joining(&mut self) {
         self.set_state(State::Joining);
     }
@@ -346,13 +349,13 @@ impl Member {
         self.out.event(GroupEvent::StateChanged { from: from.into(), to: to.into() });
     }
 
-    /// Whether the coordinator has it for a member, as far as it knows.
+    /// Whether the coordinator has this member in the group, as far as the member knows.
     pub(super) fn in_group(&self) -> bool {
         self.epoch > 0
             && matches!(self.state, State::Reconciling | State::Acknowledging | State::Stable | State::PrepareLeaving)
     }
 
-    /// What an error of the coordinator as such leads to; others are the caller's.
+    /// Handles an error that concerns the coordinator itself. The caller handles all others.
     pub(super) fn coordinator_error(&mut self, reaction: Reaction, call: InFlight, reason: &str, now: Now) {
         if reaction == Reaction::Rediscover {
             self.coordinator_lost(call.node_id, reason, now);

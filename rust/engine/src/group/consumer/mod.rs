@@ -1,10 +1,10 @@
-//! Membership of a consumer group under the protocol of KIP-848 (`group.protocol=consumer`): the coordinator assigns, and each
-//! member moves towards its target on its own, by heartbeats only.
+//! Membership of a consumer group under the protocol of KIP-848 (`group.protocol=consumer`): the coordinator assigns,
+//! and each member moves towards its target assignment independently, using heartbeats only.
 //!
-//! [`Member`] is the machine, beside the classic one in [`crate::group::classic`] and of the same shape: it is given the time and an
-//! [`Input`], and leaves [`Output`]s to be drained with [`Member::poll`] after every call. [`Member::wake_at`] says when it has
-//! to be called without anything having happened. What both say in the same words (tickets, callbacks, offsets, errors of
-//! commits) is of the same types.
+//! [`Member`] is a state machine with the same interface as the one in [`crate::group::classic`]: it takes the time and
+//! an [`Input`](crate::group::Input), and leaves [`Output`](crate::group::Output)s, which the driver drains with
+//! [`Member::poll`] after every call. [`Member::wake_at`] says when the driver has to call it if nothing else happens.
+//! Tickets, callbacks, offsets and commit errors have the same types under both protocols.
 
 mod config;
 mod consumer_group_heartbeat;

@@ -1,5 +1,5 @@
-//! Commits: one after the other, never cancelled, with the epoch of the owner (contract 3). No error of a commit makes a member
-//! join again: only heartbeats say who is a member.
+//! OffsetCommit of a member under KIP-848: one commit after the other, never cancelled, with the epoch of the owner
+//! (contract 3). No error of a commit makes a member join again: only heartbeats show whether it is in the group.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -12,7 +12,7 @@ use crate::group::{
 };
 
 impl Member {
-    /// The user wants offsets committed.
+    /// Queues a commit of the user.
     pub(super) fn commit(&mut self, ticket: Ticket, offsets: Offsets, deadline: Now, now: Now) {
         self.queue_commit(CommitOrigin::User(ticket), offsets, deadline, now);
     }
@@ -34,7 +34,7 @@ impl Member {
         self.end_commits(now);
     }
 
-    /// Sends the next commit if that may be now.
+    /// Sends the next commit if it may be sent now.
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
@@ -88,13 +88,15 @@ impl Member {
         if let Some(refused) = worst(open) {
             self.commit_refused(id, refused, call, now);
         }
-        // Whether it is so, the next heartbeat says, and soon: what is handed out meanwhile might be read twice.
+        // The next heartbeat shows whether the member is still in the group. It is sent at once: records that are
+        // handed out meanwhile might be read twice.
         if gone && call.generation_or_epoch == self.epoch && self.in_group() {
             self.out.timers.bring_forward(Timer::Heartbeat, now);
         }
         self.end_commits(now);
-        // Another has the static id. A heartbeat may not say so: whoever took it with the classic protocol made a classic group of
-        // this, which does not know the member. It would join again, and the two would take the id from each other without end.
+        // Another consumer has the static id. A heartbeat may not report that: if the other one joined with the classic
+        // protocol, this is now a classic group that does not know the member. It would join again, and the two would
+        // fence each other endlessly.
         if let Some(code) = fenced.filter(|_| call.generation_or_epoch == self.epoch && self.in_group()) {
             self.fail(self.group_error(api(Kind::OffsetCommit), code), now);
         }
@@ -104,15 +106,15 @@ impl Member {
         self.out.retried(api(Kind::OffsetCommit), code);
         self.coordinator_error(reacted, call, code.name(), now);
         self.commits.retry(id, code.name(), &mut self.out, now);
-        // The epoch may have come meanwhile: then it is worth another try at once. Else only a heartbeat brings it, and trying
-        // before would spin (KAFKA-20765).
+        // If a new epoch has arrived meanwhile, the commit is retried after its backoff. Otherwise only a heartbeat
+        // brings it, and retrying before would busy-loop (KAFKA-20765).
         if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
             self.commit_awaits_epoch = true;
             self.hurry_heartbeat(Timer::OffsetCommit);
         }
     }
 
-    /// The member lost what it owned: nothing that waits can be committed.
+    /// Ends all waiting commits: the member lost its partitions.
     pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
         self.commits.fail_lost(code, &mut self.out);
     }
@@ -122,26 +124,26 @@ impl Member {
         self.end_commits(now);
     }
 
-    /// What the machine commits before partitions are given up is not waited for any longer.
+    /// Times out the commits that the member makes before a revocation.
     pub(super) fn expire_own_commits(&mut self, now: Now) {
         self.commits.expire_own();
         self.end_commits(now);
     }
 
-    /// The consumer is out of the group, or closed: what waits is answered before that is said.
+    /// Answers all waiting commits before the consumer reports that it left the group or is closed.
     pub(super) fn close_commits(&mut self, now: Now) {
         self.commits.fail(&CommitError::Closed);
         self.end_commits(now);
     }
 
-    /// Answers the commits of which nothing is open any more.
+    /// Answers the commits without open partitions.
     fn end_commits(&mut self, now: Now) {
         if self.commits.end(&mut self.out, now) {
             self.committed_before_revocation();
         }
     }
 
-    /// `auto.commit.interval.ms` is over.
+    /// `auto.commit.interval.ms` has passed.
     pub(super) fn auto_commit_due(&mut self, now: Now) {
         if !self.commits.begin_auto_commit(&mut self.out) {
             self.rearm_auto_commit(now);
@@ -155,7 +157,8 @@ impl Member {
     }
 }
 
-/// Which of several partitions' errors decides: the one without which no repetition helps.
+/// The error that decides among those of several partitions: the one whose cause has to go away before any retry can
+/// succeed.
 fn worst(open: Vec<ErrorCode>) -> Option<(ErrorCode, Reaction)> {
     let open = open.into_iter().map(|code| (code, reaction(api(Kind::OffsetCommit), code)));
     open.reduce(|worst, next| if severity(worst.1) < severity(next.1) { next } else { worst })

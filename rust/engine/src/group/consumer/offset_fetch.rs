@@ -1,4 +1,4 @@
-//! OffsetFetch of a member under KIP-848, whose epoch it carries.
+//! OffsetFetch of a member under KIP-848. The request carries the member epoch.
 
 use super::Reaction;
 use super::member::Member;
@@ -45,7 +45,7 @@ impl Member {
                 let reacted = reaction(API, code);
                 self.out.retried(API, code);
                 self.coordinator_error(reacted, call, code.name(), now);
-                // The epoch may have come meanwhile: then another try at once is worth it.
+                // If a new epoch has arrived meanwhile, the fetch is retried without waiting for a heartbeat.
                 if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
                     self.offset_fetch_awaits_epoch = true;
                     self.hurry_heartbeat(Timer::OffsetFetch);
@@ -54,7 +54,8 @@ impl Member {
         }
     }
 
-    /// Something waits for what the next heartbeat brings: the heartbeat goes after the backoff of what waits, not only at its interval.
+    /// A request waits for the answer to the next heartbeat: the heartbeat is sent after that request's backoff, not
+    /// only at its interval.
     pub(super) fn hurry_heartbeat(&mut self, waiting: Timer) {
         if let Some(at) = self.out.timers.at(waiting) {
             self.out.timers.bring_forward(Timer::Heartbeat, at);

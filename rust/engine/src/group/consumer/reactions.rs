@@ -1,41 +1,45 @@
-//! What each error of each call leads to: the one table of it (S121). docs/design/groups.md shows it, and a test holds one against the other.
+//! The reaction to each error of each request, in a single table (S121). docs/design/groups.md shows the same table; a
+//! test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::group::Kind;
 
-/// What a member does about an error. Answers that nobody waits for any more lead to nothing at all.
+/// What a member does about an error. Answers to abandoned requests are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// The same again, after a backoff; a heartbeat says everything then.
+    /// Send the same request again, after a backoff; a heartbeat then carries all fields.
     Retry,
-    /// Look for the coordinator, then the same again; a heartbeat says everything then.
+    /// Look for the coordinator, then send the same request again; a heartbeat then carries all fields.
     Rediscover,
-    /// All is lost, and the member joins again with its id and epoch 0.
+    /// All partitions are lost, and the member joins again with its id and epoch 0.
     Fence,
-    /// Of a member: as [`Self::Fence`]. Of one that joins: the broker lacks the protocol, so the classic one takes over
-    /// (`group.protocol=auto`), or the membership is over.
+    /// In the group: as [`Self::Fence`]. While joining: the broker does not support KIP-848, so a classic member takes
+    /// over (`group.protocol=auto`), or the membership is over.
     FallBack,
-    /// The same again, after the next heartbeat has brought the epoch, or that there is none any more.
+    /// Send the same request again after the next heartbeat has been answered, with the epoch that it brought, if the
+    /// member is still in the group.
     AfterHeartbeat,
-    /// The commit came to nothing. Whether the member is one still, only a heartbeat can say: none is forced to join again.
+    /// The commit failed. The next heartbeat shows whether the member is still in the group: no error of a commit makes
+    /// it join again.
     Gone,
-    /// Tell the user (of a heartbeat, once); all else goes on.
+    /// Report the error to the user (for heartbeats, once); the membership continues.
     Tell,
-    /// Tell the user on every call; the membership is over.
+    /// Report the error to the user on every call; the membership is over.
     Fail,
-    /// It comes to the same as success.
+    /// Treat it as success.
     Done,
 }
 
 use ErrorCode as E;
 use Reaction as R;
 
-/// The heartbeat that leaves has errors of its own meaning.
+/// The table's name for the heartbeat that leaves, for which errors mean something else.
 pub(super) const LEAVING: &str = "ConsumerGroupHeartbeat, leaving";
 
-/// The table: an API's errors in the order of their codes. What it does not name is retried where Kafka calls it retriable;
-/// else it is told of partitions (OffsetCommit, OffsetFetch), as good as success (leaving), and ends the membership elsewhere.
+/// The table: the errors of each API in the order of their codes. An error that is not in the table is retried if Kafka
+/// calls it retriable. Any other is reported for its partition (OffsetCommit, OffsetFetch), treated as success
+/// (leaving), or ends the membership.
 pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "FindCoordinator",
@@ -83,7 +87,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "OffsetCommit",
         &[
-            // Once a topic is deleted, waiting for it would hold up every revocation until it is too late (as in Java).
+            // Not retried: waiting for a deleted topic would delay every revocation until it is too late (as in Java).
             (E::UnknownTopicOrPartition, R::Tell),
             (E::RequestTimedOut, R::Rediscover),
             (E::OffsetMetadataTooLarge, R::Tell),
@@ -121,7 +125,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     ),
 ];
 
-/// What `code`, which is an error, leads to in an answer to `api`.
+/// The reaction to `code`, which is an error, in an answer to `api`.
 pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     let errors = REACTIONS.iter().find(|(name, _)| *name == api).map_or(&[][..], |(_, errors)| errors);
     match errors.iter().find(|(known, _)| *known == code) {
@@ -133,7 +137,7 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     }
 }
 
-/// A kind of call as the table names it.
+/// The name of a kind of call in the table.
 pub(super) fn api(kind: Kind) -> &'static str {
     match kind {
         Kind::FindCoordinator => "FindCoordinator",
@@ -141,7 +145,7 @@ pub(super) fn api(kind: Kind) -> &'static str {
         Kind::OffsetCommit => "OffsetCommit",
         Kind::OffsetFetch => "OffsetFetch",
         Kind::LeaveGroup => LEAVING,
-        // Of the classic protocol.
+        // Classic protocol only.
         Kind::JoinGroup => "JoinGroup",
         Kind::SyncGroup => "SyncGroup",
     }

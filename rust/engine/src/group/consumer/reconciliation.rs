@@ -1,4 +1,5 @@
-//! From what is owned to the target: one target at a time, revoking before gaining, and only then acknowledging.
+//! Reconciliation of the owned partitions with the target assignment: one target at a time; first revoke, then assign,
+//! then acknowledge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::group::{CallbackKind, GroupEvent, Output, Partitions};
 use crate::{Now, TopicPartition};
 
 impl Member {
-    /// Takes the next step towards the target, if none is under way.
+    /// Takes the next step towards the target, if no earlier one is in progress.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
         if self.state != State::Reconciling || self.revocation.is_some() || self.assigned_callback.is_some() {
             return;
@@ -27,12 +28,14 @@ impl Member {
         } else if !self.owned_is_in_flight && self.is_proven(now) {
             self.take_assigned(assignable);
         }
-        // Else a heartbeat is under way that says that they are not owned: who gained them now would still have them when a newer
-        // target, which that heartbeat acknowledges unseen, gives them to another. Or the process stood still, and the target is
-        // older than the session: it waits for the next heartbeat's answer, which is sent at once.
+        // Otherwise one of two cases holds, and the next heartbeat's answer is awaited. Either a heartbeat in flight
+        // reports these partitions as not owned: if the member took them now, it would still have them when a newer
+        // target, which that heartbeat acknowledges unseen, assigns them to another member. Or the process was
+        // suspended, and the target is older than the session; then the heartbeat is sent at once.
     }
 
-    /// Begins with what has to go, if there is anything to do at all: it is not, where only names are missing.
+    /// Begins to reconcile by revoking partitions. Returns `false` if there is nothing to do, for example because only
+    /// topic names are missing.
     fn begin_reconciling(&mut self, now: Now) -> bool {
         let Some(target) = self.target.clone() else { return false };
         let goes: BTreeMap<TopicPartition, Uuid> = self
@@ -59,7 +62,8 @@ impl Member {
         true
     }
 
-    /// The topic was made anew under the same name: what is committed now would be taken for offsets of the new one.
+    /// Loses partitions whose topic was recreated under the same name: offsets committed now would be taken for offsets
+    /// of the new topic.
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
         self.release(&lost);
         let reason = "the topic was deleted and made anew";
@@ -68,22 +72,22 @@ impl Member {
         self.out.call_back(CallbackKind::Lost, lost);
     }
 
-    /// None of these is owned any more.
+    /// Removes partitions from the owned ones.
     pub(super) fn release(&mut self, partitions: &BTreeSet<TopicPartition>) {
         self.owned.retain(|partition, _| !partitions.contains(partition));
         self.offset_fetch.release(partitions);
     }
 
-    /// What is to be gained of a target now. Nobody gets what it does not subscribe to (seed S067): a target may be older than
-    /// the subscription.
+    /// The partitions of a target that are not owned yet and whose topic names are known. Topics that the member does
+    /// not subscribe to are left out (seed S067): a target may be older than the subscription.
     fn assignable(&self, target: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut assignable = self.resolved(target);
         assignable.retain(|partition, _| !self.owned.contains_key(partition) && self.is_wanted(&partition.topic));
         assignable
     }
 
-    /// What is free now. What a newer target leaves out already may be another's, if a heartbeat in between said that it is not
-    /// owned.
+    /// The partitions that may be assigned now. A partition that a newer target leaves out may already have another
+    /// owner, if a heartbeat sent in between reported it as not owned.
     fn assignable_now(&self) -> BTreeMap<TopicPartition, Uuid> {
         let (Some(working_on), Some(target)) = (&self.working_on, &self.target) else { return BTreeMap::new() };
         self.assignable(&working_on.intersection(target).copied().collect())
@@ -98,7 +102,7 @@ impl Member {
         self.assigned_callback = Some(self.out.call_back(CallbackKind::Assigned, partitions));
     }
 
-    /// All that could be done is done: the next heartbeat says so, even if nothing moved.
+    /// The target is reached as far as possible. The next heartbeat acknowledges that, even if no partition moved.
     fn reached(&mut self, now: Now) {
         self.acknowledged = self.working_on.take();
         let took = now.saturating_sub(self.rebalance.take().unwrap_or(now));
@@ -115,7 +119,8 @@ impl Member {
         self.set_state(State::Acknowledging);
     }
 
-    /// A newer target may wait, or names of this one.
+    /// The acknowledgement was sent. Continues with a newer target, or with partitions of this one whose topic names
+    /// were missing.
     pub(super) fn acknowledgement_sent(&mut self, now: Now) {
         if self.target.as_ref() == Some(&self.owned_by_id()) && self.target == self.acknowledged {
             self.set_state(State::Stable);

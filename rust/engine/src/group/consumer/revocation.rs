@@ -1,4 +1,4 @@
-//! Revoking partitions in order (contract 2). Only afterwards does a member under KIP-848 acknowledge its target.
+//! Revocation of a member under KIP-848 (contract 2). Only afterwards does it acknowledge its target.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use crate::group::{CallbackKind, Commits, GroupEvent, Offsets, Output, Revocatio
 use crate::{Now, TopicPartition};
 
 impl Member {
-    /// Begins to revoke these partitions. From here on no record of them is handed out: before the finished offsets are collected, or
-    /// records would go out after that (KAFKA-16460).
+    /// Begins to revoke these partitions. From here on none of their records is handed out. That comes before the
+    /// finished offsets are collected; otherwise records would be handed out after the collection (KAFKA-16460).
     pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>) {
         let ticket = self.out.new_id();
         self.out.event(GroupEvent::RebalanceWanted { partitions: partitions.clone() });
@@ -37,8 +37,8 @@ impl Member {
         }
     }
 
-    /// Goes on once the commit before the callback ended, whatever its result, and so did commits in the interval of the same
-    /// partitions: their offsets are not collected a second time.
+    /// Runs the Revoked callback once the commit before it has ended, whatever its result, and so have automatic
+    /// commits of the same partitions: their offsets are not collected a second time.
     pub(super) fn committed_before_revocation(&mut self) {
         let committing = self.revocation.as_ref().filter(|it| it.step() == Step::Committing);
         if committing.is_some_and(|it| !self.commits.own_wait_for(it.partitions())) {
@@ -46,7 +46,8 @@ impl Member {
         }
     }
 
-    /// A coordinator that does not commit must not keep the member from acknowledging until it is thrown out.
+    /// Stops waiting for commits: a coordinator that cannot commit must not keep the member from acknowledging until it
+    /// is removed from the group.
     pub(super) fn revocation_timed_out(&mut self, now: Now) {
         match self.revocation.as_ref().map(Revocation::step) {
             Some(Step::Committing) => self.expire_own_commits(now),
@@ -68,9 +69,10 @@ impl Member {
         }
     }
 
-    /// The user's own commits, also those of the callback, end before the partitions belong to another member: they take another
-    /// connection than the heartbeat, which might overtake them (seed S150). So does a commit that timed out and is still in flight: its
-    /// epoch may still be valid when it arrives, and would put back what the next owner committed by then.
+    /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
+    /// connection than the heartbeat, which might overtake them (seed S150). A commit that timed out but is still in
+    /// flight has to end too: its epoch may still be valid when it arrives, and it would overwrite what the next owner
+    /// has committed by then.
     pub(super) fn advance_revocation(&mut self) {
         let draining = self.revocation.as_ref().filter(|it| it.step() == Step::Draining);
         let is_over = |it: &Revocation| !self.commits.touch(it.partitions()) && !self.commits.carry(it.partitions());
@@ -87,8 +89,8 @@ impl Member {
         self.out.push(Output::Released { partitions });
     }
 
-    /// A revocation begins again for more partitions, unless the user has done its part: a commit in flight is not taken back, nor is
-    /// a callback.
+    /// Restarts the revocation, so that it covers more partitions, unless the user has already finished its part: a
+    /// commit in flight cannot be taken back, nor can a callback.
     pub(super) fn restart_revocation(&mut self) {
         if let Some(revocation) = self.revocation.take_if(|it| it.step() == Step::Finishing) {
             Commits::give_back(revocation.into_parts().1, &mut self.out);

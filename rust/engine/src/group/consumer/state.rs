@@ -1,27 +1,30 @@
-//! The states of a member, and which may follow which.
+//! The states of a member under KIP-848, and which may follow which.
 
-/// Where a member stands; the names are those of KIP-848.
+/// The state of a member. The names are those of KIP-848.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It subscribes to nothing.
+    /// The member has no subscription.
     Unsubscribed,
-    /// It sends heartbeats of epoch 0 until one is answered.
+    /// The member sends heartbeats with epoch 0 until one succeeds.
     Joining,
-    /// It has a target that it has not reached: revoking, waiting for the names of topics, or for the user's callbacks.
+    /// The member has not reached its target assignment: it revokes partitions, or waits for topic names or for the
+    /// user's callbacks.
     Reconciling,
-    /// A target is reached as far as that is possible; the next heartbeat says so, at once.
+    /// The member has reached its target as far as topic names are known. The next heartbeat, sent at once,
+    /// acknowledges that.
     Acknowledging,
-    /// It has its target and sends heartbeats.
+    /// The member has reached its target assignment and sends heartbeats.
     Stable,
-    /// It gives up what it owns before it leaves; heartbeats go on.
+    /// The member revokes its partitions before it leaves; heartbeats continue.
     PrepareLeaving,
-    /// The heartbeat that leaves is to be sent, or out.
+    /// The heartbeat that leaves is about to be sent, or in flight.
     Leaving,
-    /// The coordinator does not know it any more, or not in this epoch. All is lost; after the user's callback it joins again.
+    /// The coordinator does not know the member any more, or not with this epoch. All partitions are lost; after the
+    /// user's callback the member joins again.
     Fenced,
-    /// It left because the user did not poll for `max.poll.interval.ms`; the next poll makes it join again.
+    /// The member left because the user did not poll for `max.poll.interval.ms`. It joins again at the next poll.
     Stale,
-    /// An error that no repetition mends.
+    /// An error that a retry cannot fix ended the membership.
     Fatal,
 }
 
@@ -40,19 +43,19 @@ impl State {
         Self::Fatal,
     ];
 
-    /// The states that may come after this one. docs/design/groups.md has the same table, and a test holds one against the other.
+    /// The states that may follow this one. docs/design/groups.md has the same table; a test compares the two.
     pub fn successors(self) -> &'static [Self] {
         match self {
             Self::Unsubscribed => &[Self::Joining],
-            // Unsubscribed at once: the broker lacks the protocol, and the classic one takes over.
+            // Unsubscribed: the broker does not support KIP-848, and a classic member takes over.
             Self::Joining => {
                 &[Self::Reconciling, Self::Stable, Self::PrepareLeaving, Self::Fenced, Self::Fatal, Self::Unsubscribed]
             }
-            // Never Stable at once: what was reached has to be acknowledged.
+            // Never Stable directly: a reached target has to be acknowledged first.
             Self::Reconciling => &[Self::Acknowledging, Self::PrepareLeaving, Self::Fenced, Self::Fatal],
             Self::Acknowledging => &[Self::Stable, Self::Reconciling, Self::PrepareLeaving, Self::Fenced, Self::Fatal],
             Self::Stable => &[Self::Reconciling, Self::PrepareLeaving, Self::Fenced, Self::Fatal],
-            // Who is fenced while leaving is where it wanted to be.
+            // Unsubscribed: a member that is fenced while it leaves has nothing to leave any more.
             Self::PrepareLeaving => &[Self::Leaving, Self::Unsubscribed],
             Self::Leaving => &[Self::Unsubscribed, Self::Stale],
             Self::Fenced => &[Self::Joining, Self::Unsubscribed],
@@ -61,7 +64,7 @@ impl State {
         }
     }
 
-    /// Its name in text.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unsubscribed => "Unsubscribed",

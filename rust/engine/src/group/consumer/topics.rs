@@ -1,4 +1,4 @@
-//! Names and ids of topics. The coordinator speaks of ids, the user of names.
+//! Topic names and ids. The coordinator uses ids, the user names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl Member {
             _ => None,
         };
         match subscription {
-            // A pattern matches a new topic: it was not there before, so none of its records is to be missed (seed S084).
+            // A pattern matches a new topic. It did not exist before, so it is read from its start (seed S084).
             Subscription::Matched(topics) => {
                 if let Some(before) = before {
                     for topic in topics.difference(before) {
@@ -32,15 +32,16 @@ impl Member {
 
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
         match &self.subscription {
-            // A topic that is not there yet counts as new as a whole once it is; one that is there when it is subscribed to, as
-            // old.
+            // A topic that does not exist yet is new as a whole once it does; one that exists when it is subscribed to
+            // is old.
             Some(Subscription::Topics(names) | Subscription::Matched(names)) => {
                 for name in names {
                     let info = topics.get(name).copied();
                     self.first_seen.see(name, info, info.map_or(0, |info| info.partitions));
                 }
             }
-            // What was not there when the pattern was given is new. Where that is not known, only partitions that are added later.
+            // Topics that did not exist when the user subscribed to the pattern are new. If that is not known, only
+            // partitions that are added later are new.
             Some(Subscription::Regex(_)) => {
                 for (name, info) in &topics {
                     let there = self.listed.as_ref().map(|listed| listed.get(name).copied().unwrap_or(0));
@@ -49,8 +50,8 @@ impl Member {
             }
             None => {}
         }
-        // A topic that metadata leaves out may be gone, or only not be known to the broker that was asked: what is owned or
-        // assigned of it keeps its name.
+        // A topic that metadata leaves out may be deleted, or just not known to the broker that answered: topics of
+        // owned or assigned partitions keep their names.
         let mut kept: BTreeSet<Uuid> = self.owned.values().copied().collect();
         kept.extend(self.target.iter().flatten().map(|(id, _)| *id));
         self.names.retain(|id, _| kept.contains(id));
@@ -59,13 +60,13 @@ impl Member {
         self.ids = topics.into_iter().map(|(name, info)| (name, info.id)).collect();
     }
 
-    /// Topics of the target whose names are not known.
+    /// The topics of the target whose names are not known.
     pub(super) fn unresolved(&self) -> BTreeSet<Uuid> {
         let ids = self.target.iter().flatten().map(|(id, _)| *id);
         ids.filter(|id| !self.names.contains_key(id)).collect()
     }
 
-    /// Asks for the names that are missing, again and again, each time after a longer while.
+    /// Asks for missing topic names, repeatedly, with a growing backoff.
     pub(super) fn advance_resolve_topic_ids(&mut self, now: Now) {
         let ids = if self.in_group() && self.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
         if ids.is_empty() {
@@ -82,12 +83,12 @@ impl Member {
         self.out.push(Output::ResolveTopicIds { ids });
     }
 
-    /// Partitions by name, as far as their topics have one.
+    /// These partitions by topic name, without those whose topic name is not known.
     pub(super) fn resolved(&self, partitions: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut named: BTreeMap<TopicPartition, Uuid> = BTreeMap::new();
         for &(id, partition) in partitions {
             let Some(name) = self.names.get(&id) else { continue };
-            // Of two topics of one name the one that is there now is meant.
+            // If two ids have the same name, the current topic's id counts.
             if !self.is_replaced(name, id) {
                 named.insert(TopicPartition::new(name.clone(), partition), id);
             } else {
@@ -97,12 +98,13 @@ impl Member {
         named
     }
 
-    /// Whether the topic was deleted and made anew under the same name.
+    /// Whether the topic with this id was deleted and recreated under the same name.
     pub(super) fn is_replaced(&self, topic: &Arc<str>, id: Uuid) -> bool {
         self.ids.get(topic).is_some_and(|current| *current != id)
     }
 
-    /// Whether the user wants records of the topic. Of what the broker matches only the broker knows.
+    /// Whether the user subscribes to the topic. For a pattern that the broker evaluates, only the broker knows, so
+    /// this is `true`.
     pub(super) fn is_wanted(&self, topic: &Arc<str>) -> bool {
         match &self.subscription {
             Some(Subscription::Topics(topics) | Subscription::Matched(topics)) => topics.contains(topic),

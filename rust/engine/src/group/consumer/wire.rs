@@ -1,4 +1,4 @@
-//! The bytes of ConsumerGroupHeartbeat.
+//! Encoding of ConsumerGroupHeartbeat and decoding of its answer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
