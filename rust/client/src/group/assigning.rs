@@ -1,5 +1,5 @@
-//! Computing the group's assignment as the leader (classic protocol), from
-//! fresh metadata of all topics that members subscribe to.
+//! Computing the group's assignment as the leader (classic protocol), from fresh metadata of all
+//! topics that members subscribe to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ impl Task {
         let assignor = self.parts.assignors.iter().find(|assignor| assignor.name() == name).cloned();
         let (metadata, events, log) = (self.parts.metadata.clone(), self.events.clone(), self.parts.log.clone());
         let config = &self.parts.config;
-        // The other members wait for this: the timeout does not exceed the one
-        // after which the coordinator removes a leader.
+        // The other members wait for this: the timeout does not exceed the one after which the
+        // coordinator removes a leader.
         let timeout = config.session_timeout.min(config.max_poll_interval).min(config.default_api_timeout);
         tokio::spawn(async move {
             let outcome = match assignor {

@@ -1,5 +1,5 @@
-//! Membership of a consumer group: the task that drives a
-//! [`monedula_engine::group::Member`], and the types that the user sees.
+//! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and
+//! the types that the user sees.
 //!
 //! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`), computes the
 //! assignment while the member is the leader (`assigning`), resolves a subscription to topics (`subscription`) and to

@@ -225,8 +225,8 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             (Level::Info, format!("the coordinator is to be found anew: {reason}"))
         }
         GroupEvent::RebalanceStarted { reason } => (Level::Info, format!("a rebalance begins: {reason}")),
-        // Under KIP-848 there is no leader, and the assignor is the
-        // coordinator's default or the one that the member requested.
+        // Under KIP-848 there is no leader, and the assignor is the coordinator's default or the
+        // one that the member requested.
         GroupEvent::Joined { generation, protocol, took, .. } if is_consumer => {
             let assignor = if protocol.is_empty() { String::new() } else { format!(", {protocol}") };
             (Level::Info, format!("joined in epoch {generation}{assignor}, in {} ms", ms(took)))

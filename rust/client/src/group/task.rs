@@ -1,5 +1,5 @@
-//! The task of a membership. It gives the member commands, answers, metadata
-//! updates and time, and executes its outputs.
+//! The task of a membership. It gives the member commands, answers, metadata updates and time, and
+//! executes its outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -169,8 +169,8 @@ impl Task {
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);
-                    // Before the member gets the partition counts: those of
-                    // other members' topics must not look like a change.
+                    // Before the member gets the partition counts: those of other members' topics
+                    // must not look like a change.
                     self.parts.metadata.learn(&led.cluster);
                     led.assigned
                 });
@@ -292,8 +292,8 @@ impl Task {
         }
     }
 
-    /// Warns once of each subscribed topic that does not exist. That is no
-    /// error, since it may be created later; or the name is mistyped.
+    /// Warns once of each subscribed topic that does not exist. That is no error, since it may be
+    /// created later; or the name is mistyped.
     fn report_missing(&mut self, view: &View) {
         for topic in &self.subscribed {
             let Some(known) = view.cluster.topics.get(topic) else { continue };
@@ -373,8 +373,8 @@ impl Task {
         }
     }
 
-    /// The broker lacks the protocol of KIP-848: replaces the member by one of
-    /// the classic protocol with the same subscription.
+    /// The broker lacks the protocol of KIP-848: replaces the member by one of the classic protocol
+    /// with the same subscription.
     fn fall_back(&mut self) {
         let config = self.parts.config.membership(self.parts.assignors.clone());
         *self.shared.member() = Member::classic(config, self.parts.seed);
@@ -439,8 +439,8 @@ impl Task {
         self.shared.figures().take(event);
     }
 
-    /// Under KIP-848 the broker sets the heartbeat interval, so only now is it
-    /// known whether the lease lasts for three of them.
+    /// Under KIP-848 the broker sets the heartbeat interval, so only now is it known whether the
+    /// lease lasts for three of them.
     fn check_heartbeat_interval(&self) {
         let status = self.shared.member().status();
         let (interval, session) = (status.heartbeat_interval, self.parts.config.session_timeout);

@@ -52,8 +52,8 @@ impl Task {
         self.handle(Input::Subscribe(what));
     }
 
-    /// Looks up the names of these topic ids in Metadata. Does nothing while a
-    /// lookup is in flight: the member repeats the request.
+    /// Looks up the names of these topic ids in Metadata. Does nothing while a lookup is in flight:
+    /// the member repeats the request.
     pub(super) fn resolve(&mut self, ids: BTreeSet<Uuid>) {
         // The next metadata update has the ids of topics that are subscribed to by name.
         self.parts.metadata.want();
