@@ -183,9 +183,9 @@ pub(super) type Asking<'a> =
 impl Shared {
     /// Sends requests until each item has its outcome.
     ///
-    /// # Errors What fails for all items: no broker has ever answered, a broker does not support
-    /// the API, or there is no metadata to find brokers by. Errors of single items, including
-    /// [`ClientError::TimedOut`], are in the returned items.
+    /// # Errors
+    /// What fails for all items: no broker has ever answered, a broker does not support the API, or there is no metadata
+    /// to find brokers by. Errors of single items, including [`ClientError::TimedOut`], are in the returned items.
     pub(super) async fn run<C: ItemCall>(
         &self,
         call: C,
