@@ -179,8 +179,7 @@ pub enum ClientError {
     /// The system has no memory left for a buffer. The operation was not done; the client continues to work.
     #[error(transparent)]
     NoMemory(#[from] OutOfMemory),
-    /// The system has no memory left for a buffer. The consumer is closed, and the rows that were
-    /// being decoded are lost.
+    /// The system has no memory left for a buffer. The consumer is closed, and rows that were being decoded are lost.
     #[error(
         "no memory for a buffer of {bytes} bytes; the consumer is closed. Raise the process's memory limit (in Spark, \
              spark.executor.pyspark.memory), or lower queued.max.bytes and the size of batches"
@@ -284,7 +283,7 @@ pub enum RequestError {
     /// No answer within `request.timeout.ms`.
     #[error("{broker}: no answer within {} ms", after.as_millis())]
     TimedOut {
-        /// host:port.
+        /// The broker as host:port.
         broker: String,
         /// `request.timeout.ms`.
         after: Duration,
@@ -292,7 +291,7 @@ pub enum RequestError {
     /// The response cannot be decoded.
     #[error("{broker}: {error}")]
     Wire {
-        /// host:port.
+        /// The broker as host:port.
         broker: String,
         /// The decoding error.
         error: WireError,
