@@ -1,6 +1,6 @@
-//! Settings: Kafka's names, with Java's and librdkafka's aliases, parsed from text into typed values.
+//! Settings of clients: Kafka's names, with Java's and librdkafka's aliases, parsed from text into typed values.
 //!
-//! One table ([`KEYS`]) is the source of names, defaults, bounds and descriptions; nothing else knows a default.
+//! The table [`KEYS`] is the only source of names, defaults, bounds and descriptions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,28 +14,29 @@ use monedula_engine::group::consumer::MembershipConfig;
 use crate::config_keys::Role;
 use crate::config_values::Values;
 
-/// A setting that cannot be: says which, what was given and what would do.
+/// An invalid setting: the message says which one, the value given and the values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConfigError {
     /// The key as given.
     pub key: String,
-    /// The whole sentence.
+    /// The whole message.
     pub message: String,
 }
 
-/// `group.protocol`: how members of a group agree on who reads what.
+/// `group.protocol`: who computes the assignment of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupProtocol {
-    /// The members do, one of them for all.
+    /// The member that is the leader (classic protocol).
     Classic,
-    /// The coordinator decides (KIP-848).
+    /// The coordinator (KIP-848).
     Consumer,
-    /// As [`Self::Consumer`] where the broker has it, else as [`Self::Classic`].
+    /// Like [`Self::Consumer`] if the broker supports it, else like [`Self::Classic`].
     Auto,
 }
 
-/// Typed settings of a client in any role, and of a consumer; see [`crate::KEYS`] for what each means.
+/// Typed settings of a consumer, and of the other clients as far as they share them; see
+/// [`crate::KEYS`] for the meanings.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each field is a key of the table, described there")]
 pub struct ClientConfig {
@@ -45,18 +46,18 @@ pub struct ClientConfig {
     pub group_id: Option<String>,
     pub group_instance_id: Option<String>,
     pub group_protocol: GroupProtocol,
-    /// `None` for the broker's choice.
+    /// `None` for the broker's default.
     pub remote_assignor: Option<String>,
     pub assignment_strategy: Vec<String>,
-    /// How long `deferred` and `incremental` leave things for later: `scheduled.rebalance.max.delay.ms`,
+    /// The delays of the assignors `deferred` and `incremental`: `scheduled.rebalance.max.delay.ms`,
     /// `group.initial.rebalance.delay.ms`, `max.moves.per.round`, `round.interval.ms`.
     pub pace: Pace,
     pub session_timeout: Duration,
     pub heartbeat_interval: Duration,
     pub max_poll_interval: Duration,
-    /// `None` where `enable.auto.commit` is false.
+    /// `None` if `enable.auto.commit` is false.
     pub auto_commit_interval: Option<Duration>,
-    /// `None` where it is 0, or `enable.auto.commit` is false.
+    /// `None` if it is 0, or if `enable.auto.commit` is false.
     pub auto_commit_records: Option<u64>,
     pub exclude_internal_topics: bool,
     pub reset: ResetPolicy,
@@ -82,12 +83,12 @@ pub struct ClientConfig {
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
     pub rebootstrap_trigger: Duration,
-    /// What is to be logged of the settings: of another role, or doubtful.
+    /// Warnings to log about doubtful settings and about those of other clients' roles.
     pub warnings: Vec<String>,
 }
 
 impl ClientConfig {
-    /// Parses `given`, names with dots or underscores.
+    /// Parses a consumer's settings. Names may have dots or underscores.
     ///
     /// # Errors
     /// On an unknown key (naming the nearest known one), a value that does not parse or is out of bounds, the same
@@ -101,7 +102,7 @@ impl ClientConfig {
         Ok(config)
     }
 
-    /// As [`Self::parse`], for an administrator.
+    /// Like [`Self::parse`], for an admin client.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -109,7 +110,7 @@ impl ClientConfig {
         Self::of(&Values::collect(given, Role::Admin)?)
     }
 
-    /// What `values` say of a client in any role.
+    /// The settings in `values`, for a client of any role.
     pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
         Ok(Self {
@@ -206,7 +207,8 @@ impl ClientConfig {
         }
     }
 
-    /// What works, and is likely not what was meant (seed S107). Of a group's timing membership warns.
+    /// Warns of settings that work but are probably a mistake (seed S107). The membership warns
+    /// about the timing of a group.
     fn warn(&mut self) {
         if self.fetch_max_wait.is_zero() {
             let message = "fetch.max.wait.ms=0: brokers answer a fetch at once even where there is nothing, and are asked \
@@ -224,7 +226,8 @@ impl ClientConfig {
         }
     }
 
-    /// Settings that mean nothing under the group's protocol: taken, as people share settings, and named.
+    /// Warns of settings without effect under the group's protocol. They are no errors, since
+    /// people share settings among clients.
     fn warn_of_other_protocol(&mut self, values: &Values) {
         let (protocol, settings) = match self.group_protocol {
             GroupProtocol::Consumer => ("consumer", &CLASSIC_ONLY[..]),
@@ -236,17 +239,18 @@ impl ClientConfig {
         }
     }
 
-    /// Timing of a member that cannot work, or hardly (seed S107).
+    /// Timing settings with which a membership cannot work, or hardly (seed S107).
     pub(crate) fn timing_problems(&self) -> Vec<TimingProblem> {
         let mut problems = self.membership(Vec::new()).timing_problems();
-        // Under KIP-848 the broker says how often, and its bounds of a session are not this setting's.
+        // Under KIP-848 the broker sets the heartbeat interval, and its session bounds do not apply
+        // to `session.timeout.ms`.
         if self.group_protocol == GroupProtocol::Consumer {
             problems.retain(|problem| problem.key == "max.poll.interval.ms");
         }
         problems
     }
 
-    /// What a member has to know under the protocol of KIP-848.
+    /// The configuration of a member under KIP-848.
     pub(crate) fn consumer_membership(&self) -> MembershipConfig {
         MembershipConfig {
             group_id: self.group_id.clone().unwrap_or_default(),
@@ -262,7 +266,7 @@ impl ClientConfig {
         }
     }
 
-    /// What a member of the group has to know under the classic protocol, with these assignors.
+    /// The configuration of a member under the classic protocol, with these assignors.
     pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> GroupConfig {
         GroupConfig {
             group_id: self.group_id.clone().unwrap_or_default(),
@@ -279,36 +283,36 @@ impl ClientConfig {
     }
 }
 
-/// What an answer has around its records at least (as much as librdkafka asks for).
+/// Bytes that a response needs beside its records, at least (the same allowance as librdkafka's).
 const AROUND_RECORDS_BYTES: usize = 512;
 
-/// From here on, waiting for so many bytes is likely a mistake.
+/// From this `fetch.min.bytes` on, the client warns.
 const HUGE_MIN_BYTES: i32 = 1 << 20;
 
-/// Settings of the classic protocol only, each with what there is instead.
+/// Settings of the classic protocol only, each with its replacement under KIP-848.
 const CLASSIC_ONLY: [(&str, &str); 2] = [
     ("partition.assignment.strategy", "the broker assigns; group.remote.assignor names one of its assignors"),
     ("heartbeat.interval.ms", "the broker says how often (group.consumer.heartbeat.interval.ms)"),
 ];
 
-/// Settings of KIP-848 only, likewise.
+/// Settings of KIP-848 only, each with its replacement under the classic protocol.
 const CONSUMER_ONLY: [(&str, &str); 1] = [(
     "group.remote.assignor",
     "a member assigns, by partition.assignment.strategy; set group.protocol=consumer to have a broker do it",
 )];
 
-/// All cores but the reader's.
+/// All cores but one, which the reading thread uses; at most 8.
 fn spare_cores() -> usize {
     std::thread::available_parallelism().map_or(0, |cores| cores.get() - 1).min(8)
 }
 
-/// Names of assignors, and those of Java's classes (with their package, or without).
+/// Names of the assignors, with those of Java's classes (accepted with or without their package).
 const ASSIGNORS: [(&str, &str); 6] = [
     ("range", "RangeAssignor"),
     ("roundrobin", "RoundRobinAssignor"),
     ("sticky", "StickyAssignor"),
     ("cooperative-sticky", "CooperativeStickyAssignor"),
-    // Java has none of these.
+    // Java has no such assignors.
     ("deferred", "deferred"),
     ("incremental", "incremental"),
 ];
@@ -346,7 +350,7 @@ fn addresses(text: &str) -> Result<Vec<(String, u16)>, ConfigError> {
     };
     let mut addresses = Vec::new();
     for address in text.split(',').map(str::trim).filter(|address| !address.is_empty()) {
-        // Java takes "PLAINTEXT://host:port" as well.
+        // Java accepts "PLAINTEXT://host:port" too.
         let (host, port) = match address.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("plaintext") => rest,
             Some(_) => return Err(wrong(address, "names a security protocol other than PLAINTEXT")),
@@ -462,7 +466,7 @@ mod tests {
         }
         let fetches = |fetch| parse(&[("receive.message.max.bytes", "1000000"), ("fetch.max.bytes", fetch)]);
         assert!(fetches("999489").is_err() && fetches("999488").is_ok());
-        // An administrator fetches nothing.
+        // An admin client sends no fetches.
         let servers = ("bootstrap.servers", "localhost:9092");
         assert!(ClientConfig::parse_admin([servers, ("receive.message.max.bytes", "1024")]).is_ok());
     }

@@ -1,38 +1,38 @@
-//! The table of settings.
+//! The table of settings: names, aliases, bounds, defaults and descriptions.
 
-/// What a value may be.
+/// The type of a setting, with its bounds.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Any text.
     Text,
     /// true or false.
     Bool,
-    /// One of these, in any case.
+    /// One of these, ignoring case.
     Choice(&'static [&'static str]),
-    /// A whole number within bounds, both included.
+    /// An integer between bounds, inclusive.
     Int {
-        /// Smallest.
+        /// The smallest value.
         min: i64,
-        /// Largest.
+        /// The largest value.
         max: i64,
     },
 }
 
-/// Whose setting it is.
+/// The kind of client that a setting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Every client's.
+    /// All clients.
     All,
-    /// A consumer's.
+    /// Consumers.
     Consumer,
-    /// A producer's.
+    /// Producers.
     Producer,
-    /// An admin client's.
+    /// Admin clients.
     Admin,
 }
 
 impl Role {
-    /// In one word.
+    /// The role in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -47,20 +47,20 @@ impl Role {
     }
 }
 
-/// One setting.
+/// A setting.
 #[derive(Debug)]
 pub struct Key {
-    /// Kafka's (Java's) name, or ours where Kafka has none.
+    /// The name in Kafka's Java client, or a name of monedula's own if Kafka has no such setting.
     pub name: &'static str,
-    /// Other names, each with the factor from its unit to ours.
+    /// Aliases, each with the factor from its unit to this setting's.
     pub aliases: &'static [(&'static str, i64)],
-    /// What it may be.
+    /// The type and bounds of its values.
     pub kind: Kind,
-    /// Used when not given; `None` if it must be.
+    /// The default; `None` if the setting is mandatory.
     pub default: Option<&'static str>,
-    /// Whose it is.
+    /// The kind of client that it is for.
     pub role: Role,
-    /// One sentence for `help`.
+    /// A description in one sentence, for `help`.
     pub description: &'static str,
 }
 
@@ -77,12 +77,12 @@ const fn key(
     Key { name, aliases, kind, default: Some(default), role: Role::All, description }
 }
 
-/// A consumer's setting.
+/// Makes it a setting of consumers.
 const fn consumer(key: Key) -> Key {
     Key { role: Role::Consumer, ..key }
 }
 
-/// A producer's setting.
+/// Makes it a setting of producers.
 const fn producer(key: Key) -> Key {
     Key { role: Role::Producer, ..key }
 }
@@ -91,7 +91,7 @@ const fn int(min: i64, max: i64) -> Kind {
     Kind::Int { min, max }
 }
 
-/// Every setting, with its default.
+/// All settings.
 pub const KEYS: &[Key] = &[
     Key {
         name: "bootstrap.servers",
@@ -520,7 +520,8 @@ pub const KEYS: &[Key] = &[
     )),
 ];
 
-/// Settings of Kafka's that this version cannot honour: refused with the reason, never ignored.
+/// Prefixes of Kafka settings that are refused with a reason instead of being ignored, since the
+/// client cannot honour them.
 pub(crate) const LATER: &[(&str, &str)] = &[
     ("ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
     ("enable.ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),

@@ -1,4 +1,4 @@
-//! Settings as text: found by name or alias, checked against the table, defaults filled in.
+//! Settings as text: looked up by name or alias, checked against the table, with defaults filled in.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use monedula_engine::backoff::Backoff;
 use crate::config::ConfigError;
 use crate::config_keys::{KEYS, Key, Kind, LATER, Role};
 
-/// Values by the table's own names, defaults filled in.
+/// Checked values by their names in the table, including defaults.
 pub(crate) struct Values {
     values: Vec<(&'static Key, String)>,
     given: Vec<&'static str>,
-    /// What is to be logged.
+    /// Warnings to log.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Values {
-    /// Checks what was given to a client of this role. Settings of another role are taken with a warning: people share one
-    /// dict among their clients.
+    /// Checks the settings given to a client of this role. A setting of another role causes a
+    /// warning only, since people share one dict among their clients.
     pub(crate) fn collect<'a>(
         given: impl IntoIterator<Item = (&'a str, &'a str)>,
         role: Role,
@@ -53,7 +53,7 @@ impl Values {
         Ok(Self { values, given, warnings })
     }
 
-    /// Whether the user gave it, whatever its value.
+    /// Whether the user gave this setting, even with its default.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
     }
@@ -63,7 +63,7 @@ impl Values {
         value.unwrap_or_default()
     }
 
-    /// A text that may be left out.
+    /// A text; `None` if it is empty.
     pub(crate) fn given(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
@@ -86,7 +86,7 @@ impl Values {
     }
 }
 
-/// The key of that name or alias, and the factor that the alias' unit needs.
+/// The key of this name or alias, and the factor from the alias's unit to the key's.
 fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
     for key in KEYS {
         if key.name == dotted {
@@ -111,13 +111,14 @@ fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
     })
 }
 
-/// Texts that requests carry: with one that no request can hold, none would ever be sent.
+/// Texts that requests contain. One that is too long for the protocol would prevent every request,
+/// so it is refused here.
 const SENT: [&str; 5] = ["client.id", "group.id", "group.instance.id", "client.rack", "transactional.id"];
 
 const LONGEST_SENT: usize = i16::MAX as usize;
 
 impl Key {
-    /// `value` in the table's own unit and spelling.
+    /// Checks a value and converts it to the key's own unit and spelling.
     fn check(&self, name: &str, value: &str, factor: i64) -> Result<String, ConfigError> {
         let error = |expected: String| {
             Err(ConfigError { key: name.into(), message: format!("{name}={value:?}: expected {expected}") })

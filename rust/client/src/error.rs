@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! The errors of the client. Each variant calls for another reaction of the caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,46 +18,46 @@ use crate::config::ConfigError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// A setting is wrong: change it.
+    /// A setting is invalid; change it.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An argument is wrong: change it.
+    /// An argument is invalid; change it.
     #[error("{0}")]
     Argument(String),
     /// No broker could be reached.
     #[error("no broker of the cluster can be reached after {} ms: {reasons}. Check bootstrap.servers and that the \
              brokers run and listen there", after.as_millis())]
     Unreachable {
-        /// How long it was tried.
+        /// For how long it was tried.
         after: Duration,
-        /// Each address with what happened there.
+        /// The error of each address.
         reasons: String,
     },
-    /// A call did not end in its time.
+    /// A call did not end within its timeout.
     #[error("{what} did not end within {} ms{}", after.as_millis(), because(last_error))]
     TimedOut {
-        /// The call.
+        /// The operation.
         what: String,
-        /// Its time.
+        /// The timeout.
         after: Duration,
-        /// What the last attempt failed of, if any.
+        /// The error of the last attempt, if there is one.
         last_error: Option<String>,
     },
-    /// One partition stopped; the others go on.
+    /// Reading of one partition has stopped; the other partitions continue.
     #[error(transparent)]
     Partition(#[from] Fault),
     /// Records cannot be decoded.
     #[error("{error}. Seek past it to go on")]
     Decode {
-        /// Where.
+        /// The partition.
         partition: TopicPartition,
-        /// What; it names the offset.
+        /// The error, which names the offset.
         error: WalkError,
     },
-    /// An error of a bounded read, of which nobody has a consumer to seek with.
+    /// An error of a bounded read. Its advice differs from a consumer's, since the user has no consumer to seek with.
     #[error("{}", of_read(.0))]
     Read(Box<Self>),
-    /// The user may not use the consumer group.
+    /// The user is not authorized to use the consumer group.
     #[error(
         "using the consumer group {group} is not allowed (GROUP_AUTHORIZATION_FAILED); ask for the READ permission \
              on it"
@@ -66,7 +66,7 @@ pub enum ClientError {
         /// The group.
         group: String,
     },
-    /// Offsets of a group with members are committed by its members only.
+    /// The group has members, and only they may commit its offsets.
     #[error("the group {group} is in use by running consumers ({}); stop them first, or use another group id", code.name())]
     GroupInUse {
         /// The group.
@@ -74,44 +74,44 @@ pub enum ClientError {
         /// The broker's error.
         code: ErrorCode,
     },
-    /// The membership of the consumer group is in trouble.
+    /// An error of the consumer group membership.
     #[error(transparent)]
     Group(#[from] GroupError),
-    /// A transaction's verb failed.
+    /// A call of a transaction failed.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
-    /// A broker refused what was asked of a topic, a partition, a group or a resource.
+    /// A broker refused an operation on a topic, a partition, a group or a resource.
     #[error(transparent)]
     Refused(Box<Refused>),
-    /// Records were given up.
+    /// Records could not be delivered.
     #[error(transparent)]
     Delivery(#[from] SendFault),
-    /// A broker refused the batch because of some of its records (KIP-467): this one, for `reason`, or others.
+    /// A broker refused a batch because of some of its records (KIP-467): because of this one, or of others.
     #[error(
         "{partition}: the broker refused the record's batch ({}): {}", code.name(),
         refusal(reason.as_deref(), *spoilers)
     )]
     RecordRefused {
-        /// Where to.
+        /// The partition of the record.
         partition: TopicPartition,
         /// The broker's error.
         code: ErrorCode,
-        /// What is wrong with the record; `None` where the batch failed because of others only.
+        /// What is wrong with this record; `None` if the batch was refused only because of others.
         reason: Option<String>,
-        /// How many records spoiled the batch.
+        /// How many records were the reason to refuse the batch.
         spoilers: usize,
     },
-    /// A record is larger than a request may be.
+    /// A record is larger than `max.request.size`.
     #[error(
         "{topic}: the record has {bytes} bytes, more than max.request.size ({limit}); make it smaller, or raise \
              max.request.size, and max.message.bytes of the topic with it"
     )]
     RecordTooLarge {
-        /// Where to.
+        /// The topic of the record.
         topic: String,
-        /// Its bytes.
+        /// The size of the record.
         bytes: usize,
-        /// The most.
+        /// `max.request.size`.
         limit: usize,
     },
     /// The topic of a record does not exist.
@@ -122,9 +122,9 @@ pub enum ClientError {
     UnknownTopic {
         /// The topic.
         topic: Arc<str>,
-        /// How often the cluster was asked.
+        /// How many metadata requests were sent for it.
         attempts: u32,
-        /// For how long.
+        /// For how long it was looked up.
         after: Duration,
     },
     /// The topic has no such partition.
@@ -132,15 +132,15 @@ pub enum ClientError {
     UnknownPartition {
         /// The partition.
         partition: TopicPartition,
-        /// How many there are.
+        /// The number of partitions of the topic.
         partitions: usize,
     },
-    /// A broker answered with an error that no retry mends.
+    /// A broker answered with an error that is not retriable.
     #[error("{what}: the broker answered {} ({})", code.name(), code.message())]
     Broker {
-        /// The call.
+        /// The operation.
         what: String,
-        /// The answer.
+        /// The broker's error.
         code: ErrorCode,
     },
     /// A broker and this client have no version of an API in common.
@@ -151,16 +151,16 @@ pub enum ClientError {
     UnsupportedVersion {
         /// The broker.
         broker: String,
-        /// Name of the API.
+        /// The name of the API.
         api: &'static str,
-        /// Our lowest version.
+        /// The client's lowest version.
         ours_min: i16,
-        /// Our highest version.
+        /// The client's highest version.
         ours_max: i16,
-        /// What the broker offers.
+        /// The broker's versions.
         theirs: String,
     },
-    /// A broker's answer is larger than the setting that bounds answers.
+    /// A response is larger than `receive.message.max.bytes`.
     #[error(
         "{broker}: the answer to {api} has {bytes} bytes, more than receive.message.max.bytes ({limit}): raise \
              receive.message.max.bytes{}",
@@ -169,17 +169,17 @@ pub enum ClientError {
     AnswerTooLarge {
         /// The broker.
         broker: String,
-        /// Name of the API.
+        /// The name of the API.
         api: &'static str,
-        /// Size of the answer.
+        /// The size of the response.
         bytes: usize,
-        /// The setting.
+        /// `receive.message.max.bytes`.
         limit: usize,
     },
-    /// The system has no memory left for a buffer. What needed it was not done; the client goes on.
+    /// The system has no memory left for a buffer. The operation was not done; the client continues to work.
     #[error(transparent)]
     NoMemory(#[from] OutOfMemory),
-    /// The system has no memory left for a buffer. The consumer is closed: rows that were being put together are gone.
+    /// The system has no memory left for a buffer. The consumer is closed, and rows that were being decoded are lost.
     #[error(
         "no memory for a buffer of {bytes} bytes; the consumer is closed. Raise the process's memory limit (in Spark, \
              spark.executor.pyspark.memory), or lower queued.max.bytes and the size of batches"
@@ -188,7 +188,7 @@ pub enum ClientError {
         /// The buffer's size.
         bytes: usize,
     },
-    /// No room came free in a producer's memory.
+    /// `buffer.memory` of a producer stayed full for `max.block.ms`.
     #[error(
         "no room for a record of {needed} bytes in buffer.memory ({buffer_memory}) for {} ms (max.block.ms): records are \
              sent faster than brokers take them, or no broker answers", max_block.as_millis()
@@ -196,21 +196,21 @@ pub enum ClientError {
     BufferFull {
         /// The bytes needed.
         needed: usize,
-        /// The bound.
+        /// `buffer.memory`.
         buffer_memory: usize,
-        /// How long was waited.
+        /// `max.block.ms`.
         max_block: Duration,
     },
     /// The producer was closed.
     #[error("the producer is closed")]
     ProducerClosed,
-    /// The administrator was closed.
+    /// The admin client was closed.
     #[error("the admin is closed")]
     AdminClosed,
     /// The consumer was closed.
     #[error("the consumer is closed")]
     Closed,
-    /// The client itself is at fault.
+    /// A bug in the client.
     #[error("an error in monedula itself: {0}. Please report it")]
     Internal(String),
     /// The wait was ended by `wakeup()`.
@@ -219,7 +219,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The partition that it is about, if it is about one.
+    /// The partition that the error is about, if it is about one.
     pub fn partition(&self) -> Option<&TopicPartition> {
         match self {
             Self::Partition(fault) => Some(fault.partition()),
@@ -230,15 +230,15 @@ impl ClientError {
     }
 }
 
-/// Why something was refused, and what it was about.
+/// The refusal of an operation.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}: {} ({}){}", self.reason(), code.name(), self.advice())]
 pub struct Refused {
-    /// What was to be done, with the name of what it was to be done to.
+    /// The operation, with the name of its object.
     pub what: String,
     /// The broker's error.
     pub code: ErrorCode,
-    /// What the broker said of it, if it said anything.
+    /// The broker's message, if there is one.
     pub detail: Option<String>,
     /// The topic, if it is about one.
     pub topic: Option<String>,
@@ -253,10 +253,10 @@ impl Refused {
         self.detail.as_deref().map_or(self.code.message(), |detail| detail.trim_end_matches('.'))
     }
 
-    /// What to do, where the broker's words leave that open.
+    /// What the user can do, unless the broker's message says it.
     fn advice(&self) -> &'static str {
         match self.code {
-            // A partition that the topic does not have comes with how many it has.
+            // If the partition does not exist, the detail says how many partitions the topic has.
             ErrorCode::UnknownTopicOrPartition if self.partition.is_none() || self.detail.is_none() => {
                 "; check its name, or create it"
             }
@@ -269,13 +269,13 @@ impl Refused {
     }
 }
 
-/// Why a single request got no usable answer; a new attempt may.
+/// Why a single request got no usable response. All but [`Self::Fatal`] may be retried.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RequestError {
     /// The connection could not be made, or broke.
     #[error("{broker}: {reason}")]
     Disconnected {
-        /// host:port.
+        /// The broker as host:port.
         broker: String,
         /// What happened.
         reason: String,
@@ -283,28 +283,28 @@ pub enum RequestError {
     /// No answer within `request.timeout.ms`.
     #[error("{broker}: no answer within {} ms", after.as_millis())]
     TimedOut {
-        /// host:port.
+        /// The broker as host:port.
         broker: String,
-        /// The timeout.
+        /// `request.timeout.ms`.
         after: Duration,
     },
-    /// The answer cannot be read.
+    /// The response cannot be decoded.
     #[error("{broker}: {error}")]
     Wire {
-        /// host:port.
+        /// The broker as host:port.
         broker: String,
-        /// What is wrong with it.
+        /// The decoding error.
         error: WireError,
     },
-    /// The node is in no metadata.
+    /// The metadata contains no such broker.
     #[error("broker {0} is not known")]
     UnknownNode(i32),
-    /// Not to be repeated.
+    /// An error that is not retried.
     #[error(transparent)]
     Fatal(Box<ClientError>),
 }
 
-/// A fetch answers with a single record batch even where that is larger than everything that was asked for (KIP-74).
+/// Advice for fetches, whose response holds at least one record batch, however large that is (KIP-74).
 fn too_large_advice(api: &str) -> &'static str {
     match api {
         "Fetch" => {
@@ -314,7 +314,7 @@ fn too_large_advice(api: &str) -> &'static str {
     }
 }
 
-/// What is wrong, with what to do in place of a seek.
+/// The message of an error of a bounded read, with its own advice where a consumer's would be to seek.
 fn of_read(error: &ClientError) -> String {
     match error {
         ClientError::Decode { error, .. } => match error.next_offset {

@@ -1,7 +1,8 @@
-//! The tokio side: connections, metadata, the fetch driver, and the buffer of what was fetched.
+//! The client: network connections, metadata, the fetch driver and fetch buffer, consumers, producers
+//! and the admin client. It runs on tokio and executes the state machines of [`monedula_engine`].
 //!
-//! Bytes flow one way: [`net`] -> `fetch::driver` (which asks [`monedula_engine::fetch::FetchMachine`] what to do) ->
-//! `fetch::buffer` -> [`consumer::Consumer`], whose caller's thread walks them into Arrow columns. Commands flow the
+//! Fetched bytes flow from [`net`] to `fetch::driver` (which drives a [`monedula_engine::fetch::FetchMachine`]), to
+//! `fetch::buffer` and to [`consumer::Consumer`], whose calling thread decodes them into Arrow columns. Commands flow the
 //! other way.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Log events, kept until someone who may log them (a thread that holds the GIL) drains them.
+//! Log events, buffered until a thread that may call Python's `logging` (because it holds the GIL) drains them.
 
 use crate::lock::lock;
 use std::collections::VecDeque;
@@ -6,34 +6,34 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// How important an event is; the numbers are those of Python's `logging`.
+/// The level of an event; the numbers are those of Python's `logging`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
-    /// Bytes of requests and answers.
+    /// Bytes of requests and responses.
     Trace = 5,
-    /// Every request, answer and connection attempt.
+    /// Each request, response and connection attempt.
     Debug = 10,
-    /// Rare and ordinary.
+    /// Rare events in normal operation.
     Info = 20,
-    /// Something failed and is tried again, or data was lost by someone else.
+    /// Something failed and is retried, or data was lost through no fault of the client.
     Warning = 30,
 }
 
-/// One event.
+/// A log event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its importance.
+    /// Its level.
     pub level: Level,
-    /// The part of the client that says it, such as `network`.
+    /// The part of the client that recorded it, such as `network`.
     pub target: &'static str,
-    /// The sentence.
+    /// The text.
     pub message: String,
-    /// When it happened: nobody may drain it for long.
+    /// When it was recorded, which may be long before it is drained.
     pub at: SystemTime,
 }
 
-/// A bounded queue of events; cheap to clone. When it is full the oldest go, and their number is told.
+/// A bounded queue of log events; cheap to clone. When it is full, the oldest event is dropped and counted.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Inner>);
 
@@ -63,7 +63,7 @@ impl Log {
         level as u8 >= self.0.threshold.load(Ordering::Relaxed)
     }
 
-    /// Keeps an event; `message` is not called if nobody wants to know.
+    /// Records an event; `message` is not called if the level is below the threshold.
     pub fn record(&self, level: Level, target: &'static str, message: impl FnOnce() -> String) {
         if !self.wants(level) {
             return;
@@ -77,7 +77,7 @@ impl Log {
         events.0.push_back(event);
     }
 
-    /// Takes all events, oldest first, and how many were lost before them.
+    /// Takes all events, oldest first, and the number of events that were dropped.
     pub fn drain(&self) -> (Vec<Event>, usize) {
         let mut events = lock(&self.0.events);
         let lost = std::mem::take(&mut events.1);

@@ -1,4 +1,4 @@
-//! Counters, as a plain snapshot: no metrics library is imposed.
+//! Counters of a client, returned as a snapshot; the user chooses the metrics library.
 
 use crate::lock::lock;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ macro_rules! counters {
                 }
             )*
 
-            /// Every counter by name.
+            /// All counters by name.
             pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.0.$name.load(Ordering::Relaxed)),)*]
             }
@@ -36,21 +36,21 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections made.
+    /// Connections established.
     connections_opened,
-    /// Connections that broke, timed out or were idle.
+    /// Connections closed because they broke, timed out or were idle.
     connections_closed,
-    /// Attempts to connect that failed.
+    /// Failed attempts to connect.
     connections_failed,
     /// Requests sent.
     requests_sent,
-    /// Answers received.
+    /// Responses received.
     responses_received,
-    /// Bytes received, length prefixes included.
+    /// Bytes received, including length prefixes.
     bytes_received,
     /// Fetch requests sent.
     fetches_sent,
-    /// Fetch answers that held no record.
+    /// Fetch responses without a record.
     fetches_empty,
     /// Records handed out.
     records_delivered,
@@ -58,38 +58,38 @@ counters! {
     bytes_delivered,
     /// Batches handed out.
     batches_delivered,
-    /// Metadata answers.
+    /// Metadata responses.
     metadata_updates,
-    /// Positions that moved because the log no longer held them.
+    /// Positions that were reset because the log no longer held them.
     positions_lost,
-    /// Batches sent, repetitions included.
+    /// Record batches sent, including retries.
     batches_sent,
-    /// Their bytes.
+    /// Bytes of the record batches sent.
     bytes_sent,
     /// Records acknowledged.
     records_acknowledged,
-    /// Records given up.
+    /// Records that could not be delivered.
     records_failed,
-    /// Times that a fetch had to wait for the byte budget.
+    /// How often a fetch had to wait for the byte budget.
     budget_waits,
-    /// Answers after which a broker wants no request for a while, since a quota was exceeded.
+    /// Responses with a quota throttle time.
     throttled,
 }
 
 impl Metrics {
-    /// Counts an error that was retried and not shown.
+    /// Counts an error that was retried instead of raised.
     pub fn retriable_error(&self, name: &str) {
         let mut errors = lock(&self.0.errors);
         *errors.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// Counts a fetch, or a partition's part of one, that failed and is repeated.
+    /// Counts a fetch, or one partition in its response, that failed and is retried.
     pub fn failed_fetch(&self, name: &str, what: String) {
         self.retriable_error(name);
         *lock(&self.0.last_failed_fetch) = Some((Instant::now(), what));
     }
 
-    /// What failed last of fetching, if it was after `since`.
+    /// The last failure of a fetch, if it happened after `since`.
     pub fn last_failed_fetch(&self, since: Instant) -> Option<String> {
         let last = lock(&self.0.last_failed_fetch);
         last.as_ref().filter(|(when, _)| *when >= since).map(|(_, what)| what.clone())

@@ -1,4 +1,4 @@
-//! Tasks that others wait for: one that panics says so, and leaves nobody waiting for ever.
+//! Catching panics in tasks that others wait for: a panic becomes an error, so that no waiter waits for ever.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use monedula_columns::OutOfMemory;
 
-/// What `work` comes to, or why it panicked. What it was working on is dropped then.
+/// Runs `work` to its result. If it panics, it is dropped and the panic's message is returned.
 ///
 /// # Errors
-/// The panic's message. Memory that cannot be had is a panic too.
+/// The panic's message. Failing allocations of buffers are panics too.
 pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     std::future::poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
@@ -21,10 +21,10 @@ pub async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     .await
 }
 
-/// As [`caught`], on this thread.
+/// Like [`caught`], for a synchronous call.
 ///
 /// # Errors
-/// As [`caught`].
+/// Like [`caught`].
 pub(crate) fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(reason_of)
 }

@@ -1,16 +1,16 @@
-//! What Kafka takes for the name of a topic.
+//! Kafka's rules for topic names.
 
 use crate::error::ClientError;
 
 const MAX_LENGTH: usize = 249;
 
-/// Refuses a name that no broker takes.
+/// Refuses a name that every broker would refuse.
 pub(crate) fn check(name: &str) -> Result<(), ClientError> {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     if (1..=MAX_LENGTH).contains(&name.len()) && name.bytes().all(legal) && name != "." && name != ".." {
         return Ok(());
     }
-    // A name may be as long as anything; what is wrong with it shows at its beginning.
+    // The name may be arbitrarily long; the error shows only its beginning.
     let shown: String = name.chars().take(MAX_LENGTH + 1).collect();
     let message = format!(
         "{shown:?} is no name for a topic: expected 1 to {MAX_LENGTH} of the characters a-z, A-Z, 0-9, \".\", \"_\" and \

@@ -1,5 +1,5 @@
-//! A call about several items (topics, partitions, groups, nodes): what each kind of call says of its items. [`super::progress`]
-//! does the rest, for items that are numbers.
+//! A call about several items (topics, partitions, groups, brokers): [`ItemCall`], which each kind of call implements.
+//! [`super::progress`] runs it, on items that are numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -21,13 +21,13 @@ use crate::net::connection::Frame;
 use crate::net::network::{NodeId, Purpose};
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
-/// What became of each item.
+/// The outcome of each item.
 pub type Items<K, V> = Vec<(K, Result<V, ClientError>)>;
 
-/// What a node answered, by item.
+/// The answer of a broker, by item.
 pub(super) type Answers<K, V> = Vec<(K, Result<V, Refusal>)>;
 
-/// A broker's word against one item.
+/// An error code in a response, for one item.
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) code: ErrorCode,
@@ -35,28 +35,28 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// The error of an answer, if it has one.
+    /// An error code of a response as an error, unless it is 0 (none).
     pub(super) fn check(code: i16, detail: Option<&str>) -> Result<(), Self> {
         let detail = detail.filter(|detail| !detail.is_empty()).map(str::to_owned);
         ErrorCode::check(code).map_err(|code| Self { code, detail })
     }
 }
 
-/// Who is to be asked about an item.
+/// The broker that an item is sent to.
 pub(super) enum Place {
     /// Any broker.
     Any,
-    /// The one that takes changes of the cluster.
+    /// The controller, which executes changes of the cluster.
     Controller,
-    /// This one.
+    /// The broker with this node id.
     Broker(i32),
-    /// Who leads the partition.
+    /// The leader of the partition.
     Leader(TopicPartition),
-    /// Who coordinates the group.
+    /// The coordinator of the group.
     Coordinator(String),
 }
 
-/// What an item is called in errors.
+/// The topic, partition and group of an item, for errors.
 #[derive(Default)]
 pub(super) struct Subject {
     pub(super) topic: Option<String>,
@@ -78,19 +78,19 @@ impl Subject {
     }
 }
 
-/// A kind of call. What is the same for all of its items is in `self`.
+/// A kind of call. `self` holds the parameters that all items share.
 pub(super) trait ItemCall: Send + Sync + 'static {
     type Key: Ord + Clone + Send + Sync + 'static;
     type Value: Send + 'static;
 
-    /// What is done to an item, for errors: "deleting topic orders".
+    /// The action on an item, for errors: "deleting topic orders".
     fn what(&self, key: &Self::Key) -> String;
 
     fn subject(&self, key: &Self::Key) -> Subject;
 
     fn place(&self, key: &Self::Key) -> Place;
 
-    /// One request to one node, about these items.
+    /// Sends one request about these items to one broker.
     fn ask(
         &self,
         shared: &Shared,
@@ -98,32 +98,33 @@ pub(super) trait ItemCall: Send + Sync + 'static {
         keys: &[Self::Key],
     ) -> impl Future<Output = Result<Answers<Self::Key, Self::Value>, Failure>> + Send;
 
-    /// Whether another attempt may go better, after so many.
+    /// Whether this error is retried, after `attempts` attempts.
     fn passes(&self, code: ErrorCode, attempts: u32) -> bool {
         match code {
-            // Brokers hear of a new topic one after the other.
+            // A new topic reaches the brokers one after the other.
             ErrorCode::UnknownTopicOrPartition => attempts < UNKNOWN_TOPIC_ANSWERS,
             code => code.is_retriable(),
         }
     }
 
-    /// What a refusal means if the answer to an earlier attempt was `lost`, which may have done it.
+    /// The final outcome of a refusal. `lost` says that the answer to an earlier attempt was lost,
+    /// so that the broker may have executed that attempt.
     fn settle(&self, refusal: Refusal, lost: bool) -> Result<Self::Value, Refusal> {
         let _ = lost;
         Err(refusal)
     }
 }
 
-/// A call with its items, numbered in their order.
+/// A call with its items, which are numbered in their order.
 struct Numbered<C: ItemCall> {
     call: C,
     keys: Vec<C::Key>,
-    /// What nodes answered; an item whose outcome is an error may have one all the same.
+    /// Values that brokers have answered. There may be one for an item whose outcome is an error.
     values: Mutex<BTreeMap<Item, C::Value>>,
 }
 
 impl<C: ItemCall> Numbered<C> {
-    /// The first value of an item stays.
+    /// Keeps the value of an item, unless it has one already.
     fn keep(&self, item: Item, value: C::Value) {
         lock(&self.values).entry(item).or_insert(value);
     }
@@ -157,7 +158,7 @@ impl<C: ItemCall> NumberedCall for Numbered<C> {
         Box::pin(async move {
             let keys: Vec<C::Key> = items.iter().map(|&item| self.keys[item].clone()).collect();
             let answers = self.call.ask(shared, node, &keys).await?;
-            // What was not asked for is nobody's answer.
+            // Ignores items of the response that the request did not contain.
             let numbered = answers.into_iter().filter_map(|(key, answer)| {
                 let item = self.keys.binary_search(&key).ok()?;
                 Some((item, answer.map(|value| self.keep(item, value))))
@@ -175,23 +176,23 @@ impl<C: ItemCall> NumberedCall for Numbered<C> {
     }
 }
 
-/// What a node answers about items, some time.
+/// The future of a broker's answer about items.
 pub(super) type Asking<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<(Item, Result<(), Refusal>)>, Failure>> + Send + 'a>>;
 
 impl Shared {
-    /// Asks until each item has its outcome.
+    /// Sends requests until each item has its outcome.
     ///
     /// # Errors
-    /// What stands in the way of all items: no broker is reached, or none speaks the API; and [`ClientError::TimedOut`] if
-    /// none of several has its outcome within `timeout`. Else what is wrong with an item stands at the item.
+    /// What fails for all items: no broker has ever answered, a broker does not support the API, or there is no metadata
+    /// to find brokers by. Errors of single items, including [`ClientError::TimedOut`], are in the returned items.
     pub(super) async fn run<C: ItemCall>(
         &self,
         call: C,
         keys: impl IntoIterator<Item = C::Key>,
         timeout: Duration,
     ) -> Result<Items<C::Key, C::Value>, ClientError> {
-        // In order, each once.
+        // Sorted (for the binary search) and without duplicates.
         let keys: BTreeSet<C::Key> = keys.into_iter().collect();
         let keys: Vec<C::Key> = keys.into_iter().collect();
         let count = keys.len();
@@ -200,7 +201,7 @@ impl Shared {
         Ok(call.outcomes(done))
     }
 
-    /// One request; its answer, with the version, is still to be read.
+    /// Sends one request. Returns the undecoded response with its version.
     pub(super) async fn call<'q, R: Request<'q>>(
         &self,
         node: NodeId,
@@ -209,25 +210,25 @@ impl Shared {
     ) -> Result<(Frame, i16), Failure> {
         let call = self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await;
         call.map_err(|error| match error {
-            // Metadata has not told of the broker yet, or not any more.
+            // The metadata does not contain the broker yet, or no longer.
             RequestError::UnknownNode(_) => again(ErrorCode::BrokerNotAvailable, true),
             error => unanswered(error),
         })
     }
 
-    /// How long a broker may take to do what it is asked.
+    /// The `timeout_ms` of requests: how long a broker may take to execute them.
     pub(super) fn broker_time_ms(&self) -> i32 {
-        // Less than a request has, so that what it came to is heard.
+        // Shorter than the request timeout, so that the response arrives before the client stops waiting for it.
         i32::try_from(self.config.request_timeout.as_millis() * 3 / 4).unwrap_or(i32::MAX)
     }
 }
 
-/// The body of an answer.
+/// Decodes the body of a response.
 pub(super) fn read<'f, R: Request<'f>>(frame: &'f Frame, version: i16) -> Result<R::Response<'f>, Failure> {
     frame::decode_response::<R>(frame.as_slice(), version).map_err(|error| unreadable(&error))
 }
 
-/// The partitions of each topic, as most requests want them.
+/// Groups partitions by topic, as most requests do.
 pub(super) fn by_topic<'p>(partitions: impl IntoIterator<Item = &'p TopicPartition>) -> BTreeMap<&'p str, Vec<i32>> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for partition in partitions {
@@ -236,17 +237,17 @@ pub(super) fn by_topic<'p>(partitions: impl IntoIterator<Item = &'p TopicPartiti
     topics
 }
 
-/// The same refusal for every item.
+/// The same refusal for each item.
 pub(super) fn refuse_all<K: Clone, V>(keys: &[K], refusal: &Refusal) -> Answers<K, V> {
     keys.iter().map(|key| (key.clone(), Err(refusal.clone()))).collect()
 }
 
-/// A refusal of an item, for the user.
+/// The error for the user when a broker refused an item.
 pub(super) fn refused<C: ItemCall>(call: &C, key: &C::Key, refusal: Refusal) -> ClientError {
     refused_of(call.what(key), call.subject(key), refusal)
 }
 
-/// As [`refused`], of an item whose name and place in the cluster are known.
+/// Like [`refused`], for an item whose description is known.
 pub(super) fn refused_of(what: String, subject: Subject, refusal: Refusal) -> ClientError {
     let Subject { topic, partition, group } = subject;
     let group_in_use = matches!(refusal.code, ErrorCode::NonEmptyGroup | ErrorCode::GroupSubscribedToTopic);

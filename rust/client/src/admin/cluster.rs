@@ -1,4 +1,4 @@
-//! The cluster: its brokers, and who leads.
+//! The cluster's brokers, and leader elections.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
-/// A broker.
+/// A broker of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its id.
+    /// Its node id.
     pub id: i32,
-    /// Where it listens.
+    /// Its address and rack.
     pub broker: Broker,
 }
 
@@ -30,19 +30,19 @@ impl Node {
     }
 }
 
-/// The cluster.
+/// The description of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterDescription {
-    /// Its id.
+    /// The id of the cluster.
     pub cluster_id: Option<String>,
-    /// The broker that takes changes.
+    /// The node id of the controller.
     pub controller: Option<i32>,
     /// The brokers.
     pub nodes: Vec<Node>,
 }
 
 impl Admin {
-    /// The brokers, and the cluster's id.
+    /// Describes the cluster: its id, its controller and its brokers.
     pub fn describe_cluster(
         &self,
         timeout: Duration,
@@ -57,8 +57,11 @@ impl Admin {
         })
     }
 
-    /// Has leaders elected: the preferred replicas, or any living one where none is in sync. Of `None`, all partitions, those
-    /// are told that changed or could not.
+    /// Elects leaders: the preferred replicas, or (`unclean`) any live replica of a partition that
+    /// has no live in-sync one.
+    ///
+    /// `true` means that the leader changed. For `None` (all partitions), only partitions whose leader changed or whose
+    /// election failed are returned.
     pub fn elect_leaders(
         &self,
         partitions: Option<Vec<TopicPartition>>,
@@ -75,7 +78,7 @@ impl Admin {
 }
 
 impl Shared {
-    /// The cluster without its topics.
+    /// The cluster's brokers, id and controller, without topics.
     pub(super) async fn brokers(&self, timeout: Duration) -> Result<Cluster, ClientError> {
         let timeout = match self.metadata.watch().borrow().answers {
             0 => timeout.min(self.config.bootstrap_timeout),
@@ -117,7 +120,7 @@ impl ElectLeaders {
             timeout_ms: shared.broker_time_ms(),
             ..Default::default()
         };
-        // Unclean elections can be asked for since KIP-460.
+        // Unclean elections exist since KIP-460 (ElectLeaders version 1).
         let lowest = if self.unclean { 1 } else { *ElectLeadersRequest::VERSIONS.start() };
         let (frame, version) = shared.call(node, lowest..=*ElectLeadersRequest::VERSIONS.end(), build).await?;
         let response = read::<ElectLeadersRequest<'_>>(&frame, version)?;
@@ -161,7 +164,8 @@ impl ItemCall for ElectLeaders {
         Ok(elected.unwrap_or_else(|refusal| refuse_all(partitions, &refusal)))
     }
 
-    /// Whoever asks wants to know that the replica is not there, not to wait for it.
+    /// Errors about the replica itself are final: the user wants to learn of an unavailable
+    /// replica, not to wait for it.
     fn passes(&self, code: ErrorCode, _: u32) -> bool {
         let verdict = matches!(
             code,

@@ -1,4 +1,4 @@
-//! Settings of topics, brokers and groups: described, changed.
+//! Configs of topics, brokers and groups: describing and changing them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -22,74 +22,74 @@ const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
 const GROUP: i8 = 32;
 
-/// Whose settings.
+/// A resource that has configs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigResource {
-    /// Kafka's number for its type.
+    /// Kafka's number of the resource type.
     pub kind: i8,
-    /// Its name; a broker's is its id, and empty stands for all brokers.
+    /// Its name; for a broker its id, or empty for the defaults of all brokers.
     pub name: String,
 }
 
-/// A setting.
+/// A config with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// Its name.
+    /// The name of the config.
     pub name: String,
-    /// Its value; `None` for a secret.
+    /// Its value; `None` if it is sensitive.
     pub value: Option<String>,
-    /// Kafka's number for where the value is from.
+    /// Kafka's number of the source of the value.
     pub source: i8,
-    /// Kafka's number for its type, 0 where that is not told.
+    /// Kafka's number of the config's type, 0 if the broker does not report it.
     pub kind: i8,
-    /// Whether it is a secret.
+    /// Whether the value is a secret.
     pub sensitive: bool,
-    /// Whether it can't be changed while the broker runs.
+    /// Whether it cannot be changed while the broker runs.
     pub read_only: bool,
-    /// What the value could come from.
+    /// The configs that the value may be taken from, highest precedence first.
     pub synonyms: Vec<ConfigSynonym>,
-    /// What it means.
+    /// The broker's description of the config.
     pub documentation: Option<String>,
 }
 
-/// One of the places that a value could come from.
+/// One of the configs that a value may be taken from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigSynonym {
-    /// What the setting is called there.
+    /// Its name, which may differ from the config's.
     pub name: String,
-    /// Its value there.
+    /// Its value; `None` if it is sensitive.
     pub value: Option<String>,
-    /// Kafka's number for the place.
+    /// Kafka's number of its source.
     pub source: i8,
 }
 
-/// What is to become of a setting.
+/// The kind of change of a config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i8)]
 pub enum ConfigOperation {
-    /// It gets the value.
+    /// Set the value.
     Set = 0,
-    /// It goes back to its default.
+    /// Revert to the default.
     Delete = 1,
-    /// The value is added to its list.
+    /// Append the value to a list.
     Append = 2,
-    /// The value is taken from its list.
+    /// Remove the value from a list.
     Subtract = 3,
 }
 
-/// A change of a setting.
+/// A change of one config.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConfigChange {
-    /// Its name.
+    /// The name of the config.
     pub name: String,
-    /// What is to become of it.
+    /// The kind of change.
     pub operation: ConfigOperation,
-    /// The value, `None` to delete it.
+    /// The value; `None` for [`ConfigOperation::Delete`].
     pub value: Option<String>,
 }
 
 impl ConfigResource {
-    /// What it is called in errors.
+    /// The resource in errors.
     fn title(&self) -> String {
         let Self { kind, name } = self;
         match (*kind, name.is_empty()) {
@@ -102,7 +102,7 @@ impl ConfigResource {
         }
     }
 
-    /// A broker knows its own settings only; everybody knows the rest.
+    /// A broker answers for its own configs only; those of other resources are sent to `otherwise`.
     fn place(&self, otherwise: Place) -> Place {
         match self.kind {
             BROKER | BROKER_LOGGER => self.name.parse().map_or(otherwise, Place::Broker),
@@ -120,7 +120,7 @@ impl ConfigResource {
 }
 
 impl Admin {
-    /// Settings of these resources: those of these names, or all.
+    /// Describes the configs of these resources: those with these names, or all.
     pub fn describe_configs(
         &self,
         resources: Vec<ConfigResource>,
@@ -133,7 +133,7 @@ impl Admin {
         })
     }
 
-    /// Changes some settings, and leaves the others; or only checks whether it could be done.
+    /// Changes some configs and leaves the others unchanged (IncrementalAlterConfigs); `validate_only` changes none.
     pub fn alter_configs(
         &self,
         changes: Vec<(ConfigResource, Vec<ConfigChange>)>,

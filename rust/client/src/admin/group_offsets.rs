@@ -1,4 +1,4 @@
-//! Offsets that groups have committed: listed, changed, deleted, reset.
+//! Committed offsets of groups: listing, changing, resetting and deleting them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,39 +19,40 @@ use crate::coordinator::{Failure, GroupOffset, check_group};
 use crate::error::{ClientError, Refused};
 use crate::net::network::NodeId;
 
-/// Which partitions of a group.
+/// Which partitions an operation concerns.
 #[derive(Clone, Debug)]
 pub enum Which {
-    /// All that it has to do with.
+    /// All for which the group has committed an offset; for log directories, all replicas.
     All,
-    /// All of these topics.
+    /// All partitions of these topics.
     Topics(Vec<String>),
-    /// These.
+    /// These partitions.
     Partitions(Vec<TopicPartition>),
 }
 
-/// Where a group is to go.
+/// The new position of a group.
 #[derive(Clone, Debug)]
 pub enum ResetTarget {
-    /// To an end of the log, or the first record of a time; to the end if none is that young.
+    /// The offset of this spec in each partition; the log end if no record is that young.
     At(OffsetSpec),
-    /// So many records forward, or backward if negative; not beyond the ends of the log.
+    /// The committed offset plus this many records (may be negative), within the log.
     Shift(i64),
-    /// To these offsets, each within its log.
+    /// These offsets, which must be within the log.
     Offsets(BTreeMap<TopicPartition, i64>),
 }
 
-/// Where a reset takes a group in a partition.
+/// The effect of a reset in one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetReset {
-    /// What was committed.
+    /// The offset committed before; `None` if there was none.
     pub before: Option<i64>,
-    /// What is committed now, or would be.
+    /// The offset committed by the reset; in a dry run, the one that it would commit.
     pub after: i64,
 }
 
 impl Admin {
-    /// What a group has committed of these partitions, or of all: `None` where nothing is.
+    /// Lists the offsets that a group has committed for these partitions, or for all: `None` for a
+    /// partition without one.
     pub fn list_group_offsets(
         &self,
         group: String,
@@ -65,7 +66,7 @@ impl Admin {
         })
     }
 
-    /// Commits offsets for a group without members.
+    /// Commits offsets for a group that has no members.
     pub fn alter_group_offsets(
         &self,
         group: String,
@@ -75,7 +76,7 @@ impl Admin {
         self.until_closed(move |shared| async move { shared.alter_group_offsets(group, offsets, timeout).await })
     }
 
-    /// Takes a group without members elsewhere, or only tells where it would go.
+    /// Resets the committed offsets of a group that has no members; a dry run commits nothing.
     pub fn reset_group_offsets(
         &self,
         group: String,
@@ -90,7 +91,7 @@ impl Admin {
         })
     }
 
-    /// Deletes what a group has committed of these partitions.
+    /// Deletes the offsets that a group has committed for these partitions.
     pub fn delete_group_offsets(
         &self,
         group: String,
@@ -121,7 +122,7 @@ impl Shared {
         Ok(committed.into_iter().map(item).collect())
     }
 
-    /// What the group has to do with of `which`, and what it has committed of that.
+    /// The partitions of `which` with the offsets that the group has committed for them.
     pub(super) async fn committed_of(
         &self,
         group: &str,
@@ -140,7 +141,7 @@ impl Shared {
     }
 }
 
-/// A reset under way.
+/// A reset in progress.
 struct Reset {
     shared: Shared,
     group: String,
@@ -184,13 +185,14 @@ impl Reset {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// The coordinator refuses a commit beside members too, but only then and less clearly.
+    /// Fails if the group has members. The coordinator refuses such a commit too, but not in a dry
+    /// run, and with a less specific error.
     async fn refuse_if_in_use(&self, must_exist: bool) -> Result<(), ClientError> {
         for (group, described) in self.shared.describe_groups(vec![self.group.clone()], self.left()).await? {
             match described {
                 Ok(described) if described.members.is_empty() => {}
                 Ok(_) => return Err(ClientError::GroupInUse { group, code: ErrorCode::NonEmptyGroup }),
-                // Offsets may be given to a group before it has ever run.
+                // Offsets may be committed for a group before it has its first member.
                 Err(ClientError::Refused(refused)) if refused.code == ErrorCode::GroupIdNotFound && !must_exist => {}
                 Err(error) => return Err(error),
             }
@@ -259,7 +261,8 @@ fn offset_of(listed: &Listed, partition: &TopicPartition) -> Result<Option<i64>,
     }
 }
 
-/// A group that starts outside of the log would go where its reset policy says, which is not what was asked for.
+/// The offset for a partition, if it is within the log. A group whose offset is outside would start where its
+/// `auto.offset.reset` says, not at the requested offset.
 fn within(
     partition: &TopicPartition,
     offsets: &BTreeMap<TopicPartition, i64>,

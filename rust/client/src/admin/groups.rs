@@ -1,4 +1,4 @@
-//! Groups, of the classic protocol and of the new one (KIP-848): listed, described, deleted.
+//! Groups of the classic protocol and of KIP-848: listing, describing and deleting them.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,75 +23,75 @@ use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
-/// What kind of group has consumers under the classic protocol.
+/// The protocol type of consumer groups.
 const CONSUMER: &str = "consumer";
 
-/// Which groups to list; empty for all.
+/// Which groups to list; an empty list does not filter.
 #[derive(Clone, Debug, Default)]
 pub struct GroupFilter {
-    /// Those in one of these states.
+    /// States of groups.
     pub states: Vec<String>,
-    /// Those of one of these types.
+    /// Types of groups.
     pub types: Vec<String>,
 }
 
-/// A group in a list.
+/// An entry of a list of groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupListing {
-    /// Its state; empty where the broker does not tell.
+    /// The group's state; empty if the broker does not report it.
     pub state: String,
-    /// Its type; empty where the broker does not tell.
+    /// The group's type; empty if the broker does not report it.
     pub kind: String,
-    /// What kind of clients it has.
+    /// The protocol type, such as `consumer` or `connect`.
     pub protocol_type: String,
-    /// The broker that told of it.
+    /// The node id of the broker that listed it.
     pub coordinator: i32,
 }
 
-/// A group.
+/// The description of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDescription {
     /// Its state, such as `Stable`.
     pub state: String,
     /// `classic` or `consumer`.
     pub kind: &'static str,
-    /// What kind of clients it has.
+    /// The protocol type, such as `consumer` or `connect`.
     pub protocol_type: String,
-    /// The assignor in use, or empty.
+    /// The group's assignor; empty if it has none.
     pub assignor: String,
     /// Its coordinator.
     pub coordinator: Option<Node>,
-    /// Its epoch, under the new protocol.
+    /// The group epoch, under KIP-848.
     pub epoch: Option<i32>,
     /// Its members.
     pub members: Vec<MemberDescription>,
 }
 
-/// A member of a group.
+/// The description of a member of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberDescription {
-    /// Its id.
+    /// The member id.
     pub member_id: String,
-    /// The static member, if it is one.
+    /// The static id (`group.instance.id`) of a static member.
     pub instance_id: Option<String>,
-    /// The client id that it joined with.
+    /// The client id of the member.
     pub client_id: String,
-    /// The address that it joined from.
+    /// The address of the member's client.
     pub host: String,
-    /// Its rack, if it told one.
+    /// The member's rack, if it sends one.
     pub rack: Option<String>,
-    /// Its epoch, under the new protocol.
+    /// The member epoch, under KIP-848.
     pub epoch: Option<i32>,
     /// The topics that it subscribes to by name.
     pub topics: Vec<String>,
-    /// What it owns.
+    /// The partitions that it owns.
     pub assignment: Vec<TopicPartition>,
-    /// What it is to own in the end, under the new protocol.
+    /// The target assignment, under KIP-848.
     pub target_assignment: Option<Vec<TopicPartition>>,
 }
 
 impl Admin {
-    /// The groups of the whole cluster: each broker tells of those that it coordinates.
+    /// Lists the groups of the whole cluster: each broker lists those that it coordinates.
     pub fn list_groups(
         &self,
         filter: GroupFilter,
@@ -100,7 +100,7 @@ impl Admin {
         self.until_closed(move |shared| async move { shared.list_groups(filter, timeout).await })
     }
 
-    /// These groups with their members.
+    /// Describes these groups with their members.
     pub fn describe_groups(
         &self,
         groups: Vec<String>,
@@ -109,7 +109,7 @@ impl Admin {
         self.until_closed(move |shared| async move { shared.describe_groups(groups, timeout).await })
     }
 
-    /// Deletes groups without members.
+    /// Deletes groups that have no members.
     pub fn delete_groups(
         &self,
         groups: Vec<String>,
@@ -120,8 +120,8 @@ impl Admin {
 }
 
 impl Shared {
-    /// Asks all brokers, and all of them again after a round in which groups may have gone from one that was still to be
-    /// asked to one that had answered.
+    /// Asks all brokers. Repeats that with all of them if a group may have moved in the meantime,
+    /// from a broker that had not answered to one that had.
     async fn list_groups(
         &self,
         filter: GroupFilter,
@@ -151,7 +151,7 @@ impl Shared {
         Err(ClientError::TimedOut { what: "listing the groups".into(), after: timeout, last_error })
     }
 
-    /// Asks for groups of the new protocol first; those that are none of it are asked for as classic ones.
+    /// Describes each group as one of KIP-848 first. Those that are not are then described as classic groups.
     pub(super) async fn describe_groups(
         &self,
         groups: Vec<String>,
@@ -170,7 +170,7 @@ impl Shared {
                     }
                 }
             }
-            // From before Kafka 3.7: all of its groups are classic.
+            // Brokers before Kafka 3.7 lack the API; all of their groups are classic.
             Err(ClientError::UnsupportedVersion { .. }) => classic = groups,
             Err(error) => return Err(error),
         }
@@ -189,7 +189,7 @@ impl Shared {
 
 struct ListGroups {
     filter: GroupFilter,
-    /// Whether a broker could not tell at first: its groups may be someone else's by now.
+    /// Whether the request to a broker failed at least once, so that its groups may have moved to another coordinator.
     unrest: Arc<AtomicBool>,
 }
 
@@ -221,7 +221,7 @@ impl ItemCall for ListGroups {
             types_filter: self.filter.types.iter().map(String::as_str).collect(),
             ..Default::default()
         };
-        // A broker that cannot filter must not be taken for one without such groups.
+        // A broker that cannot filter must not look like one without such groups.
         let lowest = match (self.filter.types.is_empty(), self.filter.states.is_empty()) {
             (false, _) => 5,
             (true, false) => 4,
@@ -245,7 +245,7 @@ impl ItemCall for ListGroups {
         code.is_retriable()
     }
 
-    /// A broker that went away coordinates nothing any more.
+    /// A broker that is gone coordinates no groups any more.
     fn settle(&self, refusal: Refusal, _: bool) -> Result<Self::Value, Refusal> {
         match refusal.code {
             ErrorCode::BrokerNotAvailable => {
@@ -271,7 +271,7 @@ struct DescribeConsumerGroups;
 
 impl ItemCall for DescribeConsumerGroups {
     type Key = String;
-    /// `None` for a group that is none of the new protocol, if there is one.
+    /// `None` if the group is not one of KIP-848, or does not exist.
     type Value = Option<GroupDescription>;
 
     fn what(&self, group: &String) -> String {
@@ -381,7 +381,7 @@ impl ItemCall for DescribeClassicGroups {
     }
 }
 
-/// Brokers that do not say GROUP_ID_NOT_FOUND yet tell of a dead group (KIP-1043).
+/// Describes a classic group. Before KIP-1043, brokers answer with a dead group instead of GROUP_ID_NOT_FOUND.
 fn classic(group: &describe_groups::DescribedGroup<'_>) -> Result<GroupDescription, Refusal> {
     if group.group_state == "Dead" {
         return Err(Refusal { code: ErrorCode::GroupIdNotFound, detail: None });
@@ -406,7 +406,7 @@ fn classic_member(member: &describe_groups::DescribedGroupMember<'_>, consumer: 
         host: member.client_host.to_owned(),
         ..Default::default()
     };
-    // Others than consumers put what they like into these bytes, and so may an assignor of someone's own.
+    // Clients other than consumers put arbitrary bytes there, and so may a user-defined assignor.
     if consumer && let Ok(told) = ConsumerProtocolSubscription::read(member.member_metadata) {
         described.topics = told.topics.iter().map(|&topic| topic.to_owned()).collect();
         described.rack = told.rack_id.map(str::to_owned);

@@ -1,4 +1,4 @@
-//! How far a group is behind.
+//! The lag of a consumer group.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,30 +14,30 @@ use super::{Admin, Shared};
 use crate::coordinator::check_group;
 use crate::error::ClientError;
 
-/// How far a group is behind.
+/// The lag of a group.
 #[derive(Clone, Debug)]
 pub struct GroupLag {
-    /// The group's state.
+    /// The group's state, such as `Stable`.
     pub state: String,
-    /// By partition.
+    /// The lag of each partition.
     pub partitions: Items<TopicPartition, PartitionLag>,
 }
 
-/// How far a group is behind in a partition.
+/// The lag of a group in one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionLag {
-    /// The offset of the next record to read, if one is committed.
+    /// The committed offset, that is, of the next record to read; `None` if none is committed.
     pub committed: Option<i64>,
-    /// The first offset that the log holds.
+    /// The log start offset.
     pub log_start: i64,
-    /// That of the next record to come.
+    /// The high watermark: the offset after the last record that consumers can read.
     pub log_end: i64,
-    /// Id, client id and address of the member that owns it.
+    /// Member id, client id and host of the member that owns the partition.
     pub owner: Option<(String, String, String)>,
 }
 
 impl Admin {
-    /// How far a group is behind in these partitions, or in all that it has committed or its members own.
+    /// The lag of a group in these partitions; or in all for which it has committed an offset or that a member owns.
     pub fn group_lag(
         &self,
         group: String,

@@ -1,4 +1,4 @@
-//! What brokers keep on their disks (KIP-113).
+//! Describing the log directories of brokers (KIP-113).
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -17,34 +17,36 @@ use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
-/// A directory of a broker.
+/// A log directory of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDir {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Why it cannot be read, if it cannot.
+    /// The error if the directory cannot be read.
     pub error: Option<ErrorCode>,
-    /// The size of its volume, where the broker tells.
+    /// The size of its volume in bytes, if the broker reports it.
     pub total_bytes: Option<i64>,
-    /// How much of that can still be used, where the broker tells.
+    /// The bytes of its volume that are still usable, if the broker reports them.
     pub usable_bytes: Option<i64>,
-    /// What it holds.
+    /// The replicas in the directory.
     pub replicas: Vec<(TopicPartition, LogDirReplica)>,
 }
 
-/// A replica of a partition in a directory.
+/// A replica of a partition in a log directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogDirReplica {
-    /// Bytes of its segments.
+    /// The size of its segments in bytes.
     pub size: i64,
-    /// How many records it lacks.
+    /// How many offsets its log end is behind the partition's high watermark (or, for a future
+    /// replica, the current replica).
     pub offset_lag: i64,
-    /// Whether it is about to replace the one in another directory of the broker.
+    /// Whether it is a future replica, which replaces the one in another directory of the same
+    /// broker once it has caught up.
     pub is_future: bool,
 }
 
 impl Admin {
-    /// What these brokers keep, or all.
+    /// Describes the log directories of these brokers, or of all.
     pub fn describe_log_dirs(
         &self,
         brokers: Option<Vec<i32>>,
@@ -97,7 +99,7 @@ impl ItemCall for DescribeLogDirs {
         };
         let (frame, version) = shared.call(node, DescribeLogDirsRequest::VERSIONS, build).await?;
         let response = read::<DescribeLogDirsRequest<'_>>(&frame, version)?;
-        // Before version 3 a refusal is an answer without directories, of which every broker has one.
+        // Before version 3 a refused request gets an empty response; every broker has at least one directory.
         let refused = match response.results.is_empty() && version < 3 {
             true => ErrorCode::ClusterAuthorizationFailed.code(),
             false => response.error_code,

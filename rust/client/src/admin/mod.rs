@@ -1,6 +1,7 @@
-//! Administration: topics, settings, groups and their offsets, the cluster.
+//! The admin client: topics, configs, groups and their offsets, reassignments, the cluster.
 //!
-//! Each verb is an [`call::ItemCall`]: items, where each is asked about, one request; [`progress`] does the rest.
+//! Each kind of call is a [`call::ItemCall`]: it names the item, the broker that each item is sent to, and one request.
+//! [`progress`] sends the requests, retries and collects the outcomes.
 
 mod call;
 mod cluster;
@@ -44,10 +45,10 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::offsets::Offsets;
 
-/// Memory of answers that is kept for the next ones.
+/// Bytes of response buffers that are kept for further responses.
 const POOL_BYTES: usize = 4 << 20;
 
-/// What every call needs; cheap to clone.
+/// The parts that every call uses; cheap to clone.
 #[derive(Clone)]
 struct Shared {
     config: Arc<ClientConfig>,
@@ -57,12 +58,12 @@ struct Shared {
     coordinators: Coordinators,
     log: Log,
     metrics: Metrics,
-    /// Whose turn it is to be asked what any broker knows.
+    /// Rotates the brokers for requests that any broker answers.
     turns: Arc<AtomicUsize>,
 }
 
-/// An administrator of a cluster. Nothing is connected before the first call. Its methods may be called from any thread;
-/// the futures that they return run on the runtime and end with [`ClientError::AdminClosed`] once it is closed.
+/// A client for the administration of a cluster. It connects with the first call. Its methods may be called from any
+/// thread; the futures that they return run on the runtime and end with [`ClientError::AdminClosed`] once it is closed.
 pub struct Admin {
     shared: Shared,
     runtime: Handle,
@@ -71,7 +72,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Starts the administrator's task on `runtime`.
+    /// Starts the metadata task on `runtime`.
     pub fn new(config: ClientConfig, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
         let (log, metrics) = (Log::default(), Metrics::default());
@@ -98,17 +99,18 @@ impl Admin {
         &self.shared.config
     }
 
-    /// The counters.
+    /// The counters of requests and errors.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }
 
-    /// The events that wait to be logged.
+    /// The records for the user's logging.
     pub fn log(&self) -> &Log {
         &self.shared.log
     }
 
-    /// Ends every wait and closes the connections. Waits for that, at most `timeout`. May be called again.
+    /// Ends all calls with [`ClientError::AdminClosed`] and closes the connections. Waits at most
+    /// `timeout` for the tasks to end. May be called again.
     pub fn close(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         self.closed.send_replace(true);
@@ -127,7 +129,7 @@ impl Admin {
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 
-    /// `work` on what is shared, until this is closed.
+    /// Runs `work` on the shared parts until it ends or the client is closed.
     fn until_closed<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, ClientError>> + Send + use<T, F, W>
     where
         F: Future<Output = Result<T, ClientError>> + Send,

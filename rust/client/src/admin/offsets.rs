@@ -1,4 +1,4 @@
-//! Offsets that logs have, by end or by time; and where logs begin, moved forward.
+//! Offsets of logs: listing them (ListOffsets) and deleting records before an offset (DeleteRecords).
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -17,19 +17,19 @@ use crate::error::ClientError;
 use crate::net::network::NodeId;
 use crate::offsets::{EARLIEST, LATEST};
 
-/// ListOffsets' name for the youngest record (KIP-734).
+/// The special timestamp of ListOffsets for the record with the highest timestamp (KIP-734).
 const MAX_TIMESTAMP: i64 = -3;
 
-/// Which offset of a partition.
+/// Which offset of a partition to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OffsetSpec {
-    /// The first that the log holds.
+    /// The log start offset.
     Earliest,
-    /// That of the next record to come; under read_committed, of the first that is not stable.
+    /// The high watermark; under read_committed, the last stable offset.
     Latest,
-    /// That of the record with the highest timestamp.
+    /// The offset of the record with the highest timestamp.
     MaxTimestamp,
-    /// That of the first record with at least this timestamp, in ms.
+    /// The offset of the first record with at least this timestamp, in milliseconds since the epoch.
     Timestamp(i64),
 }
 
@@ -44,19 +44,19 @@ impl OffsetSpec {
     }
 }
 
-/// An offset of a partition.
+/// An offset found in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedOffset {
-    /// `None` where no record is that young.
+    /// The offset; `None` if there is no such record.
     pub offset: Option<i64>,
-    /// Of its record in ms, where it was looked up by one.
+    /// The timestamp of the record in milliseconds, if it was searched by timestamp.
     pub timestamp: Option<i64>,
-    /// Of its record, where the broker tells.
+    /// The leader epoch of the record, if the broker reports it.
     pub leader_epoch: Option<i32>,
 }
 
 impl Admin {
-    /// Offsets of partitions. `read_committed` is about [`OffsetSpec::Latest`].
+    /// Lists offsets of partitions. `read_committed` concerns [`OffsetSpec::Latest`].
     pub fn list_offsets(
         &self,
         specs: Vec<(TopicPartition, OffsetSpec)>,
@@ -66,7 +66,7 @@ impl Admin {
         self.until_closed(move |shared| async move { shared.list_offsets(specs, read_committed, timeout).await })
     }
 
-    /// Every partition of these topics.
+    /// All partitions of these topics.
     pub fn partitions_of(
         &self,
         topics: Vec<String>,
@@ -75,7 +75,7 @@ impl Admin {
         self.until_closed(move |shared| async move { shared.offsets.partitions_of(topics, timeout).await })
     }
 
-    /// Deletes the records before an offset, -1 for all that every replica has; tells where each log starts now.
+    /// Deletes the records before an offset (-1: before the high watermark). Returns the new log start offsets.
     pub fn delete_records(
         &self,
         before: Vec<(TopicPartition, i64)>,

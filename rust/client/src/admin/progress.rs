@@ -1,7 +1,8 @@
-//! A call about several items, each at its place in the cluster, until each has its outcome or the time is over.
+//! Runs a call about several items: finds the broker of each item, sends the requests and retries
+//! until each item has its outcome or the time is over.
 //!
-//! Items are numbers here, and the call is behind a trait object: this is compiled once, not for each of twenty kinds of
-//! calls.
+//! Items are numbers here and the call is a trait object, so that this is compiled once instead of for each of twenty
+//! kinds of calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use crate::error::ClientError;
 use crate::log::Level;
 use crate::net::network::NodeId;
 
-/// An item of a call, by its place among the items.
+/// An item, by its index in the call.
 pub(super) type Item = usize;
 
-/// What [`super::call::ItemCall`] says of its items, by their numbers.
+/// [`super::call::ItemCall`] by item numbers.
 pub(super) trait NumberedCall: Send + Sync {
     fn what(&self, item: Item) -> String;
 
@@ -37,19 +38,19 @@ pub(super) trait NumberedCall: Send + Sync {
     fn settle(&self, item: Item, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
 }
 
-/// A call under way.
+/// A call in progress.
 struct Progress {
     call: Arc<dyn NumberedCall>,
     open: BTreeSet<Item>,
     done: BTreeMap<Item, Result<(), ClientError>>,
-    /// Items of which it is not known what became of an attempt.
+    /// Items with an attempt whose answer was lost, so that its outcome is unknown.
     lost: BTreeSet<Item>,
     attempts: u32,
     last_error: Option<String>,
 }
 
 impl Shared {
-    /// Asks about items 0 to `count` until each has its outcome. Errors as of [`Self::run`].
+    /// Sends requests about items 0 to `count` until each has its outcome. Errors as for [`Self::run`].
     pub(super) async fn run_numbered(
         &self,
         call: Arc<dyn NumberedCall>,
@@ -76,7 +77,7 @@ impl Shared {
         Ok(progress.done)
     }
 
-    /// Items without an outcome get one.
+    /// Gives each item without an outcome the error [`ClientError::TimedOut`].
     fn out_of_time(&self, progress: &mut Progress, started: Instant) -> Result<(), ClientError> {
         let after = started.elapsed();
         let (answers, failing) = {
@@ -160,7 +161,7 @@ impl Shared {
         progress.done.insert(item, outcome);
     }
 
-    /// A request failed, or there is nobody to send it to.
+    /// A request failed, or no broker was found to send it to (`sent` is false then).
     fn failed(&self, progress: &mut Progress, items: &[Item], failure: Failure, sent: bool) -> Result<(), ClientError> {
         for &item in items {
             match &failure {
@@ -189,7 +190,7 @@ impl Shared {
         progress.last_error = Some(why);
     }
 
-    /// The cluster as it is now, if someone has to be found by it.
+    /// Fresh metadata, if an item's broker has to be found by it.
     async fn cluster_for(
         &self,
         call: &dyn NumberedCall,
@@ -207,7 +208,7 @@ impl Shared {
         if !wanted && topics.is_empty() {
             return Ok(None);
         }
-        // The caller's time is shorter, or this is.
+        // Normally the caller's timeout, which is outside of this, ends it earlier.
         let described = self.metadata.describe(Some(topics.into_iter().collect()), self.config.default_api_timeout);
         described.await.map(Some)
     }
@@ -259,7 +260,7 @@ impl Shared {
     }
 }
 
-/// Why nobody could be found.
+/// Why no broker was found.
 enum Located {
     Refused(Refusal),
     Failed(Failure),

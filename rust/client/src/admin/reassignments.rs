@@ -1,4 +1,4 @@
-//! Partitions that move to other brokers (KIP-455).
+//! Reassigning partitions to other brokers (KIP-455).
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,19 +20,19 @@ use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
-/// A move that is under way.
+/// A reassignment in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reassignment {
-    /// Brokers that hold the partition now.
+    /// Node ids of the brokers that have a replica now.
     pub replicas: Vec<i32>,
-    /// Those of them that are new.
+    /// Node ids of `replicas` that are being added.
     pub adding: Vec<i32>,
-    /// Those of them that are to go.
+    /// Node ids of `replicas` that will be removed.
     pub removing: Vec<i32>,
 }
 
 impl Admin {
-    /// Has partitions moved to other brokers, or a move ended; the moves have begun then.
+    /// Starts reassignments of partitions to other brokers, or cancels one (`None`). Does not wait for their end.
     pub fn alter_partition_reassignments(
         &self,
         moves: Vec<(TopicPartition, Option<Vec<i32>>)>,
@@ -44,7 +44,7 @@ impl Admin {
         })
     }
 
-    /// The moves that are under way, of these partitions or of all.
+    /// Lists the reassignments in progress, of these partitions or of all.
     pub fn list_partition_reassignments(
         &self,
         partitions: Option<Vec<TopicPartition>>,

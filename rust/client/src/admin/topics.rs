@@ -1,4 +1,4 @@
-//! Topics: created, deleted, described, given more partitions.
+//! Topics: creating, deleting, listing and describing them, and adding partitions.
 
 use std::future::Future;
 use std::time::Duration;
@@ -28,70 +28,70 @@ use crate::net::network::NodeId;
 pub struct NewTopic {
     /// Its name.
     pub name: String,
-    /// How many partitions; `None` for the broker's default, or with assignments.
+    /// The number of partitions; `None` for the broker's default, or if there are assignments.
     pub partitions: Option<i32>,
-    /// How many replicas of each, likewise.
+    /// The number of replicas of each partition; `None` likewise.
     pub replication_factor: Option<i16>,
-    /// Brokers of each partition, the preferred leader first; empty to let Kafka choose.
+    /// Node ids of the replicas of each partition, the preferred leader first; empty to let Kafka choose.
     pub assignments: Vec<(i32, Vec<i32>)>,
-    /// Settings other than the broker's.
+    /// Configs that override the broker's defaults.
     pub configs: Vec<(String, String)>,
 }
 
-/// A topic that was created.
+/// The result of creating a topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreatedTopic {
-    /// Its id in Kafka's text form.
+    /// Its topic id in Kafka's text form.
     pub topic_id: Option<String>,
-    /// How many partitions it has.
+    /// The number of partitions.
     pub partitions: Option<i32>,
-    /// How many replicas each has.
+    /// The number of replicas of each partition.
     pub replication_factor: Option<i16>,
-    /// Its settings; `None` stands for a secret.
+    /// Its configs; `None` for a sensitive value.
     pub configs: Vec<(String, Option<String>)>,
 }
 
-/// How many partitions a topic is to have.
+/// New partitions for a topic.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NewPartitions {
-    /// The topic.
+    /// The name of the topic.
     pub topic: String,
-    /// Those that are there included.
+    /// The total number of partitions afterwards, including the existing ones.
     pub total: i32,
-    /// Brokers of each new one, the preferred leader first; `None` to let Kafka choose.
+    /// Node ids of the replicas of each new partition, the preferred leader first; `None` to let Kafka choose.
     pub assignments: Option<Vec<Vec<i32>>>,
 }
 
-/// A topic.
+/// The description of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicDescription {
-    /// Its id in Kafka's text form.
+    /// Its topic id in Kafka's text form.
     pub topic_id: Option<String>,
-    /// Whether it is one of Kafka's own.
+    /// Whether it is internal to Kafka, such as `__consumer_offsets`.
     pub internal: bool,
-    /// Its partitions by number.
+    /// Its partitions, by number.
     pub partitions: Vec<PartitionDescription>,
 }
 
-/// A partition of a topic.
+/// The description of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionDescription {
     /// Its number.
     pub partition: i32,
-    /// Who leads it.
+    /// The node id of the leader; `None` if there is none.
     pub leader: Option<i32>,
-    /// Since when, -1 unknown.
+    /// The leader epoch, -1 if unknown.
     pub leader_epoch: i32,
-    /// Brokers that hold it, the preferred leader first.
+    /// Node ids of the replicas, the preferred leader first.
     pub replicas: Vec<i32>,
-    /// Those in sync.
+    /// Node ids of the in-sync replicas.
     pub isr: Vec<i32>,
-    /// Those that are not reached.
+    /// Node ids of the offline replicas.
     pub offline: Vec<i32>,
 }
 
 impl Admin {
-    /// Creates topics, or only checks whether they could be.
+    /// Creates topics; `validate_only` creates none.
     pub fn create_topics(
         &self,
         topics: Vec<NewTopic>,
@@ -113,7 +113,7 @@ impl Admin {
         self.until_closed(move |shared| async move { shared.run(DeleteTopics, topics, timeout).await })
     }
 
-    /// Gives topics more partitions, or only checks whether it could be done.
+    /// Adds partitions to topics; `validate_only` adds none.
     pub fn create_partitions(
         &self,
         topics: Vec<NewPartitions>,
@@ -126,7 +126,7 @@ impl Admin {
         })
     }
 
-    /// All topics, Kafka's own too.
+    /// Lists all topics, including internal ones.
     pub fn list_topics(
         &self,
         timeout: Duration,
@@ -140,7 +140,7 @@ impl Admin {
         })
     }
 
-    /// These topics with their partitions.
+    /// Describes these topics with their partitions.
     pub fn describe_topics(
         &self,
         topics: Vec<String>,
@@ -185,7 +185,7 @@ impl ItemCall for CreateTopics {
         let broker_chooses = topics.iter().any(|topic| {
             topic.assignments.is_empty() && (topic.partitions.is_none() || topic.replication_factor.is_none())
         });
-        // Before KIP-464 the client had to say how many.
+        // Before KIP-464 the client must give both numbers.
         let lowest = if broker_chooses { 4 } else { *CreateTopicsRequest::VERSIONS.start() };
         let versions = lowest..=*CreateTopicsRequest::VERSIONS.end();
         let (frame, version) = shared.call(node, versions, build).await?;
@@ -273,7 +273,7 @@ impl ItemCall for DeleteTopics {
         Ok(answers.collect())
     }
 
-    /// The controller's word on what exists is final.
+    /// The controller knows which topics exist, so this error is not retried.
     fn passes(&self, code: ErrorCode, _: u32) -> bool {
         code != ErrorCode::UnknownTopicOrPartition && code.is_retriable()
     }
@@ -430,7 +430,7 @@ fn described(topic: &MetadataResponseTopic<'_>) -> TopicDescription {
     TopicDescription { topic_id: id_text(topic.topic_id), internal: topic.is_internal, partitions }
 }
 
-/// Brokers from before topic ids (KIP-516) tell none.
+/// A topic id as text; `None` from brokers before topic ids (KIP-516).
 fn id_text(id: Uuid) -> Option<String> {
     (!id.is_zero()).then(|| id.to_string())
 }

@@ -1,4 +1,5 @@
-//! The leader's step: who gets what, from fresh metadata of all that the members subscribe to.
+//! Computing the group's assignment as the leader (classic protocol), from fresh metadata of all
+//! topics that members subscribe to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,24 +16,25 @@ use crate::log::{Level, Log};
 use crate::net::metadata::Metadata;
 use crate::tasks::caught;
 
-/// Members with their static ids and subscriptions.
+/// Member ids with the static ids and the encoded subscriptions.
 type Members = Vec<(String, Option<String>, Vec<u8>)>;
 
-/// What the task keeps of a computed assignment.
+/// A computed assignment with the metadata that it was computed from.
 pub(super) struct Led {
     pub(super) assigned: Assignments,
-    /// All topics of the group, and what is known of them.
+    /// All topics that members of the group subscribe to.
     pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) cluster: Cluster,
 }
 
 impl Task {
-    /// Computes an assignment; exactly one [`Event::Assigned`] comes of it.
+    /// Computes an assignment in a task of its own, which sends exactly one [`Event::Assigned`].
     pub(super) fn assign(&self, ticket: Ticket, name: String, members: Members) {
         let assignor = self.parts.assignors.iter().find(|assignor| assignor.name() == name).cloned();
         let (metadata, events, log) = (self.parts.metadata.clone(), self.events.clone(), self.parts.log.clone());
         let config = &self.parts.config;
-        // The others wait for this: not for longer than the coordinator would wait for a leader that is gone.
+        // The other members wait for this: the timeout does not exceed the one after which the
+        // coordinator removes a leader.
         let timeout = config.session_timeout.min(config.max_poll_interval).min(config.default_api_timeout);
         tokio::spawn(async move {
             let outcome = match assignor {
@@ -41,7 +43,7 @@ impl Task {
                     .unwrap_or_else(|reason| Err(failed(&name, reason))),
                 None => Err(failed(&name, "the coordinator chose it, and this member does not have it".into())),
             };
-            // The task may be gone; then nobody wants to know.
+            // The membership's task may have ended; the result is dropped then.
             let _ = events.send(Event::Assigned { ticket, outcome: outcome.map(Box::new) });
         });
     }
@@ -62,7 +64,7 @@ async fn compute(
             let asked = Some(names.iter().cloned().collect());
             match metadata.describe(asked, timeout).await {
                 Ok(cluster) => cluster,
-                // Brokers that do not answer are no fault of the assignor's: the next leader would hear as little of them.
+                // Unreachable brokers are not a failure of the assignor: the next leader would get no metadata either.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
                     log.record(Level::Warning, "groups", || {
                         format!("partitions are assigned by what was last known of the topics, if that is all: {error}")
@@ -76,13 +78,14 @@ async fn compute(
     };
     let topics = topics_of(&cluster, &names);
     let counts = topics.iter().map(|(topic, partitions)| (topic.clone(), partitions.len())).collect();
-    // A user's own assignor may take its time, and waits for a thread of the user's.
+    // A user's own assignor may be slow, and needs a thread that may block (it waits for the GIL, for example).
     let computed = tokio::task::spawn_blocking(move || perform(&*assignor, &topics, &members)).await;
     let assignments = computed.map_err(|error| failed(&name, error.to_string()))??;
     Ok(Led { assigned: (assignments, counts), topics: names, cluster })
 }
 
-/// What was last heard of these topics, if something was of each: what changed since leads to the next rebalance.
+/// The last known metadata of these topics, if there is some for each of them.
+/// A change since then causes the next rebalance.
 fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>) -> Option<Cluster> {
     let there = topic_infos(cluster, names)?;
     let mut known = cluster.clone();

@@ -1,4 +1,4 @@
-//! Calls of the machine on their way to brokers, each a task of its own that comes back as an event.
+//! Sending the requests of the member to brokers, each in a task of its own that returns the answer as an event.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
 
 impl Task {
-    /// Sends a call; exactly one [`Event::Answered`] comes of it.
+    /// Sends a request in a task of its own, which sends exactly one [`Event::Answered`].
     pub(super) fn send(&self, id: CallId, target: Target, call: Call) {
         let (network, coordinators, events) =
             (self.parts.network.clone(), self.parts.coordinators.clone(), self.events.clone());
         tokio::spawn(async move {
             let asked = caught(ask(network, target, call)).await;
             let outcome = asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)));
-            // A coordinator may be a broker that metadata does not name yet.
+            // The coordinator may be a broker that the metadata does not contain yet.
             if let Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
                 coordinators.learn(*node_id, host, *port);
             }
-            // The task may be gone; then nobody wants to know.
+            // The membership's task may have ended; the answer is dropped then.
             let _ = events.send(Event::Answered { id, outcome });
         });
     }
@@ -46,7 +46,7 @@ async fn ask(network: Arc<Network>, target: Target, call: Call) -> Result<Answer
     call.decode(frame.as_slice(), version).map_err(|error| CallError::Lost(error.to_string()))
 }
 
-/// The n-th of the brokers and addresses that are known.
+/// The broker or bootstrap address for the n-th attempt, in rotation.
 fn any(network: &Network, attempt: u32) -> Result<NodeId, CallError> {
     let nodes = network.candidates_from(0);
     let turn = (attempt as usize).checked_rem(nodes.len());

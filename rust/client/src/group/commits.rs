@@ -1,4 +1,4 @@
-//! Commits that users wait for.
+//! Commits of a member: those that a user's call waits for, and those that `commit_by_count` starts.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use tokio::sync::oneshot;
 use super::CommitOutcome;
 use super::task::Task;
 
-/// Who waits for which commit.
+/// Commits in flight, and the callers that wait for them.
 #[derive(Default)]
 pub(super) struct Waiting {
     last: Ticket,
     replies: BTreeMap<Ticket, oneshot::Sender<CommitOutcome>>,
-    /// The commit that is under way because of a number of rows: one at a time, however long the coordinator takes.
+    /// The commit in flight that a number of finished rows caused: one at a time, however slow the coordinator is.
     counted: Option<Ticket>,
 }
 
 impl Task {
-    /// Hands a user's commit to the machine, whose answer it waits for.
+    /// Gives a user's commit to the member; `reply` gets the outcome.
     pub(super) fn commit(
         &mut self,
         offsets: BTreeMap<TopicPartition, CommitOffset>,
@@ -37,18 +37,18 @@ impl Task {
         self.parts.buffer.committed(outcomes.iter().map(|(partition, (at, outcome))| (partition, at, outcome.is_ok())));
         let reply = ticket.and_then(|ticket| self.commits.replies.remove(&ticket));
         if let Some(reply) = reply {
-            // Whoever asked may have gone; the commit stands.
+            // The caller may have stopped waiting; the commit stands.
             let _ = reply.send(outcomes);
         }
         if ticket.is_some() && self.commits.counted == ticket {
             self.commits.counted = None;
-            // As many may be finished again, by a user who now waits for records and says nothing more.
+            // As many rows may be finished again already, and a user who now waits for records triggers nothing else.
             let next = self.commit_by_count();
             self.inputs.extend(next);
         }
     }
 
-    /// Commits what was finished, because it is so many rows.
+    /// Commits the finished offsets if enough rows were finished since the last commit.
     pub(super) fn commit_by_count(&mut self) -> Option<Input> {
         if self.commits.counted.is_some() || !self.parts.buffer.has_finished_enough() {
             return None;
@@ -65,7 +65,7 @@ impl Task {
     }
 }
 
-/// What became of a commit whose task is gone.
+/// The outcome of a commit whose task has ended.
 pub(crate) fn closed(offsets: BTreeMap<TopicPartition, CommitOffset>) -> CommitOutcome {
     offsets.into_iter().map(|(partition, at)| (partition, (at, Err(CommitError::Closed)))).collect()
 }

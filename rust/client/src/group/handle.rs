@@ -1,4 +1,4 @@
-//! The user's side of a membership: commands to its task, and what can be asked of it.
+//! The user's side of a membership: commands to its task, its health, and its events for the hook.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 
-/// What the user wants of the task.
+/// A command of the user's calls to the task.
 pub(super) enum GroupCommand {
     Subscribe {
         subscription: Subscription,
@@ -49,11 +49,11 @@ pub(super) enum GroupCommand {
     Close {
         deadline: Now,
     },
-    /// Nobody runs callbacks any more.
+    /// The user runs no more callbacks.
     Abandon,
 }
 
-/// What a membership is made of.
+/// What a membership is built from.
 pub(crate) struct Parts {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) network: Arc<Network>,
@@ -66,7 +66,7 @@ pub(crate) struct Parts {
     pub(crate) seed: u64,
 }
 
-/// The member that the settings ask for.
+/// A new member of the protocol that `group.protocol` selects (the one of KIP-848 first for `auto`).
 fn first_member(parts: &Parts) -> Member {
     match parts.config.group_protocol {
         GroupProtocol::Classic => Member::classic(parts.config.membership(parts.assignors.clone()), parts.seed),
@@ -77,8 +77,8 @@ fn first_member(parts: &Parts) -> Member {
     }
 }
 
-/// For the id of a member, which must be no other's. Hash maps are seeded by the system, but a forked process would go on with
-/// its parent's seeds: so its own number and the time are in it as well.
+/// Randomness for the member id, which must be unique. The system seeds hash maps, but a forked process continues with
+/// its parent's seeds, so the process id and the time are hashed too.
 fn random(seed: u64) -> [u8; 16] {
     use std::hash::{BuildHasher, RandomState};
     let half =
@@ -89,7 +89,7 @@ fn random(seed: u64) -> [u8; 16] {
     bytes
 }
 
-/// What the user's calls and the task share.
+/// State that the user's calls and the task share.
 pub(crate) struct Shared {
     pub(super) started: Instant,
     pub(super) member: Mutex<Member>,
@@ -100,14 +100,14 @@ pub(crate) struct Shared {
 pub(super) struct Figures {
     pub(super) counted: GroupFigures,
     pub(super) last_error: Option<(Instant, String)>,
-    /// Of the rebalance that ended last, and of the one under way.
+    /// The reasons of the rebalance that ended last, and of the one in progress.
     rebalance_reason: Option<String>,
     rebalancing_for: Option<String>,
-    /// Events that wait for the hook, if there is one, and how many were lost before them.
+    /// Events that wait for the hook; `None` without one.
     events: Option<VecDeque<(SystemTime, GroupEvent)>>,
 }
 
-/// A membership.
+/// The handle of a membership; dropping it aborts the task.
 pub(crate) struct Group {
     shared: Arc<Shared>,
     config: Arc<ClientConfig>,
@@ -117,7 +117,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Starts the task; it does nothing before something is subscribed to.
+    /// Starts the task, which is idle until the first subscription.
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let member = first_member(&parts);
         let shared =
@@ -127,7 +127,7 @@ impl Group {
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
         let told = buffer.clone();
         let task = runtime.spawn(async move {
-            // A task that panicked would leave its user waiting for ever.
+            // Without this, a task that panicked would leave the user's calls waiting for ever.
             if let Err(error) = Ended(running).wait().await
                 && error.is_panic()
             {
@@ -143,29 +143,29 @@ impl Group {
         self.command(GroupCommand::Subscribe { subscription, listens })
     }
 
-    /// Gives up what is owned and leaves the group; [`FetchBuffer::leaving`] says when that is done.
+    /// Revokes the owned partitions and leaves the group; [`FetchBuffer::leaving`] turns false when that is done.
     pub(crate) fn unsubscribe(&self) -> Result<(), ClientError> {
         self.leave(GroupCommand::Unsubscribe)
     }
 
-    /// As [`Self::unsubscribe`], for good.
+    /// Like [`Self::unsubscribe`], but final.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), ClientError> {
         self.leave(GroupCommand::Close { deadline: self.shared.now() + timeout })
     }
 
     fn leave(&self, order: GroupCommand) -> Result<(), ClientError> {
         self.buffer.set_leaving(true);
-        // Without a task there is nothing to wait for.
+        // The task has ended, so there is nothing to wait for.
         self.command(order).inspect_err(|_| self.buffer.set_leaving(false))
     }
 
-    /// Counts callbacks that nobody will run as run.
+    /// Counts all pending and further callbacks as run, because the user runs none any more.
     pub(crate) fn abandon(&self) {
-        // The task may be gone; then nothing waits for them either.
+        // The task may have ended; then nothing waits for the callbacks.
         let _ = self.command(GroupCommand::Abandon);
     }
 
-    /// Commits, as a member.
+    /// Commits offsets as this member.
     pub(crate) fn commit(
         &self,
         offsets: BTreeMap<TopicPartition, CommitOffset>,
@@ -184,12 +184,12 @@ impl Group {
         }
     }
 
-    /// Joins again, `after` from now.
+    /// Rejoins the group `after` this time, which starts a rebalance.
     pub(crate) fn rejoin(&self, reason: String, after: Duration) -> Result<(), ClientError> {
         self.command(GroupCommand::Rejoin { at: self.shared.now() + after, reason })
     }
 
-    /// How the membership is.
+    /// The present state and figures of the membership.
     pub(crate) fn health(&self) -> GroupHealth {
         let status = self.shared.member().status();
         let mut health = GroupHealth::new(status, &self.config, self.shared.now());
@@ -203,7 +203,7 @@ impl Group {
         health
     }
 
-    /// Who the member is to the coordinator, for a transaction (KIP-447).
+    /// The member's identity for a transaction (KIP-447).
     pub(crate) fn metadata(&self) -> GroupMetadata {
         let member = self.shared.member();
         let status = member.status();
@@ -216,7 +216,7 @@ impl Group {
         }
     }
 
-    /// Keeps events for [`Self::take_events`] from now on, or no more.
+    /// Starts or stops keeping events for [`Self::take_events`].
     pub(crate) fn keep_events(&self, keep: bool) {
         let mut figures = self.shared.figures();
         match keep {
@@ -246,7 +246,7 @@ impl Drop for Group {
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when the future that waits for it is dropped.
 struct Ended(JoinHandle<()>);
 
 impl Ended {
@@ -276,7 +276,7 @@ impl Shared {
 }
 
 impl Figures {
-    /// Most events that wait: a hook that nobody runs must not fill the memory.
+    /// Most events that wait: if nobody calls the hook, they must not fill the memory.
     const CAPACITY: usize = 1000;
 
     pub(super) fn take(&mut self, event: GroupEvent) {

@@ -1,9 +1,10 @@
-//! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and what the user sees.
+//! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and
+//! the types that the user sees.
 //!
-//! The member decides, the task does: it sends calls (`calls`), computes assignments where the member leads (`assigning`),
-//! knows which topics a subscription means (`subscription`) and which ids they have (`topics`), and tells the [`crate::fetch::buffer`] which partitions may be handed
-//! out, until when, and which callbacks are to be run in the user's thread. What the user finished stands in the buffer's
-//! ledger.
+//! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`), computes the
+//! assignment while the member is the leader (`assigning`), resolves a subscription to topics (`subscription`) and to
+//! topic ids (`topics`). It sets in the [`crate::fetch::buffer`] which partitions may be handed out and until when, and
+//! queues there the callbacks that run in the user's thread. The buffer's ledger holds what the user has finished.
 
 mod assigning;
 mod calls;
@@ -28,31 +29,31 @@ pub use crate::fetch::step::{CommitOutcome, HandedBatch, Leaving, PendingCallbac
 
 pub use self::status::{GroupFigures, GroupHealth, Kept, Latency};
 
-/// What to subscribe to.
+/// A subscription as the user gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subscribed {
-    /// Topics by name, whether they exist yet or not.
+    /// Topics by name, whether or not they exist yet.
     Topics(BTreeSet<Arc<str>>),
-    /// Topics whose whole name matches, those too that come to exist later.
+    /// Topics whose whole name matches, including topics that are created later.
     Pattern {
         /// A regular expression (without look-around and back-references).
         include: String,
-        /// Topics that match this one are left out.
+        /// Topics that match this expression are left out.
         exclude: Option<String>,
     },
-    /// Topics whose whole name matches a pattern that the broker reads and matches, in RE2's syntax, under KIP-848 only.
+    /// Topics whose whole name matches a pattern in RE2's syntax that the broker evaluates (KIP-848 only).
     ServerPattern(String),
 }
 
-/// Which callbacks the user has. Where there is none, nothing is called and nothing waited for.
+/// Which rebalance callbacks the user has registered. The member does not wait for a callback that is not registered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listens {
-    /// Partitions were gained.
+    /// Partitions were assigned.
     pub assigned: bool,
-    /// Partitions are to be given up.
+    /// Partitions are about to be revoked.
     pub revoked: bool,
-    /// Partitions were lost. Without it, the one for revocation is called for them, as in Java: whoever keeps something for a
-    /// partition clears it there.
+    /// Partitions were lost. Without this callback the one for revocation is called instead, as in Java: it is where
+    /// users clean up what they keep per partition.
     pub lost: bool,
 }
 
@@ -66,22 +67,22 @@ impl Listens {
     }
 }
 
-/// What to commit.
+/// Which offsets a commit covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommitWhat {
-    /// A batch is finished: its partitions are committed up to its end, as far as everything before is finished too. Nothing is
-    /// sent where as much is committed already.
+    /// A batch is finished: its partitions are committed up to its end, as far as everything before it is finished too.
+    /// No request is sent if these offsets are committed already.
     Batch {
-        /// The batch.
+        /// The id of the batch.
         id: BatchId,
-        /// Its places.
+        /// The places of the batch's rows in the ledger, by partition.
         places: Vec<(TopicPartition, u64, Place)>,
     },
-    /// These offsets, whatever was finished.
+    /// These offsets, regardless of what is finished.
     Offsets(BTreeMap<TopicPartition, CommitOffset>),
-    /// What this holder holds is finished: everything is committed that is finished.
+    /// Everything that this holder holds counts as finished; then all finished offsets are committed.
     Finished {
-        /// Who.
+        /// The holder of the batches.
         holder: Holder,
     },
 }

@@ -1,4 +1,4 @@
-//! How a membership is and was, in figures.
+//! Health and figures of a membership, and the log lines of its events.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use monedula_engine::{Now, TopicPartition};
 use crate::config::ClientConfig;
 use crate::log::Level;
 
-/// How long something took, over all times that it was done.
+/// Durations of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How often.
+    /// How many operations ended.
     pub count: u64,
-    /// The last time.
+    /// The duration of the last one.
     pub last: Duration,
-    /// The longest.
+    /// The longest duration.
     pub max: Duration,
-    /// All together.
+    /// The sum of all durations.
     pub total: Duration,
 }
 
@@ -33,44 +33,44 @@ impl Latency {
     }
 }
 
-/// What record to a membership so far.
+/// Counters of a membership since it was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFigures {
-    /// Rebalances that ended with an assignment, from their notice on.
+    /// Rebalances that ended with an assignment, from the notice of the rebalance on.
     pub rebalances: Latency,
-    /// JoinGroup.
+    /// JoinGroup requests.
     pub joins: Latency,
-    /// SyncGroup.
+    /// SyncGroup requests.
     pub syncs: Latency,
     /// Heartbeats that were acknowledged.
     pub heartbeats: Latency,
-    /// Commits, with their repetitions.
+    /// Commits, including their retries.
     pub commits: Latency,
-    /// Partitions that were not committed.
+    /// Partitions whose commit failed.
     pub commits_failed: u64,
-    /// Partitions gained.
+    /// Partitions newly assigned.
     pub gained: u64,
-    /// Partitions given up in command.
+    /// Partitions revoked cooperatively, that is, not lost.
     pub revoked: u64,
     /// Partitions lost.
     pub lost: u64,
-    /// Times that the lease ran out.
+    /// How often the lease ran out.
     pub lease_expiries: u64,
-    /// Records that were there to be handed out when the lease ran out.
+    /// Records that were ready to be handed out when the lease ran out.
     pub records_stalled: u64,
-    /// Times that the coordinator was lost.
+    /// How often the coordinator was lost.
     pub coordinators_lost: u64,
-    /// Errors that were retried and not shown.
+    /// Errors that were retried instead of raised.
     pub retried: u64,
-    /// Callbacks that were run.
+    /// Callbacks that ran.
     pub callbacks: u64,
-    /// Events that no hook took in time.
+    /// Events dropped because no hook took them in time.
     pub events_lost: u64,
-    /// Losses of members that were waited for.
+    /// Lost members for whose return the group waited.
     pub losses_waited_for: u64,
-    /// Partitions that are kept for lost members at present.
+    /// Partitions that are reserved for lost members at present.
     pub reserved: usize,
-    /// Until the last of them are given away.
+    /// Time until the last reservation ends.
     pub reserved_left: Duration,
 }
 
@@ -106,32 +106,32 @@ impl GroupFigures {
     }
 }
 
-/// How a membership is.
+/// The state of a membership at one moment.
 #[derive(Clone, Debug)]
 pub struct GroupHealth {
-    /// The group.
+    /// The group id.
     pub group_id: String,
-    /// Where the member stands; it says which protocol is in force as well.
+    /// The member's state, which also says which protocol is in use.
     pub state: State,
     /// The coordinator's node id.
     pub coordinator: Option<i32>,
-    /// The member's id, empty before it has one.
+    /// The member id; empty before the member has one.
     pub member_id: String,
-    /// Its static id.
+    /// Its static id (`group.instance.id`).
     pub instance_id: Option<String>,
-    /// The generation, or the member's epoch under KIP-848; -1 outside of the group.
+    /// The generation (classic) or the member epoch (KIP-848); -1 outside of the group.
     pub generation: i32,
-    /// Whether it leads; nobody does under KIP-848.
+    /// Whether it is the group's leader; always false under KIP-848.
     pub leader: bool,
-    /// The assignor chosen; under KIP-848 the one that was asked for.
+    /// The assignor of the group; under KIP-848 the one that the member requested.
     pub assignor: Option<String>,
-    /// How partitions are given up.
+    /// Whether rebalances are eager or cooperative.
     pub protocol: Protocol,
-    /// Topics subscribed to; of a pattern that brokers match, those that partitions are owned of.
+    /// The subscribed topics; for a pattern that brokers match, the topics of owned partitions.
     pub topics: BTreeSet<Arc<str>>,
     /// Partitions owned.
     pub owned: BTreeSet<TopicPartition>,
-    /// How often heartbeats are sent.
+    /// The interval between heartbeats.
     pub heartbeat_interval: Duration,
     /// How long ago the last acknowledged heartbeat was sent.
     pub last_heartbeat: Option<Duration>,
@@ -139,34 +139,34 @@ pub struct GroupHealth {
     pub lease: Option<Duration>,
     /// How long ago the last rebalance ended.
     pub last_rebalance: Option<Duration>,
-    /// Why it took place.
+    /// The reason of the last rebalance.
     pub last_rebalance_reason: Option<String>,
     /// The error that ended the membership.
     pub fatal: Option<GroupError>,
-    /// Commits that wait or are under way.
+    /// Commits that wait or are in flight.
     pub pending_commits: usize,
-    /// The last error that was retried and not shown, and how long ago.
+    /// The last error that was retried instead of raised, and how long ago.
     pub last_error: Option<(Duration, String)>,
-    /// Partitions that are to be given up as soon as the user has finished what it holds of them.
+    /// Partitions that are revoked as soon as the user has finished the records it holds of them.
     pub wanted: Vec<TopicPartition>,
-    /// In how much time the group meets again for what the assignor left for later.
+    /// Time until the next rebalance that the assignor scheduled, for partitions that it did not assign yet.
     pub deferred: Option<Duration>,
-    /// What is kept for members that were lost, and for how long.
+    /// Partitions reserved for lost members, and for how long.
     pub reserved: Vec<Kept>,
-    /// What record so far.
+    /// Counters since the start.
     pub figures: GroupFigures,
 }
 
-/// Partitions that are nobody's for now, since whoever had them may come back.
+/// Partitions that are unassigned for now because a lost member that owned them may return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
-    /// How many members are waited for.
+    /// How many members may return.
     pub members: usize,
-    /// Who they are: static ids or member ids; empty where the leader did not tell.
+    /// Their static ids or member ids; empty if the leader did not publish them.
     pub names: BTreeSet<Arc<str>>,
-    /// For how long they are kept.
+    /// Time until the reservation ends.
     pub left: Duration,
 }
 
@@ -209,7 +209,7 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
     at.map(|at| now.saturating_sub(at))
 }
 
-/// An event for the log, of a member under KIP-848 or under the classic protocol.
+/// The log line of an event, for a member under KIP-848 (`is_consumer`) or the classic protocol.
 pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String) {
     let ms = Duration::as_millis;
     match event {
@@ -225,7 +225,8 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             (Level::Info, format!("the coordinator is to be found anew: {reason}"))
         }
         GroupEvent::RebalanceStarted { reason } => (Level::Info, format!("a rebalance begins: {reason}")),
-        // Under KIP-848 nobody leads, and the assignor is the coordinator's, or the one that it was asked for.
+        // Under KIP-848 there is no leader, and the assignor is the coordinator's default or the
+        // one that the member requested.
         GroupEvent::Joined { generation, protocol, took, .. } if is_consumer => {
             let assignor = if protocol.is_empty() { String::new() } else { format!(", {protocol}") };
             (Level::Info, format!("joined in epoch {generation}{assignor}, in {} ms", ms(took)))
@@ -263,7 +264,7 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
     }
 }
 
-/// Members that are waited for, for the log.
+/// The lost members of a reservation, for the log.
 fn lost(members: usize, names: &BTreeSet<Arc<str>>) -> String {
     let named: Vec<&str> = names.iter().map(|name| &**name).collect();
     match (members, named.is_empty()) {
@@ -274,7 +275,7 @@ fn lost(members: usize, names: &BTreeSet<Arc<str>>) -> String {
     }
 }
 
-/// Partitions for the log: not thousands of them.
+/// Partitions for the log, at most ten by name.
 fn list(partitions: &BTreeSet<TopicPartition>) -> String {
     let shown: Vec<String> = partitions.iter().take(10).map(ToString::to_string).collect();
     match partitions.len() - shown.len() {

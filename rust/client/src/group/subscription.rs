@@ -1,4 +1,4 @@
-//! What a subscription means: topics by name, or those of the cluster that match a pattern.
+//! Resolving a subscription to topics: those given by name, or those of the cluster that match a pattern.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::Subscribed;
 use crate::error::ClientError;
 use crate::net::metadata::{Filter, View};
 
-/// A subscription whose patterns are read.
+/// A validated subscription with compiled patterns.
 #[derive(Clone, Debug)]
 pub(crate) enum Subscription {
     Topics(BTreeSet<Arc<str>>),
     Pattern(Pattern),
-    /// Matched by the broker: what it means shows in what is assigned.
+    /// The broker matches it; which topics match shows only in the assignment.
     ServerPattern(String),
 }
 
@@ -31,8 +31,11 @@ pub(crate) struct Pattern {
 }
 
 impl Subscription {
+    /// Validates a subscription and compiles its patterns.
+    ///
     /// # Errors
-    /// If there is no topic, or a pattern cannot be read.
+    /// [`ClientError::Argument`] if there is no topic or a topic has no name, or if a pattern is empty or does not
+    /// compile.
     pub(crate) fn read(what: Subscribed, no_internal: bool) -> Result<Self, ClientError> {
         match what {
             Subscribed::Topics(topics) if topics.is_empty() => {
@@ -53,7 +56,7 @@ impl Subscription {
         }
     }
 
-    /// What metadata is to be filtered by.
+    /// The filter for a full metadata listing; `None` unless this is a pattern that the client matches.
     pub(super) fn filter(&self) -> Option<Filter> {
         match self {
             Self::Topics(_) | Self::ServerPattern(_) => None,
@@ -64,7 +67,7 @@ impl Subscription {
         }
     }
 
-    /// The topics that it means now; `None` while that is not known.
+    /// The topics that the subscription matches now; `None` until metadata has listed all topics.
     pub(super) fn topics(&self, view: &View) -> Option<BTreeSet<Arc<str>>> {
         match self {
             Self::Topics(topics) => Some(topics.clone()),
@@ -87,7 +90,7 @@ impl Pattern {
     }
 }
 
-/// A pattern for the broker, under a protocol in which brokers match nothing.
+/// The error for a pattern that the broker would have to match, under the classic protocol, where it cannot.
 pub(crate) fn pattern_for_nobody(pattern: &str) -> ClientError {
     ClientError::Argument(format!(
         "the pattern {pattern:?} is for the broker to match, which it does under the protocol of KIP-848 only \
@@ -95,13 +98,13 @@ pub(crate) fn pattern_for_nobody(pattern: &str) -> ClientError {
     ))
 }
 
-/// The pattern, for whole names as in Java: `commands` must not also mean `commands-dead-letters`.
+/// Compiles the pattern for whole names, as in Java: `commands` must not also match `commands-dead-letters`.
 fn whole(pattern: &str) -> Result<Regex, ClientError> {
     Regex::new(&format!(r"\A(?:{pattern})\z"))
         .map_err(|error| ClientError::Argument(format!("the pattern {pattern:?} cannot be read: {error}")))
 }
 
-/// What is known of each of these topics, as far as they exist; `None` before metadata has said something of each.
+/// Ids and partition counts of those of the topics that exist; `None` if the metadata lacks an entry for one of them.
 pub(super) fn topic_infos<'t>(
     cluster: &Cluster,
     topics: impl IntoIterator<Item = &'t Arc<str>>,

@@ -1,4 +1,5 @@
-//! The task that owns the machine: feeds it commands, answers, metadata and time, and does what it says.
+//! The task of a membership. It gives the member commands, answers, metadata updates and time, and
+//! executes its outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,16 +27,16 @@ use crate::log::Level;
 use crate::net::metadata::View;
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
-/// What comes back from the task's own tasks.
+/// The result of a task that the membership's task has spawned.
 pub(super) enum Event {
-    /// The answer to a call of the member.
+    /// The answer to a request of the member.
     Answered {
         id: CallId,
         outcome: Result<Answer, CallError>,
     },
-    /// Topics that were asked for by their ids.
+    /// Topics that were looked up by their ids.
     Named(Result<Box<Cluster>, ClientError>),
-    /// All topics there are, for a pattern that the broker is to match.
+    /// All topics of the cluster, listed before the member subscribes to a pattern that the broker matches.
     Listed {
         pattern: String,
         cluster: Result<Box<Cluster>, ClientError>,
@@ -46,7 +47,7 @@ pub(super) enum Event {
     },
 }
 
-/// See the [module](self).
+/// The membership's task; see the [module](self).
 pub(super) struct Task {
     pub(super) parts: Parts,
     pub(super) shared: Arc<Shared>,
@@ -55,21 +56,21 @@ pub(super) struct Task {
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,
     listens: Listens,
-    /// Whether the machine was told of this subscription.
+    /// Whether the member has this subscription.
     is_subscription_given: bool,
-    /// The topics that the machine was last told to subscribe to, and what it was told of them.
+    /// The topics of the member's subscription, and (`counted`) what was last given to it about them.
     pub(super) subscribed: BTreeSet<Arc<str>>,
     counted: Option<BTreeMap<Arc<str>, TopicInfo>>,
-    /// Under KIP-848: what the machine was told of topics, and those that it asked for by id.
+    /// Under KIP-848: what was last given to the member about topics, and (`resolved`) the topics it looked up by id.
     pub(super) known: Option<BTreeMap<Arc<str>, TopicInfo>>,
     pub(super) resolved: BTreeSet<Arc<str>>,
     pub(super) resolving: bool,
-    /// Topics of the whole group, while this member leads it.
+    /// All topics that the group subscribes to, while this member is the leader.
     led: BTreeSet<Arc<str>>,
     unauthorized: BTreeSet<Arc<str>>,
     missing: BTreeSet<Arc<str>>,
     state: State,
-    /// Nobody runs callbacks any more.
+    /// The user runs no more callbacks.
     abandoned: bool,
     closed: bool,
     pub(super) inputs: VecDeque<Input>,
@@ -103,7 +104,7 @@ impl Task {
         }
     }
 
-    /// Runs until the membership is closed, or its user's side is gone.
+    /// Runs until the membership is closed or its [`Group`](super::handle::Group) is dropped.
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<GroupCommand>) {
         let mut view = self.parts.metadata.watch();
         let buffer = self.parts.buffer.clone();
@@ -168,7 +169,8 @@ impl Task {
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);
-                    // Before the machine hears of the counts: those of other members' topics are not to look like a change.
+                    // Before the member gets the partition counts: those of other members' topics
+                    // must not look like a change.
                     self.parts.metadata.learn(&led.cluster);
                     led.assigned
                 });
@@ -177,7 +179,7 @@ impl Task {
         }
     }
 
-    /// The user wants a rebalance; under KIP-848 nobody but the coordinator can begin one.
+    /// Rejoins at the user's request. Under KIP-848 only the coordinator can start a rebalance.
     fn rejoin(&mut self, at: Now, reason: String) {
         if self.state.protocol() == GroupProtocol::Consumer {
             return self.parts.log.record(Level::Warning, "groups", || {
@@ -187,7 +189,7 @@ impl Task {
         self.handle(Input::Rejoin { at, reason });
     }
 
-    /// The user came into a call, or finished something that was waited for.
+    /// The user polled, or finished records that a revocation or a commit waits for.
     fn look(&mut self) {
         for (ticket, offsets) in self.parts.buffer.take_finished_revocations() {
             self.inputs.push_back(Input::Finished { ticket, offsets });
@@ -235,7 +237,7 @@ impl Task {
         self.is_subscription_given = false;
     }
 
-    /// Holds the topics of the whole group, in place of those before.
+    /// Holds the metadata of all topics of the group, and releases the topics held before.
     fn lead(&mut self, topics: BTreeSet<Arc<str>>) {
         self.parts.metadata.hold(topics.iter().cloned());
         let before = std::mem::replace(&mut self.led, topics);
@@ -246,7 +248,7 @@ impl Task {
         let Some(topics) = self.subscription.as_ref().and_then(|subscription| subscription.topics(view)) else {
             return;
         };
-        // Without any topic there is nothing to join for; a member that is in the group gives up all that it has.
+        // No member joins without topics. A member in the group revokes everything it owns.
         if topics != self.subscribed || !self.is_subscription_given && !self.state.is_unsubscribed() {
             self.subscribed.clone_from(&topics);
             self.give_subscription(topics);
@@ -277,7 +279,7 @@ impl Task {
         }
     }
 
-    /// Topics that the user may not read are told once each.
+    /// Raises an error for each topic that the user may not read, once per topic.
     fn report_unauthorized(&mut self, view: &View) {
         for topic in &self.subscribed {
             let first = TopicPartition::new(topic.clone(), 0);
@@ -290,11 +292,12 @@ impl Task {
         }
     }
 
-    /// A topic may come to exist later, so a name that nothing has is no error; but it may be mistyped.
+    /// Warns once of each subscribed topic that does not exist. That is no error, since it may be
+    /// created later; or the name is mistyped.
     fn report_missing(&mut self, view: &View) {
         for topic in &self.subscribed {
             let Some(known) = view.cluster.topics.get(topic) else { continue };
-            // One that was there is not gone because a single broker does not know it.
+            // A topic known to have partitions is missing only after several answers in a row that do not know it.
             let is_gone = known.partitions.is_empty() || known.unknown_answers >= UNKNOWN_TOPIC_ANSWERS;
             if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 self.missing.remove(topic);
@@ -310,7 +313,7 @@ impl Task {
         }
     }
 
-    /// Gives the machine an input, does what it says, and brings what comes of that.
+    /// Gives the member an input and executes its outputs, until there are no further inputs.
     pub(super) fn handle(&mut self, input: Input) {
         self.inputs.push_back(input);
         while let Some(input) = self.inputs.pop_front() {
@@ -370,7 +373,8 @@ impl Task {
         }
     }
 
-    /// The broker lacks the protocol of KIP-848: the same subscription goes to a machine of the classic one.
+    /// The broker lacks the protocol of KIP-848: replaces the member by one of the classic protocol
+    /// with the same subscription.
     fn fall_back(&mut self) {
         let config = self.parts.config.membership(self.parts.assignors.clone());
         *self.shared.member() = Member::classic(config, self.parts.seed);
@@ -435,7 +439,8 @@ impl Task {
         self.shared.figures().take(event);
     }
 
-    /// Under KIP-848 the broker says how often heartbeats go out, so only now it is known whether the lease can hold in between.
+    /// Under KIP-848 the broker sets the heartbeat interval, so only now is it known whether the
+    /// lease lasts for three of them.
     fn check_heartbeat_interval(&self) {
         let status = self.shared.member().status();
         let (interval, session) = (status.heartbeat_interval, self.parts.config.session_timeout);

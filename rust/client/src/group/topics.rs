@@ -1,4 +1,4 @@
-//! Topics by their ids, as the protocol of KIP-848 names them.
+//! Resolving topic ids, by which KIP-848 identifies topics, and subscribing to patterns that the broker matches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::net::metadata::View;
 use crate::tasks::caught;
 
 impl Task {
-    /// Gives the coordinator a pattern to match. Where it matters which topics come later, those that there are are listed first:
-    /// what is assigned does not tell.
+    /// Subscribes to a pattern that the broker matches. Unless `auto.offset.reset=earliest`, all existing topics are
+    /// listed first: topics created later start at their beginning, and the assignment does not say which ones are new.
     pub(super) fn give_pattern(&mut self, pattern: String) {
         if self.parts.config.reset == ResetPolicy::Earliest {
             return self.subscribe_to_pattern(pattern);
@@ -26,7 +26,7 @@ impl Task {
         let timeout = self.parts.config.default_api_timeout;
         tokio::spawn(async move {
             let cluster = caught(metadata.describe(None, timeout)).await.unwrap_or_else(lost).map(Box::new);
-            // The task may be gone; then nobody wants to know.
+            // The membership's task may have ended; the result is dropped then.
             let _ = events.send(Event::Listed { pattern, cluster });
         });
     }
@@ -52,9 +52,10 @@ impl Task {
         self.handle(Input::Subscribe(what));
     }
 
-    /// Asks what the topics with these ids are called, unless that is being asked already: the machine asks again.
+    /// Looks up the names of these topic ids in Metadata. Does nothing while a lookup is in flight:
+    /// the member repeats the request.
     pub(super) fn resolve(&mut self, ids: BTreeSet<Uuid>) {
-        // Topics that are subscribed to by name are known with their ids by the next view.
+        // The next metadata update has the ids of topics that are subscribed to by name.
         self.parts.metadata.want();
         if std::mem::replace(&mut self.resolving, true) {
             return;
@@ -63,16 +64,16 @@ impl Task {
         let timeout = self.parts.config.default_api_timeout;
         tokio::spawn(async move {
             let cluster = caught(metadata.describe_ids(ids, timeout)).await.unwrap_or_else(lost);
-            // The task may be gone; then nobody wants to know.
+            // The membership's task may have ended; the result is dropped then.
             let _ = events.send(Event::Named(cluster.map(Box::new)));
         });
     }
 
-    /// Names of topics have come: they are held, so that views have them from now on.
+    /// Names of topic ids have arrived: the topics are held, so that further metadata updates contain them.
     pub(super) fn named(&mut self, cluster: Result<Box<Cluster>, ClientError>) {
         self.resolving = false;
         let cluster = match cluster {
-            // For a subscription that is no more.
+            // The lookup was for a subscription that has ended.
             Ok(_) if self.subscription.is_none() => return,
             Ok(cluster) => cluster,
             Err(error) => {
@@ -88,9 +89,9 @@ impl Task {
         self.give_topic_ids(&view);
     }
 
-    /// Tells the machine of the topics subscribed to, owned, and asked for by id, if anything about them is news.
+    /// Gives the member the ids and partition counts of subscribed and resolved topics, if they changed.
     pub(super) fn give_topic_ids(&mut self, view: &View) {
-        // One that was asked for by its id may be gone since.
+        // A topic that was resolved by its id may have been deleted since.
         let resolved = self.resolved.iter().filter(|name| view.cluster.topics.contains_key(*name));
         let names = self.subscribed.iter().chain(resolved);
         let Some(topics) = super::subscription::topic_infos(&view.cluster, names) else { return };
@@ -100,7 +101,7 @@ impl Task {
         }
     }
 
-    /// Ends the interest in topics that were asked for by their ids.
+    /// Releases the topics that were resolved by their ids.
     pub(super) fn release_resolved(&mut self) {
         self.parts.metadata.release(std::mem::take(&mut self.resolved));
     }

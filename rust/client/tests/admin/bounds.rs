@@ -1,4 +1,4 @@
-//! Every call ends in its time, and says what stood in its way.
+//! Each admin call ends within its timeout, with an error that names the cause.
 
 use std::net::TcpListener;
 use std::time::Duration;

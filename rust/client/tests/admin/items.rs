@@ -1,4 +1,4 @@
-//! Each item has an outcome of its own.
+//! Each item of an admin call has its own outcome.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Administration of an embedded broker.
+//! The admin client on an embedded broker.
 
 mod bounds;
 #[path = "../cluster/mod.rs"]

@@ -1,4 +1,4 @@
-//! Groups are listed whole, though they go from broker to broker meanwhile.
+//! list_groups returns every group, even if a group moves from one coordinator to another during the call.
 
 use monedula_broker::control::Command;
 use monedula_broker::{Effect, NodeId};
@@ -8,7 +8,7 @@ use crate::support::{PATIENCE, World, hits, refuse};
 
 const GROUPS: [&str; 3] = ["first", "second", "third"];
 
-/// Three nodes, each of which coordinates a group.
+/// A cluster of three nodes, each the coordinator of one group.
 fn world() -> World {
     let world = World::new(&["events:1"], 3);
     let admin = world.admin(&[]);
@@ -44,7 +44,7 @@ fn groups_of_a_node_that_dies_are_asked_for_where_they_went() {
 #[test]
 fn groups_of_a_node_that_hands_them_over_are_asked_for_where_they_went() {
     let world = world();
-    // Long enough for the group to be elsewhere before node 1 is asked again.
+    // Long enough for the group to move before node 1 is asked again.
     let admin = world.admin(&[("retry.backoff.ms", "500")]);
     let loading = world.fault("ListGroups", &[1], refuse("COORDINATOR_LOAD_IN_PROGRESS"), Some(1));
     let watched = world.watched("ListGroups");

@@ -1,4 +1,4 @@
-//! Who is asked: the controller, leaders, coordinators, single brokers; and what is tried again.
+//! Which broker gets a request (the controller, leaders, coordinators, single brokers), and what is retried.
 
 use std::collections::BTreeMap;
 
@@ -104,7 +104,7 @@ fn a_deletion_whose_answer_is_lost_is_none_the_less_done() {
         outcome.unwrap_or_else(|error| panic!("{api}: {error}"));
         assert_eq!(lost.hits().expect("is set"), 1);
     }
-    // Without a lost answer, what is not there is an error.
+    // If no answer was lost, deleting what does not exist is an error.
     assert!(only(world.run(admin.delete_groups(vec!["etl".into()], PATIENCE)).expect("asks")).is_err());
     assert!(only(world.run(admin.delete_topics(vec!["events".into()], PATIENCE)).expect("asks")).is_err());
 }

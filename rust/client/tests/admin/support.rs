@@ -1,4 +1,4 @@
-//! Administrators of a cluster.
+//! Admin clients of an embedded cluster, and faults for their requests.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -23,12 +23,12 @@ impl World {
         Admin::new(ClientConfig::parse_admin(all).expect("settings"), self.runtime.handle(), 7)
     }
 
-    /// What the call comes to.
+    /// Runs a call to its end.
     pub(crate) fn run<T>(&self, call: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
         self.runtime.block_on(async { tokio::time::timeout(PATIENCE, call).await }).expect("in time")
     }
 
-    /// The call, while the test does something else.
+    /// Starts a call in the background.
     pub(crate) fn begin<T: Send + 'static>(
         &self,
         call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
@@ -50,19 +50,19 @@ impl World {
         self.fault_when(when, what, count)
     }
 
-    /// One request of this API is carried out, and its connection closed instead of an answer.
+    /// The next request of this API is executed, but its connection is closed instead of a response.
     pub(crate) fn lose_answer(&self, api: &str) -> FaultHandle<'_> {
         let when = Selector { apis: vec![api.to_owned()], ..Selector::default() };
         let fault = Fault { when, what: Effect::Close, on: Some(Side::Answer), count: Some(1), ..Fault::default() };
         self.broker.fault(fault).expect("a fault")
     }
 
-    /// Counts the requests of an API at each of three nodes.
+    /// Observes the requests of an API at each of three nodes.
     pub(crate) fn watched(&self, api: &str) -> [FaultHandle<'_>; 3] {
         [1, 2, 3].map(|node| self.fault(api, &[node], Effect::Observe, None))
     }
 
-    /// Commits an offset of `events-0` to a group, which is there then.
+    /// Creates a group by committing an offset of `events-0` for it.
     pub(crate) fn make_group(&self, admin: &Admin, group: &str) {
         let at = GroupOffset { offset: 0, leader_epoch: -1, metadata: String::new() };
         let offsets = BTreeMap::from([(TopicPartition::new("events", 0), at)]);
@@ -89,7 +89,7 @@ pub(crate) fn topic(name: &str) -> NewTopic {
     }
 }
 
-/// The only outcome.
+/// The outcome of the only item.
 pub(crate) fn only<K, V>(items: Items<K, V>) -> Result<V, ClientError> {
     assert_eq!(items.len(), 1);
     items.into_iter().next().expect("one").1

@@ -9,7 +9,7 @@ use monedula_broker::{Effect, Fault, Options, Selector};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// How long a test waits for what must come.
+/// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
@@ -22,7 +22,7 @@ impl World {
         Self::with(topics, nodes, &[])
     }
 
-    /// A cluster with these settings of Kafka's.
+    /// A cluster with these broker settings.
     pub(crate) fn with(topics: &[&str], nodes: u16, settings: &[(&str, &str)]) -> Self {
         let topics = topics.iter().map(ToString::to_string).collect();
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -35,7 +35,7 @@ impl World {
         Self { broker, runtime: runtime.expect("a runtime") }
     }
 
-    /// For `bootstrap.servers`.
+    /// The value for `bootstrap.servers`.
     pub(crate) fn servers(&self) -> String {
         let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
         servers.join(",")
@@ -45,7 +45,7 @@ impl World {
         self.broker.control(command).expect("a command")
     }
 
-    /// Appends so many records to a partition.
+    /// Appends `count` records to a partition.
     pub(crate) fn append(&self, topic: &str, partition: i32, count: usize) {
         let records = vec![Record { value: None, ..Record::default() }; count];
         self.control(Command::Append { topic: topic.into(), partition, records, compression: None });
@@ -56,7 +56,7 @@ impl World {
     }
 }
 
-/// The usual settings, but for those that are given.
+/// The usual settings, overridden by those given.
 pub(crate) fn beside<'a>(usual: &[(&'a str, &'a str)], given: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let kept = usual.iter().filter(|(name, _)| !given.iter().any(|(other, _)| other == name));
     kept.chain(given).copied().collect()

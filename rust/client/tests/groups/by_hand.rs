@@ -1,4 +1,4 @@
-//! Partitions that are assigned by hand: where they start, and commits for a group of which the consumer is no member.
+//! Manually assigned partitions: where they start, and commits for a group without being its member.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ fn an_assignment_that_does_not_say_starts_where_the_group_has_read_to() {
     user.consumer.assign_topics(vec!["orders".into()], Position::Committed).expect("assigns");
     assert_eq!(read(&mut user, 16), expected);
 
-    // The policy is for what nobody has committed.
+    // The reset policy applies only to partitions without a committed offset.
     let mut user = world.consumer(&[("auto.offset.reset", "latest")]);
     let all = (0..3).map(|index| (partition("orders", index), Position::Committed, None));
     user.consumer.assign(all.collect()).expect("assigns");
@@ -68,7 +68,7 @@ fn an_assignment_that_does_not_say_starts_where_the_group_has_read_to() {
         let place = |index| user.consumer.status(&partition("orders", index)).expect("assigned").position;
         (place(1), place(2)) == (Some(10), Some(10))
     });
-    // Each partition may say something else, and a bounded read ends where it is to.
+    // Each partition may start differently, and a bounded read ends at its end.
     let mut user = world.consumer(&[]);
     let places = vec![
         (partition("orders", 0), Position::Committed, Some(7)),
@@ -99,7 +99,7 @@ fn a_seek_goes_to_what_is_committed_by_then() {
     user.consumer.seek_all(Position::Committed).expect("seeks");
     user.poll_until("all go there", |user| user.rows() == 12);
     assert_eq!(user.read, BTreeMap::from([(0, vec![8, 9]), (2, whole(0))]));
-    // A seek to somewhere else does not wait for the lookup, and is not undone by it.
+    // A seek to an offset does not wait for the OffsetFetch in flight, and is not undone by it.
     let held = world.fault(&["OffsetFetch"], Effect::Hold, None);
     user.read.clear();
     user.consumer.seek(&partition("orders", 0), Position::Committed).expect("seeks");
@@ -147,7 +147,7 @@ fn an_offset_that_is_refused_is_told_once_and_asked_for_again() {
     until("it is asked for again", || fault.hits().unwrap() > 5);
     fault.remove().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    // It may be told as long as nothing else can be read.
+    // Polls may raise the error as long as nothing else can be read.
     while user.rows() < 6 {
         let _ = user.poll();
         assert!(Instant::now() < deadline, "it goes on");
@@ -178,7 +178,7 @@ fn what_is_assigned_by_hand_while_the_group_is_left_is_not_taken_away(protocol: 
     user.poll_until("it is read", |user| user.rows() == 20);
     user.consumer.start_unsubscribe().expect("unsubscribes");
     user.consumer.assign(vec![(partition("orders", 0), Start::Offset(3, -1), None)]).expect("assigns");
-    // The callback comes before the membership's last word: what it had is given up only now.
+    // The callback runs before the membership has ended: only after it are the group's partitions released.
     user.leave();
     user.poll_until("it reads on", |user| user.rows() == 27);
     user.poll_until("nothing else is assigned", |user| user.owned() == [0].into());
@@ -191,7 +191,7 @@ fn commits_by_hand_are_made_in_the_order_of_their_calls() {
     let world = World::new(&["orders:1"], 1);
     for commits in [2, 9] {
         let user = world.consumer(&[]);
-        // Were they made side by side, the others would be through long before the first.
+        // If the commits ran concurrently, the others would be done long before the delayed first.
         let _slow = world.fault(&["OffsetCommit"], Effect::Delay { ms: 200 }, Some(1));
         let waiting: Vec<_> = (1..=commits)
             .map(|offset| world.runtime.spawn(user.consumer.commit(chosen(&[(0, offset)]), PATIENCE)))

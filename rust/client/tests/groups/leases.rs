@@ -1,4 +1,4 @@
-//! Members that lose touch: nothing is handed out or committed past the lease.
+//! Members that lose contact with the coordinator: nothing is handed out or committed after the lease.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ fn past_its_lease_a_member_hands_nothing_out_until_a_heartbeat_is_acknowledged(p
     let mut user = world.consumer(&[("session.timeout.ms", "3000"), ("request.timeout.ms", "200")]);
     user.subscribe(&["orders"]);
     user.poll_until("it is owned", |user| user.called.len() == 1);
-    // The coordinator hears of the member, which hears nothing: only the lease stands between the records and the user.
+    // The coordinator gets heartbeats but the member gets no answers: only the lease stops the records.
     let lost = world.lose_answers(world.heartbeat());
     until("the lease is over", || user.consumer.group_status().unwrap().lease.is_some_and(|left| left.is_zero()));
     world.append("orders", 0, 10);
@@ -78,7 +78,7 @@ fn a_zombie_commits_nothing_over_the_next_owner(protocol: &str) {
     let mut zombie = world.consumer(&[manual, ("session.timeout.ms", "500"), ("client.id", "zombie")]);
     zombie.subscribe(&["orders"]);
     zombie.take(4);
-    // It lives, but nobody hears of it.
+    // The member lives, but the coordinator gets none of its requests.
     let unheard = world.fault_of("zombie", &[world.heartbeat(), "OffsetCommit", "JoinGroup"], Effect::Hold);
     let mut next = world.consumer(&[manual]);
     next.subscribe(&["orders"]);

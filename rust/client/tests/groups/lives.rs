@@ -1,4 +1,4 @@
-//! From subscribing to closing: what is read, committed and called back.
+//! A membership from subscribing to closing: what is read and committed, and which callbacks run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,7 @@ fn kept_partitions_flow_while_others_move(protocol: &str) {
     first.poll_until("all is owned", |user| user.called.len() == 1);
     assert_eq!(first.owned().len(), 4);
 
-    // The rebalance is held where it can be: kept partitions must not care.
+    // Blocks the rebalance; kept partitions must not be affected.
     let rebalances = if protocol == "classic" { "SyncGroup" } else { world.heartbeat() };
     let held = world.fault(&[rebalances], monedula_broker::Effect::Hold, None);
     let mut second = world.consumer(&[]);

@@ -1,7 +1,7 @@
 //! Consumers in groups, on the embedded broker.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-/// Runs each test, which takes it, under each `group.protocol`.
+/// Runs each of these tests under each `group.protocol`, which is its argument.
 #[macro_export]
 macro_rules! under_both_protocols {
     ($($test:ident),* $(,)?) => {

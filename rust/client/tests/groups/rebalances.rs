@@ -1,4 +1,4 @@
-//! Partitions on their way between members, and users in the middle of something.
+//! Partitions that move between members while users hold records or callbacks are pending.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ fn a_user_in_the_middle_of_a_batch_is_waited_for_and_asked_to_hurry(protocol: &s
     let mut first = world.consumer(&[]);
     first.subscribe(&["orders"]);
     first.poll_until("rows of both", |user| user.rows() == 20);
-    // Its thread has a batch, and does not come back yet.
+    // The first member's thread holds a batch and does not poll.
     let mut second = world.consumer(&[]);
     second.subscribe(&["orders"]);
     until("the first is asked for one", || first.consumer.rebalance_wanted().len() == 1);
@@ -66,7 +66,7 @@ fn what_was_fetched_of_a_partition_that_goes_is_handed_out_by_its_next_owner_onl
     let mut first = world.consumer(&[]);
     first.subscribe(&["orders"]);
     first.poll_until("rows of both", |user| user.rows() == 20);
-    // While its user is busy, more is fetched of both.
+    // While the user is busy, more is fetched of both partitions.
     world.append("orders", 0, 10);
     world.append("orders", 1, 10);
     until("more is fetched", || {
@@ -159,7 +159,7 @@ fn a_pattern_finds_topics_that_come_and_leaves_out_what_it_is_told_to(protocol: 
     let config = BTreeMap::new();
     let create = Command::CreateTopic { topic: "orders-us".into(), partitions: Some(1), replicas: None, config };
     world.control(create);
-    // Before anyone knows of it: a new topic is read from its beginning, whatever the policy.
+    // Before any metadata knows the topic: a new topic is read from its beginning, whatever the reset policy.
     world.append("orders-us", 0, 7);
     user.poll_until("the new one is owned and read", |user| user.rows() == 7);
     assert_eq!(topics(&user), ["orders-eu", "orders-us"]);
@@ -190,7 +190,7 @@ fn the_user_may_seek_and_pause_in_its_callback(protocol: &str) {
     let world = World::under(protocol, &["orders:2"], 1);
     world.append("orders", 0, 10);
     world.append("orders", 1, 10);
-    // Where the group is cannot be known yet.
+    // The committed offset of the group cannot be looked up yet.
     let held = world.fault(&["OffsetFetch"], Effect::Hold, None);
     let user = world.consumer(&[]);
     user.subscribe(&["orders"]);
@@ -316,12 +316,12 @@ fn a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it(prot
     world.append("orders", 0, 10);
     world.append("orders", 1, 10);
     let mut first = world.consumer(&[]);
-    // Without a callback nothing but the batches is waited for.
+    // Without a callback, the revocation waits for the batches only.
     first.consumer.subscribe(topics_of(&["orders"]), Listens::default()).expect("subscribes");
     let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let (slow, mut rows) = (2, 0);
     until("another thread has rows of both", || {
-        // Each of its calls would finish what it holds: it asks until it has all at once.
+        // A call finishes what its holder holds, so each call is made by another holder until all rows are held.
         let step = first.consumer.next(&want, Instant::now() + Duration::from_millis(20), slow + rows).expect("a step");
         if let Step::Batch(batch) = step {
             rows += batch.columns.record_batch.num_rows() as u64;
@@ -345,7 +345,8 @@ fn a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it(prot
 }
 
 fn a_batch_committed_while_its_partition_is_asked_for_is_committed_before_it_goes(protocol: &str) {
-    // The user finishes and commits by one call; given up between the two, the next owner would read it all again.
+    // The user finishes and commits with one call. A revocation between the two would let the next
+    // owner read it all again.
     for round in 0..20 {
         let world = World::under(protocol, &["orders:2"], 1);
         world.append("orders", 0, 10);
@@ -377,7 +378,7 @@ fn what_was_to_be_revoked_is_lost_if_the_member_is_thrown_out_before_the_user_is
     let second = world.consumer(&[]);
     second.subscribe(&["orders"]);
     until("one is asked for", || first.consumer.rebalance_wanted().len() == 1);
-    // The user comes into a call that runs no callbacks, such as one that commits.
+    // The user enters a call that runs no callbacks, such as a commit.
     first.consumer.enter(HOLDER);
     until("its callback waits", || first.consumer.rebalance_wanted().is_empty());
     assert_eq!(first.owned().len(), 2, "it is the member's until the user was told");

@@ -22,7 +22,7 @@ crate::under_both_protocols!(
 
 const OTHER: u64 = 2;
 
-/// The next batch of another thread's, of at most so many rows.
+/// The next batch for another thread, of at most `max_rows` rows.
 fn next_of(user: &User, holder: u64, max_rows: usize) -> HandedBatch {
     let want = Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let mut found = None;
@@ -41,7 +41,7 @@ fn offsets(batch: &HandedBatch) -> Vec<i64> {
     (0..batch.columns.record_batch.num_rows()).map(|row| batch.columns.offset_of(row).expect("a row")).collect()
 }
 
-/// A user that owns partition 0 of `orders`, which has so many records.
+/// A user that owns partition 0 of `orders`, which has `records` records.
 fn reading(world: &World, records: usize) -> User {
     world.append("orders", 0, records);
     let mut user = world.consumer(&[]);
@@ -98,7 +98,7 @@ fn rows_given_back_go_before_what_others_were_handed_meanwhile(protocol: &str) {
     user.consumer.give_back(&mine, HOLDER);
     assert_eq!(cursor.take(), None, "what was given back is another's");
     assert_eq!(user.consumer.status(&partition("orders", 0)).unwrap().position, Some(3));
-    // In two, as few rows are asked for; and no more than what was given back, though there is more.
+    // Two batches, since the first asks for few rows. Neither goes past the rows given back, though there are more.
     assert_eq!(offsets(&next_of(&user, OTHER, 4)), [3, 4, 5, 6]);
     assert_eq!(offsets(&next_of(&user, OTHER, 100)), [7, 8, 9]);
     assert_eq!(offsets(&next_of(&user, OTHER, 100)), (20..30).collect::<Vec<_>>());
@@ -123,7 +123,7 @@ fn several_give_back_and_rows_come_in_the_order_of_the_log(protocol: &str) {
     }
     let read: Vec<i64> = (0..3).flat_map(|_| offsets(&next_of(&user, 9, 100))).collect();
     assert_eq!(read, (0..10).chain(11..20).chain(22..30).collect::<Vec<_>>());
-    // A seek drops what was given back, too.
+    // A seek also drops rows that were given back.
     let again = next_of(user_at(&user, 5), 9, 10);
     let cursor = user.consumer.by_rows(&again, 9);
     assert_eq!(cursor.take(), Some(0));
@@ -195,7 +195,7 @@ fn a_holder_that_ends_leaves_its_rows_uncommitted_and_holds_nobody_up(protocol: 
     user.consumer.enter(OTHER);
     assert_eq!(offsets(&held), (10..20).collect::<Vec<_>>());
     until("two are finished", || world.committed("orders") == BTreeMap::from([(0, 2)]));
-    // Another member gets the partition, though the third row will never be finished.
+    // Another member gets the partition although the third row will never be finished.
     user.consumer.start_unsubscribe().unwrap();
     let mut user = user;
     user.leave();
@@ -219,7 +219,7 @@ fn what_is_handed_over_is_finished_by_its_name_and_by_nothing_else(protocol: &st
     user.consumer.enter(HOLDER);
     let begun = BTreeMap::from([(0, 0), (1, 0)]);
     until("where reading began", || world.committed("orders") == begun);
-    // The later ones first.
+    // The later parts first.
     parts.reverse();
     let (last, rest) = parts.split_last().unwrap();
     for (part, _) in rest {
@@ -234,7 +234,7 @@ fn what_is_handed_over_is_finished_by_its_name_and_by_nothing_else(protocol: &st
         user.consumer.finish(&last.0).unwrap();
         until("all is finished", || world.committed("orders") == BTreeMap::from([(0, 10), (1, 10)]));
     }
-    // Whose worker failed drops it; the others go on.
+    // A worker that failed drops its part; partitions of other parts still move.
     parts.clear();
     user.poll_until("another has its share", |_| {
         other.poll().expect("a poll");

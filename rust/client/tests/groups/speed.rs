@@ -1,4 +1,4 @@
-//! What being in a group costs: figures, no judgement.
+//! The cost of a membership compared with reading assigned partitions: prints figures, asserts nothing.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ use crate::support::{HOLDER, PATIENCE, User, World, partition, topics_of};
 
 const PARTITIONS: i32 = 4;
 const RECORDS: usize = 500_000;
-/// Enough for a median on a machine that does other things too.
+/// Enough for a median on a machine with other load.
 const ROUNDS: usize = 40;
 
-/// CPU seconds of this process so far, the broker's among them.
+/// CPU seconds of this process so far, including the broker's.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let ticks = stat.rsplit(')').next().expect("fields").split_whitespace().skip(11).take(2);
     ticks.map(|ticks| ticks.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
 }
 
-/// How long reading everything takes, by the clock and in CPU seconds.
+/// Reads everything; returns the wall-clock time and the CPU seconds.
 fn seconds(user: &User) -> (f64, f64) {
     let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::from_secs(1), deadline: None };
     let (mut rows, mut started, mut cpu_before) = (0, Instant::now(), 0.0);
@@ -29,7 +29,7 @@ fn seconds(user: &User) -> (f64, f64) {
         match user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step") {
             Step::Batch(batch) => {
                 if rows == 0 {
-                    // Joining and looking up are not what is measured.
+                    // Joining and looking up offsets are not measured.
                     (started, cpu_before) = (Instant::now(), cpu_seconds());
                 }
                 rows += batch.columns.record_batch.num_rows();
@@ -70,7 +70,7 @@ fn speed_of_a_member_beside_that_of_assigned_partitions() {
     }
     let (mut member, mut assigned) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        // Turn and turn about: who comes second finds other caches.
+        // Alternates the order, since the second reader finds warmer caches.
         for as_member in [round % 2 == 0, round % 2 == 1] {
             match as_member {
                 true => member.push(run_as_member(&world)),

@@ -1,4 +1,4 @@
-//! Consumers in groups on an embedded broker.
+//! A cluster and consumers in a group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ use tokio::runtime::Runtime;
 
 pub(crate) const GROUP: &str = "etl";
 
-/// How long a test waits for what must come.
+/// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster, and the runtime of its consumers.
 pub(crate) struct World {
     pub(crate) broker: Broker,
     pub(crate) runtime: Runtime,
-    /// `group.protocol` of its consumers.
+    /// The `group.protocol` of its consumers.
     protocol: String,
 }
 
@@ -39,12 +39,12 @@ impl World {
         Self::with_session(protocol, topics, nodes, 45_000)
     }
 
-    /// With a session timeout for members under KIP-848, which the broker decides.
+    /// With this session timeout for members under KIP-848, where it is the broker's setting.
     pub(crate) fn with_session(protocol: &str, topics: &[&str], nodes: u16, session_ms: u32) -> Self {
         Self::with_settings(protocol, topics, nodes, &[("group.consumer.session.timeout.ms", &session_ms.to_string())])
     }
 
-    /// With settings of the broker beside the usual ones.
+    /// With these broker settings in addition to the usual ones.
     pub(crate) fn with_settings(protocol: &str, topics: &[&str], nodes: u16, settings: &[(&str, &str)]) -> Self {
         let usual = [
             ("group.min.session.timeout.ms", "10"),
@@ -61,7 +61,7 @@ impl World {
         Self { broker, runtime: runtime.expect("a runtime"), protocol: protocol.to_owned() }
     }
 
-    /// The API that says that a member lives.
+    /// The API of the heartbeats.
     pub(crate) fn heartbeat(&self) -> &'static str {
         if self.protocol == "classic" { "Heartbeat" } else { "ConsumerGroupHeartbeat" }
     }
@@ -70,7 +70,7 @@ impl World {
         self.broker.control(command).expect("a command")
     }
 
-    /// Appends so many records to a partition.
+    /// Appends `count` records to a partition.
     pub(crate) fn append(&self, topic: &str, partition: i32, count: usize) {
         let records = vec![Record { value: None, ..Record::default() }; count];
         self.control(Command::Append { topic: topic.into(), partition, records, compression: None });
@@ -81,27 +81,27 @@ impl World {
         self.broker.fault(Fault { when, what, count, ..Fault::default() }).expect("a fault")
     }
 
-    /// Counts the requests of an API at a node.
+    /// Observes the requests of an API at a node.
     pub(crate) fn observe_at(&self, node: i32, api: &str) -> FaultHandle<'_> {
         let when = Selector { apis: vec![api.to_owned()], nodes: vec![node], ..Selector::default() };
         self.broker.fault(Fault { when, what: Effect::Observe, ..Fault::default() }).expect("a fault")
     }
 
-    /// A fault of every request of these APIs by one client.
+    /// A fault for all requests of these APIs by one client.
     pub(crate) fn fault_of(&self, client_id: &str, apis: &[&str], what: Effect) -> FaultHandle<'_> {
         let apis = apis.iter().map(ToString::to_string).collect();
         let when = Selector { apis, client_id: Some(client_id.to_owned()), ..Selector::default() };
         self.broker.fault(Fault { when, what, ..Fault::default() }).expect("a fault")
     }
 
-    /// Requests of this API are carried out, and their answers lost.
+    /// Requests of this API are executed, but their responses are lost.
     pub(crate) fn lose_answers(&self, api: &str) -> FaultHandle<'_> {
         let when = Selector { apis: vec![api.to_owned()], ..Selector::default() };
         let fault = Fault { when, what: Effect::Drop, on: Some(Side::Answer), ..Fault::default() };
         self.broker.fault(fault).expect("a fault")
     }
 
-    /// What is committed in the group, by partition.
+    /// The committed offsets of the group, by partition.
     pub(crate) fn committed(&self, topic: &str) -> BTreeMap<i32, i64> {
         let group = self.control(Command::Group { group: GROUP.into() });
         let offset = |(index, at): (&String, &Value)| {
@@ -114,7 +114,7 @@ impl World {
         self.control(Command::Group { group: GROUP.into() })["members"].as_array().map_or(0, Vec::len)
     }
 
-    /// A consumer of the group with these settings beside the usual ones.
+    /// A consumer of the group with these settings in addition to the usual ones.
     pub(crate) fn consumer(&self, settings: &[(&str, &str)]) -> User {
         let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
         let servers = servers.join(",");
@@ -135,7 +135,7 @@ impl World {
     }
 }
 
-/// Waits until something is so.
+/// Waits until the condition is true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -144,7 +144,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A user with one thread: what it was handed, and which callbacks it ran.
+/// A user with one thread, with what it has read and which callbacks it has run.
 pub(crate) struct User {
     pub(crate) consumer: Consumer,
     /// Offsets of the rows handed out, by partition, in order.
@@ -165,7 +165,7 @@ impl User {
         self.consumer.subscribe(topics_of(topics), listens).expect("subscribes");
     }
 
-    /// One call; true if it brought a batch.
+    /// Makes one call; true if it returned a batch.
     pub(crate) fn poll(&mut self) -> Result<bool, ClientError> {
         self.poll_rows(1000)
     }
@@ -193,7 +193,7 @@ impl User {
         }
     }
 
-    /// Polls until something is so.
+    /// Polls until the condition is true.
     pub(crate) fn poll_until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
@@ -207,7 +207,7 @@ impl User {
         }
     }
 
-    /// Polls until a batch of at most so many rows comes.
+    /// Polls until it gets a batch, of at most `max_rows` rows.
     pub(crate) fn take(&mut self, max_rows: usize) {
         let deadline = Instant::now() + PATIENCE;
         while !self.poll_rows(max_rows).expect("a poll") {
@@ -232,7 +232,7 @@ impl User {
         self.commit(world, CommitWhat::Batch { id: last.id, places: last.places.clone() })
     }
 
-    /// Runs callbacks until the group is left.
+    /// Runs callbacks until the member has left the group.
     pub(crate) fn leave(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -1,4 +1,4 @@
-//! What a user is told of its partitions, and when its part of it fails.
+//! What a user learns of its partitions through callbacks and errors, and what happens when a callback fails.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn error(name: &str) -> Effect {
     Effect::Error { error: name.into(), whole: true }
 }
 
-/// Polls until an error is raised; callbacks are run.
+/// Polls until an error is raised; runs callbacks.
 fn failure(user: &mut User) -> ClientError {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -33,7 +33,7 @@ fn failure(user: &mut User) -> ClientError {
     }
 }
 
-/// Polls until a callback is to be run, and hands it to the caller. No row comes before.
+/// Polls until a callback is due and returns it without running it. No row may come before it.
 fn callback(user: &User) -> PendingCallback {
     let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     match user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step") {
@@ -55,7 +55,7 @@ fn an_error_that_ends_the_membership_comes_after_the_loss_is_told(protocol: &str
         user.consumer.subscribe(topics_of(&["orders"]), Listens { assigned, revoked, lost }).expect("subscribes");
         user.poll_until("it is owned, and told", |user| user.rows() == 2);
         user.called.clear();
-        // Nobody is in a call when it happens.
+        // The error occurs while the user is in no call.
         let _fault = world.fault(&[world.heartbeat()], error("GROUP_AUTHORIZATION_FAILED"), None);
         until("the membership is over", || user.consumer.group_status().is_some_and(|group| group.fatal.is_some()));
         let ended = failure(&mut user);
@@ -100,7 +100,7 @@ fn what_is_given_up_before_its_callback_went_well_is_not_told_as_gained_again(pr
     first.subscribe(&["orders"]);
     let failed = callback(&first);
     first.consumer.called_back(failed.ticket, true);
-    // Half of it goes to another, whose rows are its own.
+    // One of its two partitions goes to another member, which reads its rows.
     let mut second = world.consumer(&[("client.id", "second")]);
     second.subscribe(&["orders"]);
     until("one is to be given up, or has been", || {
@@ -120,7 +120,7 @@ fn what_is_given_up_before_its_callback_went_well_is_not_told_as_gained_again(pr
     assert_eq!(gained, [&(CallbackKind::Assigned, first.owned())], "what it has kept, once");
     assert_eq!((first.rows(), second.rows()), (10, 10));
 
-    // Whoever leaves is not told again either.
+    // A member that leaves does not get the callback again either.
     let mut user = world.consumer(&[("group.id", "other")]);
     user.subscribe(&["orders"]);
     let failed = callback(&user);
@@ -145,14 +145,14 @@ fn a_committed_offset_that_is_refused_starts_its_partition_once_it_can_be_had(pr
     fault.remove().unwrap();
     let deadline = Instant::now() + PATIENCE;
     while user.rows() < 10 {
-        // It may be told as long as nothing else can be read.
+        // Polls may raise the error as long as nothing else can be read.
         let _ = user.poll();
         assert!(Instant::now() < deadline, "it goes on");
     }
     assert_eq!(user.consumer.statuses().values().filter(|status| status.fault.is_some()).count(), 0);
 }
 
-// The leader hears nothing of topics: the group goes on with what it last heard, or waits for better days.
+// The leader cannot get metadata: it assigns by what it last knew, or joins again until it can.
 #[test]
 fn a_leader_without_metadata_does_not_end_its_membership() {
     let world = World::new(&["orders:4"], 1);

@@ -1,4 +1,4 @@
-//! Topics that come and go under a subscription, and where a member says that it is.
+//! Topics that are created, deleted and recreated under a subscription, and the offsets at which a member starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ fn a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_i
     user.subscribe(&["orders"]);
     user.poll_until("all is read", |user| user.rows() == 5);
     world.control(Command::DeleteTopic { topic: "orders".into() });
-    // Each poll would panic with an error.
+    // Each poll would panic on an error.
     user.poll_until("it is given up", |user| user.owned().is_empty());
     create(&world, "orders");
     world.append("orders", 0, 3);
@@ -40,8 +40,8 @@ fn a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_i
     assert_eq!(user.read[&0], [0, 1, 2, 3, 4, 0, 1, 2]);
 }
 
-// With as many partitions as before, and before anybody saw that it was gone: under the classic protocol the assignment stays as it
-// is. The policy would skip what was written before it was noticed.
+// Recreated with the same number of partitions before any client notices: under the classic protocol
+// the assignment does not change. The reset policy (latest) would skip the records written until then.
 fn a_topic_that_is_made_anew_at_once_is_read_from_its_first_record(protocol: &str) {
     let world = World::under(protocol, &["orders:1", "other:1"], 1);
     let mut user = world.consumer(&[("metadata.max.age.ms", "50"), ("auto.offset.reset", "latest")]);
@@ -59,10 +59,10 @@ fn a_topic_that_is_made_anew_at_once_is_read_from_its_first_record(protocol: &st
         world.control(Command::DeleteTopic { topic: "orders".into() });
         create(&world, "orders");
         world.append("orders", 0, 3);
-        // Each poll would panic with an error.
+        // Each poll would panic on an error.
         user.poll_until("the new one is read from its beginning", |user| user.rows() == 3);
         assert_eq!(user.read[&0], [0, 1, 2], "round {round}");
-        // Under KIP-848 the target may come before metadata tells that the topic is another.
+        // Under KIP-848 the target assignment may arrive before the metadata shows that the topic was recreated.
         let gone = [CallbackKind::Lost, CallbackKind::Revoked];
         let gone = if protocol == "classic" { &gone[..1] } else { &gone[..] };
         let taken = |user: &User| user.called.iter().filter(|(kind, _)| gone.contains(kind)).count();
@@ -80,7 +80,7 @@ fn a_topic_that_is_made_anew_at_once_is_read_from_its_first_record(protocol: &st
     }
 }
 
-// The member has not heard of it yet. By its name, the offset would be taken for one of the new topic.
+// The member does not know yet that the topic was recreated. Named by topic, the offset would apply to the new one.
 fn an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(protocol: &str) {
     let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 5);
@@ -100,7 +100,7 @@ fn an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(proto
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 3)]));
 }
 
-// A policy that would skip it: only what was there before is its business.
+// The policy `latest` would skip its records, but it applies only to topics that existed before.
 #[test]
 fn a_topic_that_comes_under_a_pattern_of_the_brokers_is_read_from_its_first_record() {
     let world = World::under("consumer", &["orders-eu:1", "invoices:1"], 1);

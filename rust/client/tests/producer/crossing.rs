@@ -1,4 +1,4 @@
-//! Records that wait while the transaction in which they were sent ends, and rows that only their report knows of.
+//! Records that wait while their transaction ends, and failures of rows that only a report knows of.
 
 use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
@@ -30,7 +30,7 @@ fn record(value: &[u8]) -> Record<'_> {
     Record { topic: "t", value: Some(value), ..Record::default() }
 }
 
-/// Sends until there is no room; how many records it were.
+/// Sends until there is no room; returns the number of records.
 fn fill(producer: &Producer) -> usize {
     let value = "x".repeat(1000);
     (0..).take_while(|_| producer.send(&record(value.as_bytes())).is_ok()).count()
@@ -69,7 +69,7 @@ fn send_rows(producer: &Producer, batch: &RecordBatch, report: &Arc<Report>) -> 
     taken
 }
 
-/// Threads that wait for room, some with single records and one with a table; all of them wait by then.
+/// Threads that send single records and one that sends a table. Returns when all of them wait for room.
 fn waiting<'s>(
     scope: &'s Scope<'s, '_>,
     producer: &'s Producer,
@@ -160,7 +160,7 @@ fn rows_that_were_refused_stop_the_commit_at_once_and_no_other_rows() {
         send_rows(&producer, &batch, &report).expect("is taken");
         assert!(report.wait(Instant::now() + PATIENCE));
         assert_eq!((report.summary().acknowledged, report.summary().failed), (2, 1));
-        // Nothing is answered any more: who waits for something waits for ever.
+        // No Produce request is answered any more: a call that waited for one would wait for ever.
         let held = world.fault(&["Produce"], Effect::Hold, None);
         let sent = send(&producer, "t", None, "under way");
         for _ in 0..2 {
@@ -221,7 +221,7 @@ fn a_commit_waits_for_lines_and_an_abort_takes_them_back() {
     assert!(waiting.push("room", true, || 3).is_err(), "nothing is open");
 
     ok(&world, producer.begin_transaction());
-    // Behind a record of the transaction before, for which the commit does not wait.
+    // It waits behind a record of the earlier transaction, for which the commit does not wait.
     assert_eq!(waiting.push("room", true, || 3).expect("is open"), Some(false));
     assert!(waiting.pop("room", None), "another one is there");
     let permit = producer.acquire_permit().expect("is open");
@@ -233,7 +233,7 @@ fn a_commit_waits_for_lines_and_an_abort_takes_them_back() {
         "the commit waits for these only"
     );
     drop(permit);
-    // The queue is gone: the next record creates it again, and another thread serves it.
+    // The queue was removed when it became empty: the next record creates a new one, which another thread serves.
     assert!(!waiting.pop("room", None));
     ok(&world, async { committed.await.expect("ends") });
     assert_eq!(seen(&world, "t"), ["while it stands there"]);

@@ -1,4 +1,4 @@
-//! Records reach the log, once and in order.
+//! Records reach the log exactly once and in order.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! The bound on memory, and what ends when it must.
+//! The bound on a producer's memory, and calls that end when there is no room.
 
 use std::time::{Duration, Instant};
 
@@ -96,14 +96,14 @@ fn memory_that_runs_out_sends_what_lingers() {
     ]);
     let first = send(&producer, "events", None, "first");
     fill(&world, &producer, "events");
-    // More than fits: it waits for room, which only what lingers can give.
+    // More than fits: it waits for room, which only sending the lingering batches frees.
     let value = "x".repeat(1000);
     (0..200).for_each(|_| drop(send(&producer, "events", None, &value)));
     delivered(&first);
 }
 
-/// The first record of a batch took a little, was refused the rest, and gave the little back: that looked like room, at once
-/// and again and again. `send` went on past every time-out, with a whole core.
+/// A batch's first record took a little memory, was refused the rest and returned the little. That looked
+/// like free room, so `send` tried again without end, past every timeout and at full load of a core.
 #[test]
 fn a_record_that_is_refused_is_no_room_for_another_attempt() {
     let world = World::new(&["events:1", "others:1"], 1);
@@ -123,7 +123,7 @@ fn a_record_that_is_refused_is_no_room_for_another_attempt() {
         assert!(matches!(producer.send(&record), Err(Refused::Full { .. })));
     }
     assert!(Instant::now() >= until);
-    // Looked at now and then: a topic's share changes with what others give back.
+    // It tries now and then, since a topic's share of the memory changes with what others return.
     assert!(attempts <= 50, "{attempts} attempts");
 }
 

@@ -1,4 +1,4 @@
-//! Settings of a producer: what they do, and what is refused.
+//! Settings of a producer: their effects, and values that are refused.
 
 use monedula_client::config::ConfigError;
 use monedula_client::producer::ProducerConfig;

@@ -1,4 +1,4 @@
-//! Batches that a broker refuses: those that are too large, and those that a record spoils.
+//! Batches that a broker refuses because they are too large or because of invalid records.
 
 use monedula_broker::Effect;
 use monedula_broker::control::Command;
@@ -30,7 +30,7 @@ fn a_batch_that_is_too_large_is_divided_and_each_record_gets_its_own_offset() {
     }
 }
 
-/// What no codec makes smaller than half.
+/// Text that no codec compresses to less than half.
 fn random_text(bytes: usize) -> String {
     let mut state = 1u64;
     let mut byte = || {
@@ -40,7 +40,7 @@ fn random_text(bytes: usize) -> String {
     (0..bytes).map(|_| byte()).collect()
 }
 
-// A compacted topic wants keys (KIP-467 names the records without).
+// A compacted topic requires keys; KIP-467 reports the records without one.
 #[test]
 fn records_that_spoil_a_batch_have_their_own_reason_and_the_others_are_told_so() {
     let world = World::new(&["events:1"], 1);

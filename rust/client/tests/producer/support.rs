@@ -1,4 +1,4 @@
-//! Producers on a cluster, and what its logs hold.
+//! Producers on a cluster, and reading what its logs hold.
 
 use std::time::{Duration, Instant};
 
@@ -36,14 +36,14 @@ impl World {
         self.fault_when(when, what, None)
     }
 
-    /// Keys and values of so many records of a partition, from its start on, as text.
+    /// Keys and values of the first `count` records of a partition, as text.
     pub(crate) fn read(&self, topic: &str, partition: i32, count: usize) -> Vec<(Option<String>, Option<String>)> {
         let batches = self.batches(topic, partition, count, ColumnSet::default());
         let pairs = |batch| column(batch, "key").into_iter().zip(column(batch, "value"));
         batches.iter().flat_map(pairs).collect()
     }
 
-    /// The headers of so many records of partition 0, as text.
+    /// The headers of the first `count` records of partition 0, as text.
     pub(crate) fn headers(&self, topic: &str, count: usize) -> Vec<Vec<(String, Option<String>)>> {
         let batches = self.batches(topic, 0, count, ColumnSet::HEADERS);
         batches.iter().flat_map(headers).collect()
@@ -109,12 +109,12 @@ pub(crate) fn send(producer: &Producer, topic: &str, key: Option<&str>, value: &
     }
 }
 
-/// Where the record is.
+/// The partition and offset of a delivered record.
 pub(crate) fn delivered(sent: &Sent) -> Delivered {
     sent.wait(Instant::now() + PATIENCE).expect("in time").expect("delivered")
 }
 
-/// What the record failed of.
+/// The error of a record that failed.
 pub(crate) fn failure(sent: &Sent) -> String {
     sent.wait(Instant::now() + PATIENCE).expect("in time").expect_err("fails").to_string()
 }

@@ -1,4 +1,4 @@
-//! Tables are sent row by row without a row's object, and every row is told of.
+//! Tables are sent row by row without an object for each row, and the report covers every row.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ fn table(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_from_iter(columns).expect("a batch")
 }
 
-/// Sends all rows and waits for what becomes of them.
+/// Sends all rows and waits for their outcomes.
 fn sent(producer: &Producer, batch: &RecordBatch, topic: Option<&str>) -> Summary {
     let columns = Columns::of(&batch.schema(), topic.is_some()).expect("columns");
     let report = Report::new();
@@ -137,7 +137,7 @@ fn rows_say_their_topic_partition_time_and_headers() {
     assert_eq!((offsets(&summary, "b", 0), offsets(&summary, "b", 1)), (vec![(0, 0)], vec![(3, 5)]), "overruled");
 }
 
-/// A column of headers whose fields have these names: for each row its pairs, of which null ones keep what is below them.
+/// A column of headers with these field names: for each row its pairs. Null pairs keep the values below the null.
 fn headers(names: [&str; 2], rows: &[usize], pairs: &[(bool, Option<&str>, Option<&str>)]) -> ArrayRef {
     let first: ArrayRef = Arc::new(StringArray::from_iter(pairs.iter().map(|pair| pair.1)));
     let second: ArrayRef = Arc::new(StringArray::from_iter(pairs.iter().map(|pair| pair.2)));
@@ -194,7 +194,7 @@ fn partitions_out_of_range_are_named_as_they_were_given() {
     let given = wrong.into_iter().chain([1]);
     let values: ArrayRef = Arc::new(StringArray::from_iter_values((0..7).map(|row| row.to_string())));
     let partitions: ArrayRef = Arc::new(Int64Array::from_iter_values(given));
-    // First of a topic that is not known yet, then of one that is.
+    // First while the topic is not known yet, then when it is.
     for _ in 0..2 {
         let batch = table(vec![("partition", partitions.clone()), ("value", values.clone())]);
         let summary = sent(&producer, &batch, Some("t"));

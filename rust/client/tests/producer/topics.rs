@@ -1,4 +1,4 @@
-//! Topics that grow, that are forgotten, and the time that records wait for them.
+//! Topics that grow or are forgotten, and how long records wait for metadata.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use monedula_client::producer::{Producer, ProducerHealth, Record, Sent};
 
 use crate::support::{PATIENCE, World, delivered, failure, send};
 
-/// Looks at the producer until it is as wanted.
+/// Waits until the producer's health meets the condition.
 fn wait_for(producer: &Producer, wanted: impl Fn(&ProducerHealth) -> bool) -> ProducerHealth {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -30,7 +30,7 @@ fn send_to(producer: &Producer, partition: i32, value: &str) -> Sent {
 
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A record that was sent so long ago that nothing of its time is left.
+/// Sends a record whose delivery timeout has passed already.
 fn send_late(producer: &Producer, topic: &str) -> Sent {
     let since = Instant::now().checked_sub(DELIVERY_TIMEOUT);
     producer.send(&Record { topic, since, ..Record::default() }).expect("taken")
@@ -41,7 +41,7 @@ fn the_time_that_a_record_waited_for_its_topic_counts() {
     let world = World::new(&["known:1"], 1);
     let settings = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "1000"), ("linger.ms", "500")];
     let producer = world.producer(&settings);
-    // Nothing was sent before the producer was there.
+    // Lets the producer become older than the delivery timeout: a record's time never starts before the producer.
     std::thread::sleep(DELIVERY_TIMEOUT);
     let late = send_late(&producer, "events");
     world.control(Command::CreateTopic {
@@ -52,7 +52,7 @@ fn the_time_that_a_record_waited_for_its_topic_counts() {
     });
     let error = failure(&late);
     assert!(error.contains("events-0") && error.contains("delivery.timeout.ms=3000"), "{error}");
-    // One that comes late to a batch that has time left must not wait as long as that.
+    // A late record must not wait as long as the open batch that it joins.
     delivered(&send(&producer, "known", None, "first"));
     let (_open, late) = (send(&producer, "known", None, "lingers"), send_late(&producer, "known"));
     assert!(failure(&late).contains("delivery.timeout.ms=3000"));
@@ -82,7 +82,7 @@ fn a_partition_that_metadata_does_not_know_either_fails_its_records_only() {
     assert!(matches!(error, ClientError::UnknownPartition { partitions: 2, .. }), "{error}");
     assert_eq!(producer.health().records_unfinished, 0);
     assert_eq!(delivered(&send_to(&producer, 0, "second")).offset, Some(1));
-    // What still waits when the producer is closed ends as well.
+    // A record that waits for metadata when the producer is closed fails as well.
     let held = world.fault(&["Metadata"], Effect::Hold, None);
     let sent = send_to(&producer, 7, "x");
     producer.close(Duration::from_millis(100));
@@ -116,7 +116,7 @@ fn topics_that_nobody_sends_to_are_forgotten() {
     delivered(&send_to(&producer, 0, "first"));
     delivered(&send(&producer, "others", None, "first"));
     wait_for(&producer, |health| health.topics == 0);
-    // They come back, and go on with their numbers.
+    // After that the topic is looked up again, and its offsets continue.
     assert_eq!(delivered(&send_to(&producer, 0, "second")).offset, Some(1));
     let held = world.fault(&["Produce"], Effect::Hold, None);
     let sent = send_to(&producer, 0, "under way");
@@ -126,7 +126,7 @@ fn topics_that_nobody_sends_to_are_forgotten() {
     assert_eq!(delivered(&sent).offset, Some(2));
 }
 
-/// What is under way keeps its topic, however long it takes: others come and go meanwhile.
+/// A topic with a request in flight is not forgotten, however long that takes, while others are.
 fn delivered_later(producer: &Producer, world: &World) {
     for number in 0..3 {
         let topic = format!("passing-{number}");

@@ -17,7 +17,7 @@ use monedula_engine::transaction::TransactionError;
 
 use crate::support::{PATIENCE, World, delivered, failure, send};
 
-/// A cluster with version 1 or 2 of transactions.
+/// A cluster with transaction version 1 or 2.
 pub(crate) fn world(topics: &[&str], nodes: u16, version: i16) -> World {
     let max_versions = if version == 1 { BTreeMap::from([("EndTxn".to_owned(), 4)]) } else { BTreeMap::new() };
     let topics = topics.iter().map(ToString::to_string).collect();
@@ -42,7 +42,7 @@ fn reader(world: &World, isolation: &str) -> Consumer {
     Consumer::new(ClientConfig::parse(settings).expect("settings"), ColumnSet::default(), world.runtime.handle(), 7)
 }
 
-/// The values that readers of committed records see, once no transaction is open.
+/// The values that read_committed readers see, once no transaction is open.
 pub(crate) fn seen(world: &World, topic: &str) -> Vec<String> {
     let (committed, all) = (reader(world, "read_committed"), reader(world, "read_uncommitted"));
     let (place, deadline) = (TopicPartition::new(topic, 0), Instant::now() + PATIENCE);
@@ -50,7 +50,7 @@ pub(crate) fn seen(world: &World, topic: &str) -> Vec<String> {
         let found = world.runtime.block_on(of.end_offsets([place.clone()].into(), PATIENCE)).expect("an answer");
         found[&place].expect("an end").offset
     };
-    // The answer to EndTxn does not wait for the markers.
+    // The response to EndTxn does not wait for the markers.
     while end(&committed) != end(&all) {
         assert!(Instant::now() < deadline, "a transaction is left open");
     }
@@ -139,7 +139,7 @@ fn an_abort_takes_back_what_was_not_sent_yet() {
     let producer =
         world.producer(&[("transactional.id", "id"), ("linger.ms", "60000"), ("delivery.timeout.ms", "180000")]);
     ok(&world, producer.init_transactions(PATIENCE));
-    // Records of a topic that is not known yet go out first, to be aborted then.
+    // Makes the topic known. Records of an unknown topic would be sent before they are aborted.
     world.runtime.block_on(producer.partitions_for("t".into(), PATIENCE)).expect("is there");
     world.runtime.block_on(async {
         while producer.partition_count("t").is_none() {
@@ -288,7 +288,7 @@ fn an_abort_takes_back_what_waits_for_its_topic() {
     let producer = transactional(&world, "id");
     ok(&world, producer.init_transactions(PATIENCE));
     ok(&world, producer.begin_transaction());
-    // Nobody is told of this topic yet: its records wait, and would go out in whichever transaction is open by then.
+    // Metadata of this topic does not arrive: its records wait, and could go out in a later transaction.
     let held = world.fault_of_topic("Metadata", "later", Effect::Hold);
     let waiting = send(&producer, "later", None, "v");
     ok(&world, producer.abort_transaction(PATIENCE));
@@ -310,9 +310,9 @@ fn nothing_gets_into_a_transaction_that_is_about_to_end() {
         delivered(&send(&producer, "t", None, "v"));
         let held = world.fault(&["Produce"], Effect::Hold, None);
         let last = send(&producer, "t", None, "w");
-        // An abort waits for what is under way alone: what is not sent yet it takes back, and ends at once.
+        // An abort waits only for requests in flight; records not sent yet it takes back at once.
         assert!(held.wait(1, PATIENCE).expect("is set"));
-        // Already while what was sent is waited for.
+        // New records are refused already while the request is in flight.
         let record = Record { topic: "t", value: Some(b"late"), ..Record::default() };
         let refused = |what: &str| {
             let Err(Refused::Error(ClientError::Transaction(error))) = producer.send(&record) else { panic!("taken") };
@@ -342,7 +342,7 @@ fn a_partition_that_cannot_be_added_fails_its_records_at_once() {
     ok(&world, producer.begin_transaction());
     let denied = Effect::Error { error: "TOPIC_AUTHORIZATION_FAILED".into(), whole: false };
     let fault = world.fault(&["AddPartitionsToTxn"], denied, None);
-    // Long before its time is over, and before anybody aborts.
+    // The record fails long before its delivery timeout, and before an abort.
     let text = failure(&send(&producer, "t", None, "v"));
     assert!(text.contains("TOPIC_AUTHORIZATION_FAILED"), "{text}");
     fault.remove().expect("removed");
@@ -391,7 +391,8 @@ fn records_whose_offsets_were_in_an_aborted_transaction_are_read_again() {
     assert_eq!(read(), ["w"]);
 }
 
-// KIP-1319. The member has not heard of it yet; by its name, the offset would be taken for one of the new topic.
+// KIP-1319. The member does not know yet that the topic was recreated. Named by topic, the offset
+// would apply to the new one.
 #[test]
 fn offsets_of_a_topic_that_was_made_anew_spoil_the_transaction() {
     for protocol in ["classic", "consumer"] {

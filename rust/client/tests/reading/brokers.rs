@@ -1,11 +1,11 @@
-//! Many brokers: none waits for what others hold of the budget.
+//! Many brokers share the byte budget: none is starved by what others hold of it.
 
 use std::time::Duration;
 
 use crate::support::{Reader, World, append_batch, partition, standing_still};
 
-/// Appends one record to each partition, and reads until all came. The clock of the cluster stands still, so all of them come
-/// within a fetch of their own, or never: no time passes in which a long poll of another node could end.
+/// Appends one record to each partition and reads until all have arrived. The cluster's clock stands still,
+/// so each record arrives in a fetch of its own or never: no long poll of another node can end by time.
 fn each_partition_brings_its_record(world: &World, partitions: i32, settings: &[(&str, &str)]) {
     for index in 0..partitions {
         append_batch(world, index, 1, 10);
@@ -37,7 +37,8 @@ fn a_small_budget_is_enough_for_fifty_brokers() {
 
 #[test]
 fn brokers_that_have_nothing_leave_the_budget_to_those_that_have() {
-    // All thirty are caught up when one gets a backlog: fetches of that are large nevertheless, so that few bring all of it.
+    // All thirty are caught up when one gets a backlog. Its fetches are large nevertheless, so that
+    // few of them suffice.
     let world = standing_still(30, 1);
     for index in 0..30 {
         append_batch(&world, index, 1, 10);
@@ -52,14 +53,15 @@ fn brokers_that_have_nothing_leave_the_budget_to_those_that_have() {
     reader.consumer.set_paused(&partition(29), false).expect("resumes");
     reader.read_until("the backlog is read", 1000, |reader| reader.total() == 30 + 640);
     let fetches = reader.counter("fetches_sent") - before;
-    // 32 MB in fetches of up to 4 MiB (max.partition.fetch.bytes), but for the first: it was to wait for news.
+    // The 32 MB arrive in fetches of up to 4 MiB (max.partition.fetch.bytes). Only the first is smaller, since it was
+    // sent to wait for new records.
     assert!(fetches <= 15, "{fetches} fetches");
 }
 
 const BATCH_ROWS: usize = 10;
 
-/// Reads slowly, so that the budget is always full, and holds the positions against each other on the way: once each of these
-/// parts of `batches` of each partition is read.
+/// Reads slowly, so that the budget is always full. Each time one of these `parts` of all records is read, compares the
+/// positions of the partitions.
 fn positions_stay_together(
     nodes: u16,
     partitions_of_each: u16,
@@ -79,7 +81,7 @@ fn positions_stay_together(
     for (part, of) in parts {
         let target = all * part / of;
         reader.read_until("a part is read", BATCH_ROWS, |reader| {
-            // The work of a user that is slower than its brokers.
+            // Simulates a user that is slower than the brokers.
             std::thread::sleep(Duration::from_micros(200));
             reader.total() >= target
         });
@@ -91,7 +93,7 @@ fn positions_stay_together(
     reader.read_until("all is read", 1000, |reader| reader.total() == all);
 }
 
-/// From when each has been handed out several times over.
+/// Fractions after which each partition has been handed out several times.
 const SOON: [(i64, i64); 4] = [(1, 5), (1, 4), (1, 3), (1, 2)];
 
 #[test]
@@ -103,7 +105,7 @@ fn a_slow_reader_reads_equal_backlogs_of_three_nine_and_thirty_brokers_evenly() 
 
 #[test]
 fn a_slow_reader_reads_several_partitions_of_each_broker_evenly() {
-    // Which partition an answer is filled with first is the broker's choice: in a new session it is twice the same one.
+    // The broker chooses which partition it puts first into a response; in a new session that is the same one twice.
     for nodes in [1, 3, 10] {
         positions_stay_together(nodes, 4, &[("queued.max.bytes", "1048576")], 120, &[(1, 2), (3, 4)]);
     }
@@ -111,6 +113,6 @@ fn a_slow_reader_reads_several_partitions_of_each_broker_evenly() {
 
 #[test]
 fn partitions_larger_than_the_budget_are_read_evenly() {
-    // Each answer is a batch that is larger than what it may take of the budget (KIP-74).
+    // Each response is one batch that is larger than the fetch's cap (KIP-74).
     positions_stay_together(30, 1, &[("queued.max.bytes", "1048576"), ("fetch.max.bytes", "1024")], 40, &SOON);
 }

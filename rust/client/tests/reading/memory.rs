@@ -1,5 +1,5 @@
-//! The memory promise: whatever brokers send, a reader takes its budget, 60 MB, and the one batch in hand. Each case reads in a
-//! process of its own, whose greatest resident set is held to that; the broker is in this one.
+//! The bound on memory: whatever brokers send, a reader takes at most its budget, 60 MB and the batch in hand.
+//! Each case reads in a child process, whose peak resident set is checked; the broker runs in this process.
 
 use std::process::{Command as Process, Stdio};
 
@@ -11,7 +11,7 @@ use crate::support::{Reader, TOPIC, World, partition};
 const BUDGET_BYTES: u64 = 16 << 20;
 const SLACK_BYTES: u64 = 60_000_000;
 
-/// Where a child finds what to do.
+/// The environment variable with the child's parameters.
 const CHILD: &str = "MONEDULA_TEST_MEMORY";
 
 /// What is written, and how it is read.
@@ -24,11 +24,11 @@ struct Case {
     value_bytes: usize,
     decode_threads: usize,
     max_rows: usize,
-    /// Whether each partition is paused once something of it was handed out, until all of them are.
+    /// Whether each partition is paused after its first rows, until all partitions are paused.
     pausing: bool,
 }
 
-/// Batches that grow a thousandfold, below the size from which the ratio is looked at.
+/// Batches that decompress to a thousand times their size, but are too small for the check of the ratio.
 const BOMBS: Case = Case {
     codec: "zstd",
     partitions: 1,
@@ -49,7 +49,7 @@ impl Case {
         (self.batch_records * self.value_bytes) as u64
     }
 
-    /// Writes the records, reads them in another process, and looks at what that took.
+    /// Writes the records, reads them in a child process, and checks its peak memory.
     fn run(self) {
         let topics = vec![format!("{TOPIC}:{}", self.partitions)];
         let world = World::of(Options { topics, ..Options::default() });
@@ -76,7 +76,7 @@ impl Case {
     }
 }
 
-/// Not a test by itself: what the tests below run in a process of its own.
+/// Not a test itself: the body of the child process that the tests below start.
 #[test]
 fn child() {
     let Ok(case) = std::env::var(CHILD) else { return };
@@ -90,7 +90,7 @@ fn child() {
     let budget = BUDGET_BYTES.to_string();
     let settings = [("queued.max.bytes", budget.as_str()), ("decode.threads", threads.as_str())];
     let mut reader = Reader::at(servers, runtime.handle(), partitions, &settings);
-    // Everything is fetched and decompressed ahead that may be.
+    // Wait until everything that may be is fetched and decompressed ahead.
     let mut settled = (0, 0);
     crate::support::until("nothing moves any more", || {
         let (used, before) = (reader.consumer.health().budget.0, settled);
@@ -125,7 +125,7 @@ fn batches_that_grow_a_thousandfold_are_decompressed_ahead_only_as_far_as_the_bu
 
 #[test]
 fn of_many_partitions_only_one_is_in_the_middle_of_a_batch_that_the_reader_decompressed() {
-    // All of them together would be 100 MB, which is more than the promise.
+    // Decompressed together they would take 100 MB, more than the bound.
     let many = Case { partitions: 200, batches: 2, batch_records: 5, value_bytes: 100 << 10, max_rows: 2, ..BOMBS };
     Case { decode_threads: 0, ..many }.run();
     many.run();

@@ -1,11 +1,11 @@
-//! Paused partitions, and what they hold of the budget.
+//! Paused partitions, and the part of the byte budget that they hold.
 
 use crate::support::{Reader, World, append_batch, cluster, partition, until};
 
 const SMALL: [(&str, &str); 3] =
     [("queued.max.bytes", "1048576"), ("max.partition.fetch.bytes", "100000"), ("fetch.max.wait.ms", "50")];
 
-/// Fills the budget with answers that hold records of all partitions, before anything is read.
+/// Waits until the budget is full of responses with records of all partitions, before anything is read.
 fn filled(nodes: u16, partitions_of_each: u16) -> (World, Reader, i32) {
     let world = cluster(nodes, partitions_of_each);
     let partitions = i32::from(nodes * partitions_of_each);

@@ -1,4 +1,4 @@
-//! A reader with one thread, and what it was handed.
+//! A reader with one thread that counts the rows handed out to it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,18 +15,19 @@ use tokio::runtime::Handle;
 use crate::cluster::beside;
 pub(crate) use crate::cluster::{PATIENCE, World};
 
-/// The topic that is read.
+/// The topic of the tests.
 pub(crate) const TOPIC: &str = "orders";
 
-/// How long one call waits at most; a test looks at its deadline in between.
+/// The longest wait of one call; between calls a test checks its deadline.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// A cluster of so many nodes, each of which leads so many partitions of the topic.
+/// A cluster of `nodes` nodes, each the leader of `partitions_of_each` partitions of the topic.
 pub(crate) fn cluster(nodes: u16, partitions_of_each: u16) -> World {
     with_clock(nodes, partitions_of_each, false)
 }
 
-/// As [`cluster`], but its clock stands still: a fetch without news is never answered, however long its `max_wait_ms`.
+/// Like [`cluster`], but its clock stands still: a fetch without new records is never answered,
+/// whatever its `max_wait_ms`.
 pub(crate) fn standing_still(nodes: u16, partitions_of_each: u16) -> World {
     with_clock(nodes, partitions_of_each, true)
 }
@@ -40,7 +41,7 @@ pub(crate) fn partition(index: i32) -> TopicPartition {
     TopicPartition::new(TOPIC, index)
 }
 
-/// So many bytes that no codec makes smaller.
+/// Random bytes, which no codec can compress.
 pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ seed;
     let noise = std::iter::repeat_with(|| {
@@ -50,7 +51,7 @@ pub(crate) fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise.take(bytes).collect()
 }
 
-/// Appends one batch of so many records, each of so many bytes that no codec makes smaller.
+/// Appends one batch of records with incompressible values.
 pub(crate) fn append_batch(world: &World, partition: i32, records: usize, value_bytes: usize) {
     let value = Some(Data(noise(partition as u64, value_bytes)));
     let records = vec![Record { value, ..Record::default() }; records];
@@ -59,17 +60,18 @@ pub(crate) fn append_batch(world: &World, partition: i32, records: usize, value_
 
 pub(crate) struct Reader {
     pub(crate) consumer: Consumer,
-    /// How many rows were handed out, by partition; each partition's are held to come in order and without a gap.
+    /// How many rows were handed out, by partition. [`Self::poll`] checks that each partition's
+    /// rows are in order without gaps.
     pub(crate) rows: BTreeMap<i32, i64>,
 }
 
 impl Reader {
-    /// Reads so many partitions from their start, with these settings.
+    /// Reads `partitions` partitions from their start, with these settings.
     pub(crate) fn of(world: &World, partitions: i32, settings: &[(&str, &str)]) -> Self {
         Self::at(&world.servers(), world.runtime.handle(), partitions, settings)
     }
 
-    /// The same, of a cluster that may be in another process.
+    /// The same for a cluster that may be in another process.
     pub(crate) fn at(servers: &str, runtime: &Handle, partitions: i32, settings: &[(&str, &str)]) -> Self {
         let all = beside(&[("bootstrap.servers", servers), ("retry.backoff.ms", "10")], settings);
         let config = ClientConfig::parse(all).expect("settings");
@@ -79,7 +81,7 @@ impl Reader {
         Self { consumer, rows: BTreeMap::new() }
     }
 
-    /// One call; true if it brought a batch.
+    /// Makes one call; true if it returned a batch.
     pub(crate) fn poll(&mut self, max_rows: usize) -> bool {
         let want = Want { max_rows, max_bytes: 16 << 20, max_wait: Duration::ZERO, deadline: None };
         let Some(batch) = self.consumer.next_batch(&want, Instant::now() + SLICE).expect("reads") else { return false };
@@ -94,7 +96,7 @@ impl Reader {
         true
     }
 
-    /// Reads until something is so.
+    /// Reads until the condition is true.
     pub(crate) fn read_until(&mut self, what: &str, max_rows: usize, mut is_so: impl FnMut(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
@@ -118,7 +120,7 @@ impl Reader {
     }
 }
 
-/// Waits until something is so.
+/// Waits until the condition is true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
