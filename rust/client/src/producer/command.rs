@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::group::classic::CommitOffset;
+use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{BatchId, SendFault};
 use monedula_engine::transaction::{Ending, GroupMetadata, TransactionError};
 use tokio::sync::oneshot;
