@@ -29,7 +29,7 @@ pub use fault::Fault;
 pub use io::{Aborted, EpochEnd, FetchPlan, Fetched, Input, ListedOffset, Output, Start};
 pub use machine::FetchMachine;
 pub use node::Demand;
-pub use session::{Sent, Session, SessionRequest};
+pub use session::Sent;
 
 /// Names one assignment of a partition, from [`Input::Assign`] to [`Input::Unassign`]; never used twice.
-pub type AssignmentId = u32;
+type AssignmentId = u32;

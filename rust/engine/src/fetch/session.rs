@@ -33,23 +33,23 @@ impl Sent {
 
 /// The request that a session wants sent next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionRequest {
+pub(super) struct SessionRequest {
     /// Session id, 0 for none yet.
-    pub session_id: i32,
+    pub(super) session_id: i32,
     /// 0 asks for a new session, n > 0 is the n-th request of this one.
-    pub epoch: i32,
+    pub(super) epoch: i32,
     /// Whether this is a full request: the answer then covers just what it names.
-    pub full: bool,
+    pub(super) full: bool,
     /// Partitions to add or change.
-    pub send: Vec<(AssignmentId, Sent)>,
+    pub(super) send: Vec<(AssignmentId, Sent)>,
     /// Partitions that the broker may forget, with the topic ids that it knows them by.
-    pub forget: Vec<(AssignmentId, Uuid)>,
+    pub(super) forget: Vec<(AssignmentId, Uuid)>,
 }
 
 /// One broker's session. Changes take effect only when the broker acknowledged the request that carried them:
 /// a request that was lost must leave no trace here.
 #[derive(Clone, Debug, Default)]
-pub struct Session {
+pub(super) struct Session {
     id: i32,
     epoch: i32,
     known: BTreeMap<AssignmentId, Sent>,
@@ -58,12 +58,12 @@ pub struct Session {
 
 impl Session {
     /// Whether the next request has to name every partition.
-    pub fn wants_full(&self) -> bool {
+    pub(super) fn wants_full(&self) -> bool {
         self.epoch == 0
     }
 
     /// What the broker was last asked for `id`, the request in flight included.
-    pub fn asked(&self, id: AssignmentId) -> Option<Sent> {
+    pub(super) fn asked(&self, id: AssignmentId) -> Option<Sent> {
         let in_flight = self.in_flight.as_ref();
         let sent = in_flight.and_then(|request| {
             let at = request.send.binary_search_by_key(&id, |(id, _)| *id).ok()?;
@@ -75,7 +75,7 @@ impl Session {
     /// Builds the next request. `wanted` holds every fetchable partition if [`Self::wants_full`], else those
     /// whose state may have changed, in the order of their ids: `None` for one that is not to be fetched here
     /// (any more).
-    pub fn request(&mut self, wanted: impl Iterator<Item = (AssignmentId, Option<Sent>)>) -> &SessionRequest {
+    pub(super) fn request(&mut self, wanted: impl Iterator<Item = (AssignmentId, Option<Sent>)>) -> &SessionRequest {
         let full = self.wants_full();
         let mut request = SessionRequest { session_id: self.id, epoch: self.epoch, full, ..Default::default() };
         for (id, sent) in wanted {
@@ -93,13 +93,8 @@ impl Session {
         self.in_flight.insert(request)
     }
 
-    /// Whether the broker fetches anything for us in this session.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty() && self.in_flight.is_none()
-    }
-
     /// The broker took the request in flight and answered with `session_id`.
-    pub fn acknowledged(&mut self, session_id: i32) {
+    pub(super) fn acknowledged(&mut self, session_id: i32) {
         let Some(request) = self.in_flight.take() else { return };
         if request.full {
             self.known.clear();
@@ -117,7 +112,7 @@ impl Session {
     }
 
     /// The request in flight failed with a session's error, or never got an answer.
-    pub fn failed(&mut self, error: Option<ErrorCode>) {
+    pub(super) fn failed(&mut self, error: Option<ErrorCode>) {
         self.in_flight = None;
         self.known.clear();
         // Epoch 0 with an id closes that session and opens another (KIP-227). An id that the broker does not
