@@ -179,7 +179,8 @@ impl Metadata {
     /// The view after the next answer.
     ///
     /// # Errors
-    /// If the cluster was never reached within `bootstrap.timeout.ms`, or not again within `deadline`.
+    /// If the cluster was never reached within `bootstrap.timeout.ms`, or speaks no common version. Once it was reached, this
+    /// waits without end: callers have a timeout of their own.
     pub(crate) async fn refreshed(&self) -> Result<Arc<Cluster>, ClientError> {
         let mut watch = self.watch();
         let before = watch.borrow().answers;
