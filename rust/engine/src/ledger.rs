@@ -112,7 +112,8 @@ impl Ledger {
         match entry.out.back_mut() {
             Some(last) => last.next = to,
             None => {
-                // Nothing was read or finished: the start moves too, so the partition does not count as ahead.
+                // If nothing finished is uncommitted, the start moves too, so that the partition does not count as
+                // ahead.
                 if entry.finished == entry.base {
                     entry.base = Some(to);
                 }
