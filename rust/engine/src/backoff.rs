@@ -2,29 +2,29 @@
 
 use std::time::Duration;
 
-/// How long to wait before attempt n: `initial * factor^n`, at most `max`, each +-20 % by jitter.
+/// The backoff before retry n: `initial * factor^n`, at most `max`, with a jitter of +-20 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Wait before the first repetition.
+    /// Backoff before the first retry.
     pub initial: Duration,
-    /// Cap of the wait, before jitter.
+    /// Maximum backoff, before jitter.
     pub max: Duration,
-    /// How many times as long each wait is as the one before: 2 in KIP-580.
+    /// The factor by which the backoff grows with each retry: 2 in KIP-580.
     pub factor: u32,
 }
 
 impl Backoff {
-    /// The jitter of KIP-580: a fifth to either side.
+    /// The jitter of KIP-580: 20 % up or down.
     const JITTER: f64 = 0.2;
 
-    /// The wait before repetition `attempt` (0 is the first).
+    /// The backoff before retry `attempt` (0 is the first).
     pub fn delay(&self, attempt: u32, jitter: &mut Jitter) -> Duration {
         let grown = self.initial.saturating_mul(self.factor.saturating_pow(attempt));
         grown.min(self.max).mul_f64(1.0 - Self::JITTER + 2.0 * Self::JITTER * jitter.unit())
     }
 }
 
-/// Seeded source of jitter (SplitMix64): the same seed gives the same waits.
+/// Seeded source of jitter (SplitMix64): the same seed gives the same backoffs.
 #[derive(Clone, Debug)]
 pub struct Jitter(u64);
 

@@ -1,4 +1,4 @@
-//! What is known of the cluster: brokers, topics, who leads each partition and since which epoch.
+//! Cluster metadata: brokers, topics, and the leader and leader epoch of each partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use monedula_protocol::types::{ParseUuidError, Uuid};
 
 use crate::TopicPartition;
 
-/// Where a broker listens.
+/// A broker and the address on which it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
     /// Advertised host name or address.
@@ -20,39 +20,39 @@ pub struct Broker {
     pub rack: Option<String>,
 }
 
-/// Who leads a partition.
+/// The leader of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     /// Node id of the leader; `None` while there is none.
     pub leader: Option<i32>,
-    /// Epoch of that leader, -1 where the broker does not tell.
+    /// Leader epoch; -1 from brokers that do not send it.
     pub leader_epoch: i32,
 }
 
-/// A topic as the last metadata answers described it.
+/// A topic as the latest metadata answers describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     /// Topic id, [`Uuid::ZERO`] from brokers before topic ids (KIP-516).
     pub id: Uuid,
-    /// Whether it is one of Kafka's own, such as `__consumer_offsets`.
+    /// Whether it is an internal topic, such as `__consumer_offsets`.
     pub is_internal: bool,
-    /// What metadata said of the topic as a whole.
+    /// The topic's error code in the latest metadata answer.
     pub error: ErrorCode,
-    /// How many answers in a row said that the topic does not exist; deletion and creation both take a
-    /// moment to reach every broker, so one such answer proves nothing.
+    /// How many answers in a row said that the topic does not exist. Deletion and creation take a moment to reach every
+    /// broker, so a single such answer proves nothing.
     pub unknown_answers: u32,
-    /// Partitions by index. Kept over answers that failed.
+    /// Partitions by index. Kept when an answer has an error.
     pub partitions: BTreeMap<i32, Partition>,
-    /// Node ids of each partition's replicas, for assignors that look at racks (KIP-881). Empty where nobody told.
+    /// Node ids of each partition's replicas, for rack-aware assignors (KIP-881). Empty if not known.
     pub replicas: BTreeMap<i32, Arc<[i32]>>,
 }
 
-/// A view of the cluster, merged from metadata answers and from hints in fetch answers (KIP-951).
+/// A view of the cluster, merged from metadata answers and from the leaders that fetch answers name (KIP-951).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// Cluster id, once known.
     pub cluster_id: Option<String>,
-    /// The broker that takes changes of the cluster, if the last answer named one.
+    /// Node id of the controller, if the last answer named one.
     pub controller_id: Option<i32>,
     /// Brokers by node id.
     pub brokers: BTreeMap<i32, Broker>,
@@ -67,7 +67,7 @@ impl Cluster {
             self.cluster_id = Some(cluster_id.to_owned());
         }
         self.controller_id = Some(response.controller_id).filter(|&controller_id| controller_id >= 0);
-        // An answer without brokers comes from a broker that is still starting; it must not orphan us.
+        // An answer without brokers comes from a broker that is still starting; the known ones must not be forgotten.
         if !response.brokers.is_empty() {
             self.brokers = response
                 .brokers
@@ -105,15 +105,15 @@ impl Cluster {
         if error != ErrorCode::None && answer.partitions.is_empty() {
             return;
         }
-        // Another id is another topic of the same name: nothing that was known of the old one holds. A broker from before
-        // topic ids, in a cluster that is being upgraded, tells none and proves nothing.
+        // Another id means that the topic was recreated: nothing known about the old one is valid. In a cluster that is
+        // being upgraded, a broker without topic ids (KIP-516) sends none, which proves nothing.
         if topic.id != answer.topic_id && answer.topic_id != Uuid::ZERO {
             topic.id = answer.topic_id;
             topic.partitions.clear();
             topic.replicas.clear();
         }
-        // A topic's partitions are numbered from 0 on without gaps: an index beyond their number is no partition's, and who
-        // counts partitions by the highest index would make room for as many.
+        // A topic's partitions are numbered from 0 without gaps, so an index beyond their number is invalid. Code that
+        // derives the number of partitions from the highest index would allocate for it.
         let count = answer.partitions.len();
         let is_index = |index: i32| usize::try_from(index).is_ok_and(|index| index < count);
         for partition in answer.partitions.iter().filter(|partition| is_index(partition.partition_index)) {
@@ -124,7 +124,7 @@ impl Cluster {
     /// Adds a partition's leader; `topic_id` in Kafka's text form.
     ///
     /// # Errors
-    /// If `topic_id` is no id.
+    /// If `topic_id` is malformed.
     pub fn add_leader(
         &mut self,
         partition: &TopicPartition,
@@ -144,8 +144,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes over what someone else learned of the cluster: brokers that are not known here, topics, and leaders that are
-    /// newer. What the cluster itself told of a broker's address stays.
+    /// Merges another view of the cluster: unknown brokers, topics, and newer leaders. The addresses of known brokers,
+    /// which came from metadata, stay.
     pub fn learn(&mut self, told: &Self) {
         for (&node_id, broker) in &told.brokers {
             self.brokers.entry(node_id).or_insert_with(|| broker.clone());
@@ -162,7 +162,8 @@ impl Cluster {
         }
     }
 
-    /// Takes a leader that a fetch answer named beside its error (KIP-951). False if it is older than what is known.
+    /// Takes a leader that a fetch answer names with its error (KIP-951). Returns `false` if it is not newer than the
+    /// known one.
     pub fn hint_leader(&mut self, partition: &TopicPartition, leader: i32, leader_epoch: i32) -> bool {
         let Some(topic) = self.topics.get_mut(&partition.topic) else { return false };
         let Some(known) = topic.partitions.get_mut(&partition.partition) else { return false };
@@ -180,7 +181,7 @@ impl Cluster {
 }
 
 impl Topic {
-    /// The name of the error that metadata gave for the topic as a whole, if it did.
+    /// The name of the topic's error code, if it has an error.
     pub fn error_name(&self) -> Option<&'static str> {
         (self.error != ErrorCode::None).then(|| self.error.name())
     }
@@ -196,7 +197,7 @@ impl Topic {
 
     fn take(&mut self, index: i32, fresh: Partition) {
         let known = self.partitions.entry(index).or_insert(fresh);
-        // Brokers learn of a new leader at different times: an answer with a lower epoch is an old one.
+        // Brokers learn of a new leader at different times: an answer with a lower leader epoch is outdated.
         if fresh.leader_epoch < 0 || fresh.leader_epoch >= known.leader_epoch {
             *known = fresh;
         }

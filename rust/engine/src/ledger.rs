@@ -1,59 +1,60 @@
-//! What the user was handed, what the user finished, and what is committed of it.
+//! The ledger: which batches were handed out to the user, which of them are finished, and what is committed.
 //!
-//! The commit frontier of a partition is what the user *finished*, never what was fetched or handed out: a batch is finished
-//! when whoever holds it asks for the next one, or commits it. Several threads may hold batches of one partition: the
-//! frontier stands still before the first batch that is not finished. So it does before rows that were given back, until they
-//! are handed out again and finished, and before the batch of a holder that ended without a word.
+//! The commit frontier of a partition follows what the user has *finished*, never what was fetched or handed out. A
+//! batch is finished when its holder asks for the next one, or commits it. Several threads may hold batches of one
+//! partition: the frontier stops before the first batch that is not finished. It also stops before rows that were given
+//! back, until they are handed out again and finished, and before the batch of a holder that ended without finishing
+//! it.
 //!
-//! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]): what a user finishes of an older
-//! span counts for nothing, so a seek is never overwritten (seed S083) and a lost partition never committed.
+//! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]). Finishing a batch of an
+//! older span has no effect, so a seek is never overwritten (seed S083) and a lost partition is never committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::TopicPartition;
 use crate::group::CommitOffset;
 
-/// Names a batch that was handed out.
+/// The id of a batch that was handed out.
 pub type BatchId = u64;
 
-/// Names who holds batches: a thread or a task of the user's.
+/// The id of a holder of batches: a thread or task of the user.
 pub type Holder = u64;
 
-/// Who finishes a batch.
+/// How a batch gets finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeper {
-    /// This holder, when it asks for the next one.
+    /// When this holder asks for the next batch.
     Holder(Holder),
-    /// Whoever names it, and nobody by asking for another.
+    /// Only by its id, not when a holder asks for the next batch.
     Name,
-    /// Nobody: its holder has ended. It stays unfinished, and nothing waits for it.
+    /// Never: its holder has ended. The batch stays unfinished, and no revocation waits for it.
     Ended,
-    /// Nobody yet: it was given back, and is handed out again.
+    /// Not yet: it was given back, and is handed out again.
     Queue,
 }
 
-/// A place in a log: the offset of the next record, and the leader epoch of the one before it (-1 unknown).
+/// A position in a log: the offset of the next record, and the leader epoch of the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Offset of the next record.
     pub offset: i64,
-    /// Leader epoch of the record before it, -1 unknown.
+    /// Leader epoch of the record before it; -1 if unknown.
     pub leader_epoch: i32,
 }
 
 #[derive(Debug)]
 struct Entry {
     span: u64,
-    /// Batches handed out and not finished, or finished behind one that is not; in the order of the log.
+    /// Batches that were handed out and are not finished, or finished but after one that is not; in log order.
     out: VecDeque<Out>,
-    /// The frontier, once reading has started somewhere.
+    /// The frontier; `None` before reading has started.
     finished: Option<Place>,
-    /// Whether the frontier moved since it was last brought to be committed.
+    /// Whether the frontier moved since it was last collected for a commit.
     dirty: bool,
-    /// Whether the user committed an offset of its own choice since the frontier moved.
+    /// Whether the user committed an explicit offset since the frontier moved.
     chosen: bool,
-    /// Where the next owner would begin, and this one again after a transaction came to nothing: what is committed, or where
-    /// reading started.
+    /// Where the next owner would start, and this one again after an aborted transaction: the committed position, or
+    /// where reading started.
     base: Option<Place>,
 }
 
@@ -64,7 +65,7 @@ struct Out {
     done: bool,
 }
 
-/// See the [module](self).
+/// The ledger of a consumer; see the [module](self).
 #[derive(Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<TopicPartition, Entry>,
@@ -75,15 +76,16 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Batch {
     keeper: Keeper,
-    /// Its partitions with their spans.
+    /// The partitions of the batch, with their spans.
     parts: Vec<(TopicPartition, u64)>,
 }
 
 impl Ledger {
-    /// A partition is owned, or sought, from now on, as `span`. What was out of it counts for nothing any more. `at` is where
-    /// the user wants it, if that is known.
+    /// Starts a new span of a partition: it was assigned, or the user sought. Batches that are out of an older span do
+    /// not count any more. `at` is the position that the user sought, if it is known.
     pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
-        // A seek is a decision about what is finished: it is committed as such. A new partition has nothing to commit yet.
+        // A seek changes the frontier, so its position is committed. A newly assigned partition has nothing to commit
+        // yet.
         let sought = self.entries.contains_key(partition);
         let dirty = sought && at.is_some();
         let entry = Entry { span, out: VecDeque::new(), finished: at, dirty, chosen: false, base: at };
@@ -91,8 +93,9 @@ impl Ledger {
         self.forget_parts(partition);
     }
 
-    /// Reading starts here. `committed`: because this is what is committed; else it is worth a commit, so that a partition that
-    /// brought no record yet goes on from here with its next owner, whatever the policy says by then.
+    /// Records where reading starts. `committed`: whether this is the committed position. Otherwise it is collected for
+    /// the next commit, so that a partition without any record yet continues from here at its next owner, whatever
+    /// `auto.offset.reset` says by then.
     pub fn start(&mut self, partition: &TopicPartition, span: u64, at: Place, committed: bool) {
         if let Some(entry) = self.current(partition, span)
             && entry.finished.is_none()
@@ -102,14 +105,15 @@ impl Ledger {
         }
     }
 
-    /// The log lost the position, and reading goes on here: all before it is finished as far as anyone can finish it, once
-    /// what is out is.
+    /// The log does not have the position any more, and reading continues at `to`. Everything before `to` counts as
+    /// finished, once the batches that are out are.
     pub fn moved(&mut self, partition: &TopicPartition, span: u64, to: Place) {
         let Some(entry) = self.current(partition, span) else { return };
         match entry.out.back_mut() {
             Some(last) => last.next = to,
             None => {
-                // A partition of which nothing was read has lost nothing of what was read either.
+                // If nothing finished is uncommitted, the start moves too, so that the partition does not count as
+                // ahead.
                 if entry.finished == entry.base {
                     entry.base = Some(to);
                 }
@@ -118,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// What is fetched of the partition from now on comes as `span`. What is out stays out.
+    /// Replaces the span of a partition: records fetched from now on have `span`. Batches that are out keep counting.
     pub fn goes_on_as(&mut self, partition: &TopicPartition, span: u64) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
         let old = std::mem::replace(&mut entry.span, span);
@@ -126,7 +130,7 @@ impl Ledger {
         parts.filter(|(named, known)| named == partition && *known == old).for_each(|(_, known)| *known = span);
     }
 
-    /// A batch went out to `holder`, with the place after its last record of each partition.
+    /// Records a batch handed out to `holder`, with the position after its last record of each partition.
     pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, Place)]) {
         let mut parts = Vec::new();
         for (partition, span, next) in places {
@@ -140,14 +144,14 @@ impl Ledger {
         }
     }
 
-    /// `holder` asks for the next batch: it has finished what it holds.
+    /// Finishes all batches of `holder`, which asks for the next one.
     pub fn finish_held(&mut self, holder: Holder) {
         for batch in self.held(holder) {
             self.finish(batch);
         }
     }
 
-    /// A batch is finished.
+    /// Marks a batch as finished.
     pub fn finish(&mut self, batch: BatchId) {
         let Some(Batch { parts, .. }) = self.batches.remove(&batch) else { return };
         for (partition, span) in parts {
@@ -158,12 +162,12 @@ impl Ledger {
         }
     }
 
-    /// Rows of a batch up to `next` are finished, those behind it not: for records that are handed out one by one, and for a
-    /// user who commits in the middle of a batch.
+    /// Marks the rows of a batch up to `next` as finished, not those after it: for records that are handed out one by
+    /// one, and for a user who commits in the middle of a batch.
     pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: Place) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
         let is_of = |out: Option<&Out>| out.is_some_and(|out| out.batch == batch);
-        // A batch may come back to a partition after rows of others.
+        // A batch may have several runs of rows of one partition, with rows of others between them.
         while is_of(entry.out.front())
             && is_of(entry.out.get(1))
             && entry.out.pop_front_if(|out| out.next.offset < next.offset).is_some()
@@ -175,14 +179,14 @@ impl Ledger {
         }
     }
 
-    /// Somebody else finishes a batch from now on.
+    /// Changes how a batch gets finished.
     pub fn pass_on(&mut self, batch: BatchId, to: Keeper) {
         if let Some(batch) = self.batches.get_mut(&batch) {
             batch.keeper = to;
         }
     }
 
-    /// Who finishes a batch; `None` if it is finished, or counts for nothing any more.
+    /// How a batch gets finished; `None` if it is finished, or does not count any more.
     pub fn keeper(&self, batch: BatchId) -> Option<Keeper> {
         self.batches.get(&batch).map(|batch| batch.keeper)
     }
@@ -193,8 +197,8 @@ impl Ledger {
         held.map(|(batch, _)| *batch).collect()
     }
 
-    /// The partitions of an unfinished batch, each with the place after its last row, unless the user committed as much by an
-    /// offset of its own.
+    /// The partitions of an unfinished batch, each with the position after its last row. Partitions are left out whose
+    /// committed position has reached that, by an explicit commit of the user.
     pub fn unfinished(&self, batch: BatchId) -> Vec<(TopicPartition, Place)> {
         let parts = self.batches.get(&batch).into_iter().flat_map(|batch| &batch.parts);
         let unfinished = |(partition, _): &(TopicPartition, u64)| {
@@ -206,10 +210,10 @@ impl Ledger {
         parts.filter_map(unfinished).collect()
     }
 
-    /// What `batch` has of a partition becomes these pieces, in the order of the log, each up to its place and each finished by
-    /// itself: what is given back is not finished by whoever had it, nor what one worker was given by another. The last piece
-    /// ends where the batch did. A piece may be `batch` itself; the others are kept by `keeper`. False if the partition went
-    /// elsewhere since, or the batch is finished.
+    /// Divides a batch's rows of a partition into pieces, in log order, each up to its position and finished
+    /// separately: rows that are given back, or that one worker passed to another, are not finished by their former
+    /// holder. The last piece ends where the batch did. One piece may be `batch` itself; the others get `keeper`.
+    /// Returns `false` if the partition has a new span, or the batch is finished.
     pub fn divide(
         &mut self,
         batch: BatchId,
@@ -242,13 +246,13 @@ impl Ledger {
         true
     }
 
-    /// The partition is not owned any more.
+    /// Removes a partition that is not owned any more.
     pub fn release(&mut self, partition: &TopicPartition) {
         self.entries.remove(partition);
         self.forget_parts(partition);
     }
 
-    /// Whether nothing of these is out that somebody may still finish.
+    /// Whether no batch of these partitions is out that may still be finished.
     pub fn is_quiet<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) -> bool {
         let is_awaited =
             |out: &Out| !out.done && matches!(self.keeper(out.batch), Some(Keeper::Holder(_) | Keeper::Name));
@@ -261,7 +265,7 @@ impl Ledger {
         self.entries.get(partition)?.finished
     }
 
-    /// What is finished and was not brought to be committed yet, of all or of these. It counts as brought.
+    /// Collects the frontiers that moved since they were last collected, of all partitions or of these.
     pub fn snapshot(&mut self, only: Option<&BTreeSet<TopicPartition>>) -> BTreeMap<TopicPartition, CommitOffset> {
         let wanted = |partition: &TopicPartition| only.is_none_or(|only| only.contains(partition));
         let dirty = self.entries.iter_mut().filter(|(partition, entry)| entry.dirty && wanted(partition));
@@ -273,14 +277,16 @@ impl Ledger {
         taken.collect()
     }
 
-    /// The user commits an offset of its own choice, maybe a lower one: it stands until the user finishes more (seed S155).
+    /// The user commits an explicit offset, which may be lower than the frontier. It stands until the user finishes
+    /// more (seed S155).
     pub fn chosen(&mut self, partition: &TopicPartition) {
         if let Some(entry) = self.entries.get_mut(partition) {
             (entry.dirty, entry.chosen) = (false, true);
         }
     }
 
-    /// A commit of `offset` came to nothing: it is brought again, unless the user went or chose elsewhere meanwhile.
+    /// A commit of `offset` failed: the frontier is collected again, unless it moved or the user committed an explicit
+    /// offset meanwhile.
     pub fn not_committed(&mut self, partition: &TopicPartition, offset: i64) {
         if let Some(entry) = self.entries.get_mut(partition)
             && !entry.chosen
@@ -290,7 +296,7 @@ impl Ledger {
         }
     }
 
-    /// `at` is committed. An offset of the user's own choice may be behind what is still out: that is not read again either.
+    /// `at` was committed. A committed position may be behind batches that are still out, if the user chose it.
     pub fn committed(&mut self, partition: &TopicPartition, at: Place) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
         let reached = entry.out.back().map(|out| out.next).or(entry.finished);
@@ -302,20 +308,20 @@ impl Ledger {
     /// Whether records were handed out, finished or not, that are not committed.
     pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
         let at = |place: Option<Place>| place.map(|place| place.offset);
-        // What was given back is in nobody's hands, and what was finished behind it is.
+        // Rows that were given back do not count as handed out; rows finished after them do.
         let was_handed_out = |out: &Out| out.done || self.keeper(out.batch) != Some(Keeper::Queue);
         let ahead = |entry: &Entry| entry.out.iter().any(was_handed_out) || at(entry.finished) != at(entry.base);
         self.entries.get(partition).is_some_and(ahead)
     }
 
-    /// Where to begin again, for each partition of which records were handed out that are not committed; `None` where reading
-    /// started nowhere yet.
+    /// The positions to restart from, for each partition with records that were handed out and are not committed;
+    /// `None` if reading has not started.
     pub fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
         let ahead = self.entries.iter().filter(|(partition, _)| self.is_ahead(partition));
         ahead.map(|(partition, entry)| (partition.clone(), entry.base)).collect()
     }
 
-    /// What is out of a partition counts for nothing any more.
+    /// Removes a partition from all batches that are out.
     fn forget_parts(&mut self, partition: &TopicPartition) {
         for batch in self.batches.values_mut() {
             batch.parts.retain(|(named, _)| named != partition);

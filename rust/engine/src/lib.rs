@@ -1,8 +1,9 @@
-//! Sans-IO state machines: what to fetch from whom, where each partition stands, when to try again.
+//! Sans-IO state machines of a Kafka client: fetching, producing, transactions, group membership and partition
+//! assignment.
 //!
-//! No tokio, no clock, no randomness of its own: time comes in as an argument, jitter from a seed. The driver
-//! (`monedula-client`) owns sockets and clock and takes no protocol decision. Every mutation is followed by
-//! draining the machine's outputs; nothing here blocks.
+//! No tokio, no clock and no randomness: time is an argument, jitter comes from a seed. The driver (`monedula-client`)
+//! owns sockets and clock and takes no protocol decision. After every call that changes a machine, the driver drains
+//! its outputs; nothing here blocks.
 #![forbid(unsafe_code)]
 
 pub mod assign;
@@ -19,5 +20,5 @@ use std::time::Duration;
 
 pub use topic_partition::TopicPartition;
 
-/// A point in time: how long after the driver's start. Virtual in tests, monotonic in the driver.
+/// A point in time, as the duration since the driver's start. Virtual in tests, monotonic in the driver.
 pub type Now = Duration;

@@ -1,3 +1,5 @@
+//! Topic and partition index as one key.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Who had which partitions, from what the members say: what sticky assignors keep.
+//! The previous owner of each partition, according to the members' claims: the partitions that they report as owned.
+//! Sticky assignors keep partitions with these owners.
 
 use std::borrow::Cow;
 
@@ -6,19 +7,21 @@ use super::Subscription;
 use super::group::{Group, Owners};
 use crate::TopicPartition;
 
-/// What a member says it had: the generation, -1 unknown, and the partitions.
+/// The claim of a member: the partitions that it reports as owned, and the generation in which it owned them; -1 if
+/// unknown.
 pub(super) type Claim<'a> = (i32, Cow<'a, [TopicPartition]>);
 
-/// The claims of all members, settled by their generations (KIP-792).
+/// The claims of all members, resolved by their generations (KIP-792).
 pub(super) struct Claims {
-    /// Who alone claims the partition in the newest generation in which it is claimed. Of two who claim it in the same one,
-    /// neither can be believed.
+    /// The only member that claims the partition in the newest generation in which it is claimed. If two claim it in
+    /// the same generation, neither counts.
     pub(super) owners: Owners,
-    /// Whether anyone claims the partition, in any generation.
+    /// Whether any member claims the partition, in any generation.
     pub(super) claimed: Vec<bool>,
-    /// Who claims it in a generation that the group has left behind: the newest of these.
+    /// The member that claims the partition in a generation older than the newest; of several, the one with the newest
+    /// of these.
     pub(super) earlier: Owners,
-    /// What is to have no owner, since somebody is waited for: nobody claims it.
+    /// Whether the partition must not be assigned, because it is reserved for a lost member. No member claims it.
     pub(super) reserved: Vec<bool>,
 }
 

@@ -1,8 +1,9 @@
 //! The sticky assignment of members that all subscribe to the same topics.
 //!
-//! Everybody gets the same number of partitions, or one more. As those numbers are known beforehand, members first keep what they
-//! had up to them, and the rest is dealt out: no assignment that is as balanced moves fewer partitions. With racks (KIP-881), a
-//! partition without a replica in its owner's rack is dealt out too, first to those that have one.
+//! Every member gets the same number of partitions, or one more. As these numbers are known in advance, members first
+//! keep their previous partitions up to them, and the remaining ones are distributed: no equally balanced assignment
+//! moves fewer partitions. With racks (KIP-881), a partition without a replica in its owner's rack is redistributed
+//! too, first to members that have one.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use super::claims::Claims;
 use super::group::{Group, Owners};
 use super::racks::Racks;
 
-/// Who is to own what. `racks` are given only if they matter.
+/// Computes the owners. `racks` is `None` if racks make no difference.
 pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Owners {
     if group.members.is_empty() {
         return vec![None; group.partition_count()];
@@ -24,7 +25,7 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
     let unowned = (0..dealing.owners.len()).filter(|&partition| dealing.owners[partition].is_none());
     let mut free: Vec<_> = unowned.filter(is_free).collect();
     if let Some(racks) = racks {
-        // What few have in their rack comes first, while these have room.
+        // Partitions that few members have in their rack come first, while these members have room.
         free.sort_by_key(|&partition| racks.members_near(partition));
         free = dealing.deal_near(free, racks);
     }
@@ -32,7 +33,7 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
     dealing.owners
 }
 
-/// What each member had and may keep, the lowest index of any topic first.
+/// The partitions that each member owned and may keep, in ascending order of partition index across all topics.
 fn kept(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Vec<Vec<usize>> {
     let mut kept = vec![Vec::new(); group.members.len()];
     let mut order: Vec<_> = (0..group.topic_count()).flat_map(|topic| group.partitions(topic).enumerate()).collect();
@@ -47,13 +48,13 @@ fn kept(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Vec<Ve
     kept
 }
 
-/// Partitions on their way to members, none of which gets more than its share.
+/// The distribution in progress. No member gets more than its share.
 struct Dealing {
     owners: Owners,
     counts: Vec<usize>,
-    /// What each member gets at least.
+    /// How many partitions each member gets at least.
     least: usize,
-    /// How many may still get one more than that.
+    /// How many members may still get one more than that.
     extra: usize,
     /// Members with fewer than `least`.
     below: Vec<usize>,
@@ -74,7 +75,8 @@ impl Dealing {
         }
     }
 
-    /// Leaves members what they had, as far as their share goes. More than `least` stays with those whom Java comes upon first.
+    /// Lets members keep their partitions, up to their share. Which members keep more than `least` follows the order in
+    /// which Java iterates over them.
     fn keep(&mut self, group: &Group<'_>, had: Vec<Vec<usize>>) {
         let named = |&member: &usize| (group.members[member].member_id.as_str(), member);
         let mut members: Vec<_> = group.joined.iter().map(named).collect();
@@ -95,7 +97,7 @@ impl Dealing {
         }
     }
 
-    /// Deals out what has a member in one of its racks; what is left has none with room.
+    /// Distributes partitions to members in one of their racks. Returns those for which no such member has room.
     fn deal_near(&mut self, free: Vec<usize>, racks: &Racks<'_>) -> Vec<usize> {
         let mut left = Vec::new();
         let mut turn = 0;
@@ -118,7 +120,7 @@ impl Dealing {
         left
     }
 
-    /// Deals out the rest: in turn to those below their share, then one more each to others.
+    /// Distributes the remaining partitions: round robin to members below `least`, then one more each to others.
     fn deal(&mut self, free: Vec<usize>) {
         let mut turn = 0;
         for partition in free {
@@ -133,7 +135,7 @@ impl Dealing {
         }
     }
 
-    /// Whose turn is next.
+    /// Gives the partition to the member at `place`. Returns the place that is next.
     fn give_below(&mut self, place: usize, partition: usize) -> usize {
         let member = self.below[place];
         self.owners[partition] = Some(member);

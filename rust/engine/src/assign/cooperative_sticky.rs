@@ -1,6 +1,6 @@
-//! Cooperative sticky: assigns as sticky does, but a partition that is to move is left out until its owner has given it up.
+//! Cooperative sticky: assigns as sticky does, but leaves out a partition that moves until its owner has revoked it.
 //!
-//! Whoever gives up a partition joins again, and in that round the partition is free (KIP-429).
+//! A member that has revoked partitions joins again, and in that round they are free (KIP-429).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ impl Assignor for CooperativeSticky {
         Protocol::Cooperative
     }
 
-    /// The generation, for leaders that do not read it from the subscription itself.
+    /// The generation, for leaders that do not read it from the subscription.
     fn user_data(&self, _topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
         Some(last.generation.to_be_bytes().to_vec())
     }
@@ -33,7 +33,7 @@ impl Assignor for CooperativeSticky {
         let claims = Claims::settle(&group, claim);
         let mut owners = sticky::owners(&group, &claims);
         for (partition, owner) in owners.iter_mut().enumerate() {
-            // Whoever claims it may still be reading, in whatever generation it believes to be.
+            // A member that claims the partition may still be reading it, whatever its generation is.
             if claims.claimed[partition] && *owner != claims.owners[partition] {
                 *owner = None;
             }
@@ -42,7 +42,7 @@ impl Assignor for CooperativeSticky {
     }
 }
 
-/// What the member owns. Its generation is told in its user data only by those from before KIP-792.
+/// The owned partitions. Only members from before KIP-792 send the generation in the user data.
 fn claim(member: &Subscription) -> Claim<'_> {
     let told = || member.user_data.as_deref()?.first_chunk().copied().map(i32::from_be_bytes);
     let generation = if member.generation >= 0 { member.generation } else { told().unwrap_or(-1) };

@@ -1,16 +1,16 @@
-//! Deferred and incremental: cooperative sticky that leaves things for later (Designs II and III of incremental cooperative
-//! rebalancing; KIP-415 has the first for Connect).
+//! The assignors `deferred` and `incremental`: cooperative sticky that defers assignments and moves (Designs II and III
+//! of incremental cooperative rebalancing; KIP-415 brought the first to Connect).
 //!
-//! **Lost members.** What they had stays without an owner until a deadline, and nobody else gives up anything. Whoever joins meanwhile
-//! is taken for one that came back, and gets its part at once. At the deadline the rest is given away. A member that comes before one
-//! is lost, as in a deployment that starts the new process first, has taken its place: nobody is waited for then. A user who wants a
-//! rebalance ends every wait.
+//! **Lost members.** Their partitions stay without an owner until a deadline, and no other member revokes any. A member
+//! that joins meanwhile is treated as one that came back, and gets its part at once. At the deadline the other
+//! partitions are assigned. A member that joins before one is lost, as in a deployment that starts the new process
+//! first, has replaced it: then there is no wait. A user who requests a rebalance ends every wait.
 //!
-//! **Rounds.** Of what members own no more than so many partitions move at a time, with a time between. What nobody owns is not
-//! rationed.
+//! **Rounds.** Only a limited number of owned partitions moves in one round, with an interval between rounds.
+//! Partitions without an owner are not limited.
 //!
-//! What the leader has to know for that travels with the assignment and comes back with the subscriptions ([`Schedule`]): it is a
-//! function of those alone, so that any member can go on where another stopped.
+//! The leader's state for this travels with the assignment and comes back with the subscriptions ([`Schedule`]). The
+//! assignment is a function of these alone, so any member can take over as leader.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -23,15 +23,15 @@ use super::group::{Group, Owners};
 use super::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, Told, newest};
 use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
 
-/// How long things are left for later.
+/// The delays and limits of the deferring assignors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// `scheduled.rebalance.max.delay.ms`: how long lost members are waited for.
+    /// `scheduled.rebalance.max.delay.ms`: how long partitions are reserved for lost members.
     pub max_delay: Duration,
     /// `group.initial.rebalance.delay.ms`: how long the first member of a group waits for others.
     pub initial_delay: Duration,
-    /// `max.moves.per.round`: how many partitions move at a time. `None`: `deferred` moves all that are to, `incremental` one in
-    /// [`ROUNDS`] of all that the group has, and one at least.
+    /// `max.moves.per.round`: how many partitions move in one round. `None`: no limit for `deferred`; one in [`ROUNDS`]
+    /// of all partitions of the group, and at least one, for `incremental`.
     pub max_moves: Option<usize>,
     /// `round.interval.ms`: the time from one round to the next.
     pub round_interval: Duration,
@@ -48,8 +48,8 @@ impl Default for Pace {
     }
 }
 
-/// In so many rounds `incremental` could move all partitions, however many they are: one a round would take a group of a thousand
-/// partitions hours to grow by some members.
+/// The number of rounds in which `incremental` could move all partitions, however many they are. With one partition a
+/// round, a group of a thousand partitions would take hours to rebalance after growing by a few members.
 pub const ROUNDS: usize = 10;
 
 /// The assignors `deferred` and `incremental`.
@@ -57,17 +57,17 @@ pub const ROUNDS: usize = 10;
 pub(super) struct Deferred {
     name: &'static str,
     pace: Pace,
-    /// Whether a share of the partitions moves at a time where the pace does not say how many.
+    /// Whether the limit per round is a share of the partitions if the pace has none.
     by_share: bool,
 }
 
 impl Deferred {
-    /// Waits for lost members.
+    /// The assignor `deferred`, which waits for lost members.
     pub(super) fn waiting(pace: Pace) -> Self {
         Self { name: "deferred", pace, by_share: false }
     }
 
-    /// Waits for nobody, and moves little by little.
+    /// The assignor `incremental`, which waits for no member and limits moves per round.
     pub(super) fn incremental(pace: Pace) -> Self {
         Self { name: "incremental", pace: Pace { max_delay: Duration::ZERO, ..pace }, by_share: true }
     }
@@ -83,7 +83,8 @@ impl Assignor for Deferred {
     }
 
     fn user_data(&self, _topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
-        // What came out of an assignment fits into a subscription; a member that says nothing is merely one that knows nothing.
+        // The user data of an assignment fits into a subscription. A member without user data only counts as one that
+        // knows no schedule.
         Told::write(last).ok()
     }
 
@@ -111,22 +112,22 @@ impl Assignor for Deferred {
     }
 }
 
-/// One assignment in the making.
+/// The computation of one assignment.
 struct Round<'g, 'a> {
     pace: Pace,
-    /// How many partitions move at a time; `None`: all that are to.
+    /// How many partitions may move in this round; `None` for no limit.
     max_moves: Option<usize>,
     group: &'g Group<'a>,
     claims: Claims,
-    /// What the members know of the assignment before, with times that this leader would allow itself.
+    /// The schedule of the previous assignment as the members report it, with times limited to this leader's settings.
     known: Option<Schedule>,
-    /// Whether each member was in the group before.
+    /// Whether each member was already in the group.
     stood: Vec<bool>,
-    /// What is to have no owner, by the number of its partition.
+    /// The losses, whose partitions must not be assigned.
     losses: Vec<Lost>,
-    /// Who came while nobody was waited for, and has taken nobody's place yet.
+    /// Members that joined while the group waited for none, and that have not replaced a lost member yet.
     newcomers: Vec<Newcomers>,
-    /// A member has come that nobody was waiting for: the group is larger now, and is balanced at once.
+    /// A member joined that does not replace a lost one: the group has grown, and is balanced at once.
     grown: bool,
 }
 
@@ -135,7 +136,7 @@ struct Lost {
     members: usize,
     partitions: BTreeSet<usize>,
     names: BTreeSet<Arc<str>>,
-    /// Since the assignment before.
+    /// Whether the loss is new since the previous assignment.
     now: bool,
 }
 
@@ -149,7 +150,7 @@ impl<'g, 'a> Round<'g, 'a> {
                     stood.push(says.generation.is_some());
                     told.push(says);
                 }
-                // Of one that cannot be understood only this is known: who owns something was there.
+                // No readable user data: a member that owns partitions was in the group.
                 _ => stood.push(!member.owned.is_empty()),
             }
         }
@@ -177,7 +178,7 @@ impl<'g, 'a> Round<'g, 'a> {
         (owners, schedule)
     }
 
-    /// How long a new group waits for more members; `None`: it does not.
+    /// How long a new group still waits for more members; `None` if it does not.
     fn start(&self) -> Option<Duration> {
         if self.claims.claimed.contains(&true) {
             return None;
@@ -190,7 +191,7 @@ impl<'g, 'a> Round<'g, 'a> {
         Some(left).filter(|left| !left.is_zero())
     }
 
-    /// What members had that are not there any more, and that is waited for.
+    /// Finds the lost members and the partitions that are reserved for them.
     fn find_lost(&mut self) {
         let mut kept_for_others: BTreeSet<usize> = BTreeSet::new();
         for Loss { remaining, members, partitions, names } in self.known.iter().flat_map(|known| &known.losses) {
@@ -219,14 +220,14 @@ impl<'g, 'a> Round<'g, 'a> {
         self.group.members.iter().map(|member| name_of(member).into()).collect()
     }
 
-    /// Whether each partition is one that somebody was to have: what is new is assigned at once, and so is what was on its way.
+    /// Whether each partition was assigned before. New partitions, and those that were moving, are assigned at once.
     fn known_partitions(&self) -> Vec<bool> {
         let mut all = vec![false; self.group.partition_count()];
         for topic in 0..self.group.topic_count() {
             let range = self.group.partitions(topic);
             let size = match &self.known {
                 Some(known) => known.topics.get(self.group.name(topic)).copied().unwrap_or(0),
-                // Nobody remembers: a topic of which nobody owns anything is new.
+                // There is no schedule: a topic without owned partitions counts as new.
                 None if self.claims.claimed[range.clone()].contains(&true) => range.len(),
                 None => 0,
             };
@@ -243,7 +244,7 @@ impl<'g, 'a> Round<'g, 'a> {
         moving.filter_map(|partition| self.group.partition(partition)).collect()
     }
 
-    /// Each member that is new is taken for one that came back, and has its part of the loss that ends first.
+    /// Treats each new member as a lost one that came back, and gives it its part of the loss that ends first.
     fn hand_to_newcomers(&mut self) {
         self.losses.sort_by_key(|lost| lost.remaining);
         let mut came = 0;
@@ -258,14 +259,14 @@ impl<'g, 'a> Round<'g, 'a> {
             let part = lost.partitions.len().div_ceil(lost.members);
             let free: Vec<usize> = lost.partitions.iter().copied().filter(|one| wants(one)).take(part).collect();
             lost.partitions.retain(|partition| !free.contains(partition));
-            // As if it had kept them: the odd ones stay with it too.
+            // As if the member had kept them: it also keeps the partitions beyond an even share.
             free.into_iter().for_each(|partition| self.claims.owners[partition] = Some(newcomer));
             lost.members -= 1;
             lost.names.remove(name_of(self.group.members[newcomer]));
             self.losses.retain(|lost| lost.members > 0);
         }
         self.newcomers = self.known.iter().flat_map(|known| known.newcomers.clone()).collect();
-        // The members with which a group begins come one after the other, and take nobody's place.
+        // The first members of a group join one after the other; they replace no lost member.
         let begins = self.known.as_ref().map_or(!self.stood.contains(&true), |known| known.start.is_some());
         if came > 0 && !begins {
             self.newcomers.push(Newcomers { remaining: self.pace.max_delay, members: came });
@@ -273,7 +274,8 @@ impl<'g, 'a> Round<'g, 'a> {
         self.newcomers.retain(|came| !came.remaining.is_zero());
     }
 
-    /// Who was lost after another had come is not waited for: that one has taken its place, and has its share already.
+    /// Does not wait for a member that was lost after another one had joined: that one has replaced it, and already has
+    /// its share.
     fn cover_losses(&mut self) {
         for lost in self.losses.iter_mut().filter(|lost| lost.now) {
             while lost.members > 0
@@ -288,7 +290,7 @@ impl<'g, 'a> Round<'g, 'a> {
         self.newcomers.retain(|came| came.members > 0);
     }
 
-    /// Takes back what is not to move now, and leaves out what has to be given up first.
+    /// Leaves partitions that must not move now with their owners, and leaves out those that have to be revoked first.
     fn ration(&self, owners: &mut Owners) -> Moves {
         let moving: BTreeSet<usize> = self.moving().into_iter().collect();
         let (mut wanted, mut busy) = (Vec::new(), BTreeSet::new());
@@ -297,21 +299,23 @@ impl<'g, 'a> Round<'g, 'a> {
             if had == gets && !moving.contains(&partition) {
                 continue;
             }
-            // Whoever claims it may still be reading it.
+            // A member that claims it may still be reading it.
             owners[partition] = None;
             match (had, gets) {
-                // It was asked for: nobody changes his mind about that.
+                // The revocation was already requested and is not taken back.
                 (Some(had), _) if moving.contains(&partition) => {
                     busy.insert(had);
                 }
                 (Some(had), Some(gets)) if self.group.subscribes(had, self.group.topic_of(partition)) => {
                     wanted.push(Move { partition, had, gets });
                 }
-                // Of several who claim it none is believed, and who does not subscribe to it cannot keep it.
+                // If several members claim it, none of them counts; and a member that does not subscribe to it cannot
+                // keep it.
                 _ => {}
             }
         }
-        // A member gives up one lot after the other, so what it is busy with would hold up the next.
+        // A member runs one revocation after the other, so the partitions that it is already revoking would delay the
+        // next ones.
         let (mut later, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|one| busy.contains(&one.had));
         let allowed = self.moves_now();
         let all = wanted.len();
@@ -323,7 +327,7 @@ impl<'g, 'a> Round<'g, 'a> {
         Moves { begun, withheld: allowed.is_some() && !later.is_empty() }
     }
 
-    /// Which of these moves are beyond so many: first come those from members with much to members with little.
+    /// The moves that exceed the limit. Moves from members with many partitions to members with few have priority.
     fn beyond(&self, allowed: usize, mut wanted: Vec<Move>) -> Vec<Move> {
         if allowed >= wanted.len() {
             return Vec::new();
@@ -340,7 +344,7 @@ impl<'g, 'a> Round<'g, 'a> {
         wanted
     }
 
-    /// How many partitions may begin to move now; `None`: none before the wait for lost members is over.
+    /// How many partitions may begin to move now; `None` if none may before the wait for lost members ends.
     fn moves_now(&self) -> Option<usize> {
         let unbalanced = self.known.as_ref().is_some_and(|known| known.unbalanced);
         if !self.losses.is_empty() && !self.grown && !unbalanced {
@@ -395,7 +399,7 @@ impl<'g, 'a> Round<'g, 'a> {
     }
 }
 
-/// A partition that balance would have go from one member to another.
+/// A move of a partition from one member to another that would improve the balance.
 #[derive(Clone, Copy)]
 struct Move {
     partition: usize,
@@ -403,19 +407,19 @@ struct Move {
     gets: usize,
 }
 
-/// What became of the moves that balance would take.
+/// How many moves began, and whether others were withheld.
 #[derive(Clone, Copy)]
 struct Moves {
     begun: usize,
     withheld: bool,
 }
 
-/// What a member is called when others are told of it: its static id outlives the other.
+/// The name of a member in schedules: its static id, which outlives the member id, or else the member id.
 fn name_of(member: &Subscription) -> &str {
     member.instance_id.as_ref().unwrap_or(&member.member_id)
 }
 
-/// Members may be told more patience than this leader has: its settings are what counts from here on.
+/// Limits the remaining times of a schedule to this leader's settings, which may be shorter than the previous leader's.
 fn allowed(mut known: Schedule, pace: &Pace) -> Schedule {
     known.start = known.start.map(|left| left.min(pace.initial_delay));
     known.round = known.round.map(|left| left.min(pace.round_interval));

@@ -1,17 +1,18 @@
 //! The sticky assignment of members that subscribe to different topics.
 //!
-//! Members keep what they had; what is free goes to whoever has least; then partitions move from those with more to those with
-//! less until no single move makes the group more even, which is where Java's algorithm ends too. It does not look back, ours does:
-//! a partition that has moved goes home again where that costs no balance.
+//! Members keep their partitions; each free one goes to the member with the fewest; then partitions move from members
+//! with more to members with fewer until no single move improves the balance, which is also where Java's algorithm
+//! ends. Unlike Java's, this one then moves partitions back to their previous owners where that does not affect the
+//! balance.
 
 use super::claims::Claims;
 use super::group::{Group, Owners};
 use super::racks::Racks;
 
-/// Who is to own what. `racks` are given only if they matter.
+/// Computes the owners. `racks` is `None` if racks make no difference.
 pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_>>) -> Owners {
     let mut balancing = Balancing::new(group, claims, racks);
-    // Those that fewest can have come first.
+    // Partitions that the fewest members can be assigned come first.
     let mut topics: Vec<_> = (0..group.topic_count()).collect();
     topics.sort_by_key(|&topic| group.subscribers[topic].len());
     let all = topics.into_iter().flat_map(|topic| group.partitions(topic));
@@ -21,7 +22,7 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
     let revoked =
         (0..group.partition_count()).any(|one| claims.owners[one].is_some() && balancing.homes[one].is_none());
     if !revoked {
-        // New partitions are the ones that nobody misses.
+        // New partitions first: moving them takes none from a previous owner.
         balancing.level(&free, claims);
     }
     balancing.level(&all, claims);
@@ -32,12 +33,12 @@ pub(super) fn owners(group: &Group<'_>, claims: &Claims, racks: Option<&Racks<'_
 struct Balancing<'g, 'a> {
     group: &'g Group<'a>,
     racks: Option<&'g Racks<'a>>,
-    /// The topic of each partition.
+    /// The topic number of each partition.
     topics: Vec<usize>,
-    /// Who had the partition and may keep it.
+    /// The previous owners that may keep their partition.
     homes: Owners,
     owners: Owners,
-    /// Who had it before anything was moved for balance.
+    /// The owners before any partition was moved for balance.
     origins: Owners,
     /// How many partitions each member has.
     loads: Vec<usize>,
@@ -61,7 +62,7 @@ impl<'g, 'a> Balancing<'g, 'a> {
         Self { group, racks, topics, owners: homes.clone(), origins: Vec::new(), homes, loads }
     }
 
-    /// Gives each of the partitions to whoever has least, in its rack if there is one.
+    /// Gives each of these partitions to the member with the fewest, in its rack if possible.
     fn place(&mut self, free: &[usize]) {
         let mut far = Vec::new();
         for &partition in free {
@@ -96,8 +97,8 @@ impl<'g, 'a> Balancing<'g, 'a> {
         self.give(partition, member);
     }
 
-    /// Moves partitions to members with less, until none of these can go where there are fewer by two or more. Every move brings
-    /// two members closer, so it ends. Tells whether it moved any.
+    /// Moves partitions to members with fewer, until none of them can go to a member that has at least two fewer. Every
+    /// move brings two members closer, so this ends. Returns whether any partition moved.
     fn level(&mut self, partitions: &[usize], claims: &Claims) -> bool {
         let mut moved = false;
         loop {
@@ -105,7 +106,7 @@ impl<'g, 'a> Balancing<'g, 'a> {
             let mut again = false;
             for &partition in partitions {
                 let Some(owner) = self.owners[partition] else { continue };
-                // The least never gets less while this goes on.
+                // The minimum does not decrease meanwhile.
                 if self.loads[owner] <= least + 1 {
                     continue;
                 }
@@ -122,7 +123,8 @@ impl<'g, 'a> Balancing<'g, 'a> {
         }
     }
 
-    /// Who should have the partition rather than its owner: who had it in an earlier generation, else who has least.
+    /// The member that should own the partition instead: its owner in an earlier generation, else the member with the
+    /// fewest.
     fn better(&self, partition: usize, owner: usize, claims: &Claims) -> Option<usize> {
         let lighter = |member: &usize| self.loads[owner] > self.loads[*member] + 1;
         let subscribes = |&member: &usize| self.group.subscribes(member, self.topics[partition]);
@@ -130,7 +132,7 @@ impl<'g, 'a> Balancing<'g, 'a> {
         earlier.or_else(|| self.least_loaded(partition, |_| true).filter(lighter))
     }
 
-    /// Which partition of the same topic to move instead: one that came the other way.
+    /// The partition of the same topic to move instead, if there is one that moved in the opposite direction.
     fn rather(&self, partition: usize, owner: usize, member: usize) -> usize {
         let back = |&other: &usize| self.owners[other] == Some(owner) && self.origins[other] == Some(member);
         if back(&partition) {
@@ -139,8 +141,9 @@ impl<'g, 'a> Balancing<'g, 'a> {
         self.group.partitions(self.topics[partition]).find(back).unwrap_or(partition)
     }
 
-    /// Brings partitions back to those who had them, alone or in exchange for one that its owner never had, where the group stays as
-    /// even as it is. Each that comes home stays, so it ends. Tells whether it moved any.
+    /// Moves partitions back to their previous owners, alone or in exchange for one that was not that owner's before,
+    /// as long as the balance stays the same. Each returned partition stays, so this ends. Returns whether any
+    /// partition moved.
     fn bring_home(&mut self) -> bool {
         let mut owned: Vec<Vec<usize>> = vec![Vec::new(); self.loads.len()];
         for (partition, owner) in self.owners.iter().enumerate() {
@@ -177,7 +180,7 @@ impl<'g, 'a> Balancing<'g, 'a> {
         }
     }
 
-    /// One of `strangers`, which `home` owns and never had, that `owner` can take; best one that is its own.
+    /// One of `strangers`, which `home` did not own before, that `owner` can take; preferably one that `owner` had.
     fn exchange(&self, strangers: &[usize], owner: usize, home: usize) -> Option<usize> {
         let fits = |partition: &&usize| {
             let farther = |racks: &Racks<'_>| racks.mismatch(owner, **partition) && !racks.mismatch(home, **partition);

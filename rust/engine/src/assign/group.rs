@@ -1,4 +1,5 @@
-//! A group as assignors see it: topics, partitions and members by number, and what those numbers make of an assignment.
+//! A group as assignors see it: topics, partitions and members by number, and the conversion of these numbers into an
+//! assignment.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,16 +14,16 @@ use crate::TopicPartition;
 /// Who owns each partition, by the partition's number in the group.
 pub(super) type Owners = Vec<Option<usize>>;
 
-/// Topics that someone subscribes to in the order of their names, and members in an order that the assignor chose.
+/// The subscribed topics in the order of their names, and the members in an order that the assignor chose.
 pub(super) struct Group<'a> {
-    /// The members; their place is their number.
+    /// The members; a member's index is its number.
     pub(super) members: Vec<&'a Subscription>,
-    /// Their numbers in the order in which they were given.
+    /// The members' numbers in the order in which they were given.
     pub(super) joined: Vec<usize>,
-    /// For each topic the numbers of those that subscribe to it, ascending.
+    /// For each topic, the numbers of its subscribers, ascending.
     pub(super) subscribers: Vec<Vec<usize>>,
     names: Vec<&'a Arc<str>>,
-    /// Where each topic's partitions begin, and where the last ends.
+    /// The number of the first partition of each topic, and finally the number of all partitions.
     starts: Vec<usize>,
     /// The racks of each topic's partitions.
     racks: Vec<&'a [Vec<Arc<str>>]>,
@@ -91,7 +92,7 @@ impl<'a> Group<'a> {
         self.starts.partition_point(|&start| start <= partition).saturating_sub(1)
     }
 
-    /// A partition by its topic's name.
+    /// The partition with this number.
     pub(super) fn named(&self, partition: usize) -> TopicPartition {
         let topic = self.topic_of(partition);
         let index = i32::try_from(partition - self.starts[topic]).unwrap_or(i32::MAX);
@@ -115,12 +116,12 @@ impl<'a> Group<'a> {
         self.subscribers[topic].binary_search(&member).is_ok()
     }
 
-    /// Racks of members and partitions, unless no member has one.
+    /// The racks of members and partitions; `None` if no member has a rack.
     pub(super) fn racks(&self) -> Option<Racks<'a>> {
         Racks::new(&self.members, self.racks.iter().copied().flatten())
     }
 
-    /// What each member gets, in the order of topics and partitions.
+    /// The assignment of each member, in the order of topics and partitions.
     pub(super) fn assignment(&self, owners: &Owners) -> Assignment {
         let mut partitions = vec![Vec::new(); self.members.len()];
         for (topic, name) in self.names.iter().enumerate() {
@@ -135,10 +136,11 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Who subscribes to each topic, without topics that nobody subscribes to.
+/// The subscribers of each topic, without topics that have none.
 fn subscribers<'a>(topics: &'a Topics, members: &[&Subscription]) -> Vec<(&'a Arc<str>, Vec<usize>)> {
     let mut subscribed: Vec<(&Arc<str>, Vec<usize>)> = topics.keys().map(|name| (name, Vec::new())).collect();
-    // Many members name the same topics: where the names are the last member's own, so are the numbers.
+    // Many members subscribe to the same topics: if the names equal those of the previous member, so do the topic
+    // numbers.
     let mut last: (&[Arc<str>], Vec<Option<usize>>) = (&[], Vec::new());
     for (member, subscription) in members.iter().enumerate() {
         let mut numbers = Vec::with_capacity(subscription.topics.len());
@@ -149,7 +151,7 @@ fn subscribers<'a>(topics: &'a Topics, members: &[&Subscription]) -> Vec<(&'a Ar
         }
         for &topic in numbers.iter().flatten() {
             let subscribers = &mut subscribed[topic].1;
-            // A topic named twice is subscribed to once.
+            // A member may name a topic twice.
             if subscribers.last() != Some(&member) {
                 subscribers.push(member);
             }

@@ -1,7 +1,7 @@
-//! Who gets which partitions: assignors, what their members tell the leader, and what the leader tells them.
+//! Partition assignment under the classic protocol: assignors, and the data that members and leader exchange.
 //!
-//! An assignor is a pure function of the members' subscriptions and the topics. What travels between the members is written
-//! in `subscription` byte for byte as Java's consumers do it, so that groups may be mixed (seed S127).
+//! An assignor is a pure function of the members' subscriptions and the topics. `subscription` encodes what members
+//! exchange byte for byte as Java's consumers do, so a group may mix both (seed S127).
 
 mod claims;
 mod constrained;
@@ -32,109 +32,110 @@ pub use self::subscription::{
 pub use self::topics::topics_of;
 use crate::TopicPartition;
 
-/// Topics with the racks of each partition's replicas: the index is the partition's, a partition without known racks is
-/// empty. What the leader of a group knows of the cluster.
+/// The topics to assign, with the racks of each partition's replicas. The index is the partition's; it is empty for a
+/// partition whose racks are not known.
 pub type Topics = BTreeMap<Arc<str>, Vec<Vec<Arc<str>>>>;
 
-/// How members of an assignor give up partitions (KIP-429).
+/// When members revoke partitions (KIP-429).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// All of them, before they join.
     Eager,
-    /// Those that the new assignment lacks, after it is known; all else flows on.
+    /// Those that the new assignment lacks, after it is known; all others are read on.
     Cooperative,
 }
 
-/// What a member has told the leader.
+/// The subscription of a member, as the leader gets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subscription {
-    /// Its id.
+    /// The member id.
     pub member_id: String,
-    /// Its static id (KIP-345), which outlives `member_id`.
+    /// The static id (KIP-345), which outlives `member_id`.
     pub instance_id: Option<String>,
-    /// Topics that it subscribes to, sorted.
+    /// The subscribed topics, sorted.
     pub topics: Vec<Arc<str>>,
-    /// Partitions that it owns; empty under the eager protocol.
+    /// The owned partitions; empty under the eager protocol.
     pub owned: Vec<TopicPartition>,
-    /// The generation in which it owned them, -1 unknown (KIP-792).
+    /// The generation in which the member owned them; -1 if unknown (KIP-792).
     pub generation: i32,
-    /// Its rack (KIP-881).
+    /// The rack (KIP-881).
     pub rack: Option<String>,
-    /// What its assignor wants the leader's to know.
+    /// The user data of the member's assignor for the leader's.
     pub user_data: Option<Vec<u8>>,
 }
 
-/// What one member gets.
+/// The assignment of one member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberAssignment {
-    /// Its partitions.
+    /// The assigned partitions.
     pub partitions: Vec<TopicPartition>,
-    /// What the leader's assignor wants its own to know.
+    /// The user data of the leader's assignor for the member's.
     pub user_data: Option<Vec<u8>>,
 }
 
-/// What every member gets, by member id.
+/// The assignments of all members, by member id.
 pub type Assignment = BTreeMap<String, MemberAssignment>;
 
-/// What a member was assigned last, kept over revocation: what sticky assignors tell the leader.
+/// The last assignment of a member, kept after its partitions are revoked. Sticky assignors send it to the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastAssignment {
     /// The generation, -1 before the first.
     pub generation: i32,
     /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
-    /// What the leader's assignor told with them.
+    /// The user data of the assignment.
     pub user_data: Option<Vec<u8>>,
-    /// Whether the member is in the group ever since.
+    /// Whether the member has been in the group ever since.
     pub current: bool,
-    /// How long ago that was.
+    /// How long ago the assignment arrived.
     pub age: Duration,
-    /// The user wants a rebalance now, whatever that assignment left for later.
+    /// Whether the user requested a rebalance, which ends the waits of that assignment.
     pub ends_waits: bool,
 }
 
-/// Decides who gets which partitions. Members agree on one by its name.
+/// An assignor: decides which member is assigned which partitions. The members of a group agree on one by its name.
 pub trait Assignor: Send + Sync {
     /// The name that members agree on, such as `range`.
     fn name(&self) -> &str;
 
-    /// How its members give up partitions.
+    /// When its members revoke partitions.
     fn protocol(&self) -> Protocol;
 
-    /// What to tell the leader beyond topics and owned partitions.
+    /// The user data that a member sends to the leader, beside topics and owned partitions.
     fn user_data(&self, topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
         let _ = (topics, last);
         None
     }
 
-    /// What the user data of an assignment says is left for later: the member joins again when that is due.
+    /// What an assignment defers, according to its user data. The member joins again when that is due.
     fn deferral(&self, user_data: Option<&[u8]>) -> Deferral {
         let _ = user_data;
         Deferral::default()
     }
 
-    /// Whether it leaves things for later. Then its leader tells itself anew what is left of that, and a member takes part in a
-    /// rebalance while it still gives up partitions: it goes on claiming them, and the leader knows that they are on their way.
+    /// Whether it defers moves or assignments. If so, the leader updates the remaining times in its own subscription
+    /// before it assigns, and a member takes part in a rebalance while it still revokes partitions: it keeps reporting
+    /// them as owned, and the leader knows that they are about to become free.
     fn defers(&self) -> bool {
         false
     }
 
-    /// Who gets what. `topics` has every topic that a member subscribes to and that exists.
+    /// Computes the assignment. `topics` has every topic that a member subscribes to and that exists.
     ///
     /// # Errors
-    /// What keeps it from assigning, for the user.
+    /// Why it cannot assign, as a message for the user.
     fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError>;
 }
 
-/// Why there is no assignment.
+/// Why a leader could not compute an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AssignError {
-    /// A member's subscription cannot be read.
+    /// A member's subscription is malformed.
     #[error("the subscription of member {member_id} cannot be read: {reason}")]
     Subscription {
         /// The member.
         member_id: String,
-        /// What is wrong.
+        /// What is malformed.
         reason: String,
     },
     /// The assignor failed.
@@ -142,21 +143,21 @@ pub enum AssignError {
     Failed {
         /// Its name.
         assignor: String,
-        /// What it said.
+        /// Its error message.
         reason: String,
     },
-    /// Metadata of the group's topics cannot be had now; it may be later.
+    /// Metadata of the group's topics is not available now. A retry may succeed.
     #[error("metadata of the group's topics cannot be had: {reason}")]
     NoMetadata {
-        /// What came instead.
+        /// The error that came instead.
         reason: String,
     },
-    /// It assigned what it must not.
+    /// The assignor returned an invalid assignment.
     #[error("the assignor {assignor} {what}")]
     Invalid {
         /// Its name.
         assignor: String,
-        /// What it did.
+        /// What is invalid, as the end of a sentence.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Which members have a replica of which partitions in their own rack (KIP-881).
+//! The racks of members and replicas: which members have a replica of a partition in their rack (KIP-881).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Subscription;
 
-/// Racks by number, of the members of a group and of its partitions' replicas.
+/// The racks, by number, of the members of a group and of its partitions' replicas.
 pub(super) struct Racks<'a> {
     members: Vec<Option<u32>>,
     partitions: Vec<Vec<u32>>,
@@ -16,7 +16,7 @@ pub(super) struct Racks<'a> {
 }
 
 impl<'a> Racks<'a> {
-    /// The racks of these members, and of each partition in turn. `None` if no member says its rack.
+    /// The racks of these members and partitions. `None` if no member has a rack.
     pub(super) fn new(
         members: &[&'a Subscription],
         partitions: impl Iterator<Item = &'a Vec<Arc<str>>>,
@@ -47,7 +47,7 @@ impl<'a> Racks<'a> {
         *self.numbers.entry(rack).or_insert(next)
     }
 
-    /// Whether racks can make a difference: members share racks with replicas, and not every rack has every partition.
+    /// Whether racks make a difference: members share racks with replicas, and not every rack has every partition.
     pub(super) fn matter(&self, members: impl Iterator<Item = usize>, partitions: Range<usize>) -> bool {
         let of_members: BTreeSet<_> = members.filter_map(|member| self.members[member]).collect();
         let everywhere: BTreeSet<_> = self.partitions[partitions.clone()].iter().flatten().copied().collect();
@@ -55,7 +55,7 @@ impl<'a> Racks<'a> {
             && self.partitions[partitions].iter().any(|racks| racks.len() != everywhere.len())
     }
 
-    /// The member's rack, if it says one.
+    /// The member's rack, if it has one.
     pub(super) fn of_member(&self, member: usize) -> Option<u32> {
         self.members[member]
     }
@@ -65,12 +65,12 @@ impl<'a> Racks<'a> {
         self.members[member].is_some_and(|rack| self.partitions[partition].contains(&rack))
     }
 
-    /// Whether the member says its rack and the partition has no replica there.
+    /// Whether the member has a rack and the partition has no replica there.
     pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
         self.members[member].is_some() && !self.shared(member, partition)
     }
 
-    /// How many members have the partition in their rack.
+    /// How many members have a replica of the partition in their rack.
     pub(super) fn members_near(&self, partition: usize) -> usize {
         self.partitions[partition].iter().filter_map(|rack| self.sizes.get(rack)).sum()
     }

@@ -1,7 +1,8 @@
-//! Range: of each topic, every member gets a run of neighbouring partitions.
+//! Range: each member gets a contiguous range of the partitions of each topic.
 //!
-//! Topics with the same partitions and subscribers are split alike, so that partition 3 of all of them is in one place. Racks
-//! (KIP-881) decide only as far as that and the balance of each topic allow.
+//! Topics with the same number of partitions and the same subscribers are split the same way (co-partitioned):
+//! partition 3 of all of them has the same owner. Racks (KIP-881) count only as far as that and the balance of each
+//! topic allow.
 
 use std::collections::BTreeMap;
 
@@ -37,20 +38,20 @@ impl Assignor for Range {
     }
 }
 
-/// How much of one topic each of its members gets.
+/// The distribution of one topic to its subscribers.
 struct Shares<'g> {
     partitions: std::ops::Range<usize>,
     members: &'g [usize],
     /// How many partitions each of `members` has.
     counts: Vec<usize>,
-    /// What each gets at least.
+    /// How many partitions each member gets at least.
     least: usize,
-    /// How many may still get one more than that.
+    /// How many members may still get one more than that.
     extra: usize,
 }
 
 impl<'g> Shares<'g> {
-    /// `None` if there is nothing to share.
+    /// The distribution of a topic; `None` if it has no partitions.
     fn new(group: &'g Group<'_>, topic: usize) -> Option<Self> {
         let (partitions, members) = (group.partitions(topic), &*group.subscribers[topic]);
         if partitions.is_empty() {
@@ -73,7 +74,7 @@ impl<'g> Shares<'g> {
         }
     }
 
-    /// Gives each member what its rack has, in runs.
+    /// Gives each member partitions with a replica in its rack, in order.
     fn fill_near(&mut self, racks: &Racks<'_>, owners: &mut Owners) {
         for place in 0..self.members.len() {
             let (member, mut room) = (self.members[place], self.room(place));
@@ -89,7 +90,7 @@ impl<'g> Shares<'g> {
         }
     }
 
-    /// Gives what is left to those who have room, in runs.
+    /// Gives the remaining partitions to members with room, in contiguous ranges.
     fn fill(&mut self, owners: &mut Owners) {
         let mut left =
             self.partitions.clone().filter(|&partition| owners[partition].is_none()).collect::<Vec<_>>().into_iter();
@@ -101,7 +102,8 @@ impl<'g> Shares<'g> {
     }
 }
 
-/// Gives members what their racks have. Topics that are split alike stay so, whatever their racks.
+/// Gives members partitions with replicas in their racks. Co-partitioned topics stay co-partitioned, whatever their
+/// racks.
 fn match_racks(racks: &Racks<'_>, shares: &mut [Shares<'_>], owners: &mut Owners) {
     let matter = |share: &Shares<'_>| racks.matter(share.members.iter().copied(), share.partitions.clone());
     if !shares.iter().any(matter) {
@@ -109,7 +111,7 @@ fn match_racks(racks: &Racks<'_>, shares: &mut [Shares<'_>], owners: &mut Owners
     }
     let mut alike: BTreeMap<(&[usize], usize), Vec<&mut Shares<'_>>> = BTreeMap::new();
     for share in shares {
-        // Where nobody says its rack there is nothing to match.
+        // If no member has a rack, there is nothing to match.
         if share.members.iter().any(|&member| racks.of_member(member).is_some()) {
             alike.entry((share.members, share.partitions.len())).or_default().push(share);
         }
@@ -123,7 +125,8 @@ fn match_racks(racks: &Racks<'_>, shares: &mut [Shares<'_>], owners: &mut Owners
     }
 }
 
-/// Gives partition by partition, of all topics at once, to the first who has room and a replica of each in its rack.
+/// Gives the partitions with the same index in all these topics to the first member that has room for them and a
+/// replica of each in its rack.
 fn fill_together(
     racks: &Racks<'_>,
     members: &[usize],

@@ -1,4 +1,4 @@
-//! The assignors that are there without anyone bringing one, by the names that Kafka gives them, and those that Kafka has not.
+//! The built-in assignors, by name: Kafka's, and `deferred` and `incremental`, which Kafka does not have.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use super::round_robin::RoundRobin;
 use super::sticky::Sticky;
 use super::{Assignor, Protocol};
 
-/// Names of the assignors that [`builtin`] knows.
+/// The names of the assignors that [`builtin`] knows.
 pub const BUILTIN: &[&str] = &["range", "roundrobin", "sticky", "cooperative-sticky", "deferred", "incremental"];
 
-/// The assignor of that name, as `partition.assignment.strategy` has it. Where it leaves things for later it has the default pace.
+/// The assignor with this name, as in `partition.assignment.strategy`. Deferring ones have the default pace.
 pub fn builtin(name: &str) -> Option<Arc<dyn Assignor>> {
     builtin_with(name, Pace::default())
 }
 
-/// What is wrong with these assignors of one member, if that is so: beside an eager one all partitions are given up before each join,
-/// and nothing can be kept for anybody.
+/// The error if one member lists an eager assignor beside a deferring one: then all partitions are revoked before each
+/// join, and none can be reserved.
 pub fn eager_beside_deferring(assignors: &[Arc<dyn Assignor>]) -> Option<String> {
     let deferring = assignors.iter().find(|assignor| assignor.defers())?;
     let eager = assignors.iter().find(|assignor| assignor.protocol() == Protocol::Eager)?;
@@ -30,7 +30,7 @@ pub fn eager_beside_deferring(assignors: &[Arc<dyn Assignor>]) -> Option<String>
     ))
 }
 
-/// As [`builtin`], with this pace where the assignor leaves things for later.
+/// As [`builtin`], with this pace for deferring assignors.
 pub fn builtin_with(name: &str, pace: Pace) -> Option<Arc<dyn Assignor>> {
     match name {
         "range" => Some(Arc::new(Range)),

@@ -1,4 +1,4 @@
-//! Round robin: the partitions of all topics, sorted, go to the members in turn.
+//! Round robin: the sorted partitions of all topics are assigned to the members in turn.
 
 use super::group::Group;
 use super::{AssignError, Assignment, Assignor, Protocol, Subscription, Topics};
@@ -23,7 +23,7 @@ impl Assignor for RoundRobin {
         for topic in 0..group.topic_count() {
             let subscribers = &group.subscribers[topic];
             for partition in group.partitions(topic) {
-                // Whoever does not subscribe to the topic loses its turn.
+                // A member that does not subscribe to the topic is skipped.
                 let next = subscribers.partition_point(|&member| member < turn);
                 let member = subscribers.get(next).copied().unwrap_or(subscribers[0]);
                 owners[partition] = Some(member);

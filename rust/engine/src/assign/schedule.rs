@@ -1,7 +1,8 @@
-//! What the members of a group know of things that were left for later, as bytes and as what they mean.
+//! The schedule of a deferring assignor: what was deferred and until when, and its encoding as user data.
 //!
-//! The leader tells it to every member with the assignment. A member tells what is left of it when it joins, so that the next leader
-//! goes on with it, whoever that is. Times are what is left until something happens: each member counts down by its own clock.
+//! The leader sends it to every member with the assignment. A member sends it back when it joins, with the remaining
+//! times updated, so that the next leader, whichever member that is, continues with it. Times are durations until
+//! something happens: each member counts down with its own clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,73 +17,74 @@ use super::LastAssignment;
 use super::subscription::{by_topic, flat};
 use crate::TopicPartition;
 
-/// When a group meets again though nothing happens, and what has no owner until then.
+/// When a group rebalances without a change of members or topics, and which partitions have no owner until then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deferral {
-    /// In how much time, counted from the assignment; `None`: nothing was left for later.
+    /// The time until the rebalance, counted from the assignment; `None` if nothing was deferred.
     pub rejoin_after: Option<Duration>,
-    /// Partitions that are nobody's on purpose.
+    /// How many partitions have no owner intentionally; `usize::MAX` if none is assigned yet.
     pub left_out: usize,
-    /// What of that is kept for members that were lost.
+    /// The partitions of these that are reserved for lost members.
     pub losses: Vec<Loss>,
 }
 
-/// What members left behind that were lost in one rebalance.
+/// The partitions of members that were lost in one rebalance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loss {
-    /// Until it is given away.
+    /// The time until the partitions are assigned to others.
     pub remaining: Duration,
-    /// How many of them did not come back yet.
+    /// How many of the members have not come back yet.
     pub members: usize,
-    /// What they had.
+    /// The partitions that they owned.
     pub partitions: BTreeSet<TopicPartition>,
-    /// Who they are: static ids, or member ids. Empty where the group is too large to tell, see [`NAMES_BYTES_MAX`].
+    /// Their static ids, or else member ids. Empty if the group is too large to send them, see [`NAMES_BYTES_MAX`].
     pub names: BTreeSet<Arc<str>>,
 }
 
-/// Members that came in one rebalance while nobody was waited for, so that the group was one larger: as many that are lost within
-/// the time are not waited for, since these have taken their place. That is what a deployment looks like that starts the new process
-/// before it ends the old one.
+/// Members that joined in one rebalance while the group waited for none, so that it grew. As many members that are lost
+/// within the time are not waited for, because these have replaced them: a deployment that starts the new process
+/// before it stops the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newcomers {
-    /// Until they are members like any other.
+    /// The time for which they can replace a lost member.
     pub remaining: Duration,
-    /// How many of them have taken nobody's place yet.
+    /// How many of them have not replaced a lost member yet.
     pub members: usize,
 }
 
-/// Every member is told the names of all, and tells them again: beyond so many bytes in all, names are left out. The coordinator
-/// stores a group as one record, which grows with the square of this.
+/// The limit, in bytes, of all member names in a schedule; beyond it names are left out. Every member gets the names of
+/// all members and sends them back, and the coordinator stores a group as one record, so the record grows with the
+/// square of this.
 pub const NAMES_BYTES_MAX: usize = 1024;
 
-/// What was left for later, and what the group was like.
+/// What was deferred, and the members and topics of the group at that time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
-    /// Until the first partitions are assigned at all.
+    /// The time until the first partitions are assigned; `None` if they are.
     pub start: Option<Duration>,
-    /// Until partitions may move again.
+    /// The time until the next round, in which partitions may move again.
     pub round: Option<Duration>,
-    /// Whether some wait for that.
+    /// Whether moves were withheld for a later round.
     pub unbalanced: bool,
-    /// How many members there were.
+    /// How many members the group had.
     pub members: usize,
     /// How many partitions each topic had.
     pub topics: BTreeMap<Arc<str>, usize>,
-    /// Nobody's, since they are to move and had to be given up first.
+    /// Partitions without an owner, because they move and have to be revoked first.
     pub moving: BTreeSet<TopicPartition>,
-    /// Nobody's, since their owners may come back.
+    /// Partitions without an owner, because they are reserved for lost members.
     pub losses: Vec<Loss>,
-    /// Who came while nobody was waited for.
+    /// Members that joined while the group waited for none.
     pub newcomers: Vec<Newcomers>,
-    /// Who the members were; empty if that is too much to tell.
+    /// The names of the members; empty if they exceed [`NAMES_BYTES_MAX`].
     pub names: BTreeSet<Arc<str>>,
 }
 
 impl Schedule {
-    /// Reads what a leader told.
+    /// Decodes the user data of an assignment.
     ///
     /// # Errors
-    /// Bytes that are none, a version that is not known, numbers that mean nothing.
+    /// Malformed bytes, an unknown version, or an invalid number.
     pub fn read(bytes: &[u8]) -> Result<Self, ScheduleError> {
         let data = ScheduleUserData::read(bytes)?;
         let topic = |topic: &TopicSize<'_>| Ok((topic.topic.into(), count("a topic's partitions", topic.partitions)?));
@@ -112,10 +114,10 @@ impl Schedule {
         })
     }
 
-    /// As [`Self::read`] has it.
+    /// Encodes the schedule as user data, which [`Self::read`] decodes.
     ///
     /// # Errors
-    /// What cannot be encoded.
+    /// If a field cannot be encoded.
     pub fn write(&self) -> Result<Vec<u8>, WireError> {
         let small = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
         let topics =
@@ -147,7 +149,7 @@ impl Schedule {
         data.write()
     }
 
-    /// What is left of it after this time.
+    /// The schedule after this time has passed.
     #[must_use]
     pub fn after(mut self, time: Duration) -> Self {
         self.start = self.start.map(|left| left.saturating_sub(time));
@@ -161,7 +163,7 @@ impl Schedule {
         self
     }
 
-    /// What is left of it when nothing is waited for any more.
+    /// The schedule with all waits ended.
     pub(super) fn ended(mut self) -> Self {
         self.start = self.start.map(|_| Duration::ZERO);
         self.round = self.round.map(|_| Duration::ZERO);
@@ -169,7 +171,7 @@ impl Schedule {
         self
     }
 
-    /// When the group has to meet again, and what is nobody's until then.
+    /// When the group has to rebalance again, and which partitions have no owner until then.
     pub fn deferral(&self) -> Deferral {
         let lost = self.losses.iter().map(|loss| loss.remaining).min();
         let round = self.round.filter(|_| self.unbalanced);
@@ -183,7 +185,7 @@ impl Schedule {
         }
     }
 
-    /// All that is left to wait for: of two that know the same, who waits less knows it longer.
+    /// The sum of all remaining times. Of two copies of the same schedule, the one with the smaller sum is older.
     fn waits(&self) -> Duration {
         let lost = self.losses.iter().map(|loss| loss.remaining);
         let came = self.newcomers.iter().map(|came| came.remaining);
@@ -192,22 +194,23 @@ impl Schedule {
     }
 }
 
-/// What a member tells the leader.
+/// The user data of a subscription, which a member sends to the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The generation of its last assignment, if it is in the group since; `None`: it is new, or has lost all that it had.
+    /// The generation of the last assignment, if the member has been in the group ever since; `None` if it is new, or
+    /// has lost all partitions.
     pub generation: Option<i32>,
-    /// What it knows from there.
+    /// The schedule of that assignment.
     pub schedule: Option<Schedule>,
-    /// Its user wants a rebalance now, whatever is waited for.
+    /// Whether its user requested a rebalance that ends all waits.
     pub ends_waits: bool,
 }
 
 impl Told {
-    /// Reads what a member told.
+    /// Decodes the user data of a subscription.
     ///
     /// # Errors
-    /// Bytes that are none, a version that is not known, numbers that mean nothing.
+    /// Malformed bytes, an unknown version, or an invalid number.
     pub fn read(bytes: &[u8]) -> Result<Self, ScheduleError> {
         let told = ScheduleSubscription::read(bytes)?;
         let schedule = told.schedule.map(Schedule::read).transpose()?;
@@ -215,7 +218,7 @@ impl Told {
         Ok(Self { generation, schedule, ends_waits: told.ends_waits })
     }
 
-    /// What a member has to tell with this last assignment. One by another assignor says nothing of what is to come.
+    /// Encodes the user data for a member's subscription. A last assignment by another assignor contains no schedule.
     pub(super) fn write(last: &LastAssignment) -> Result<Vec<u8>, WireError> {
         let ends_waits = last.ends_waits;
         if !last.current || last.generation < 0 {
@@ -228,7 +231,7 @@ impl Told {
     }
 }
 
-/// What the members know together: what those know who had the last assignment, and of these who had it first.
+/// The current schedule, from all members' user data: of those with the newest generation, the copy that is oldest.
 pub(super) fn newest(told: Vec<Told>) -> Option<Schedule> {
     let known = told.into_iter().filter_map(|told| Some((told.generation?, told.schedule?)));
     let known: Vec<_> = known.collect();
@@ -237,16 +240,16 @@ pub(super) fn newest(told: Vec<Told>) -> Option<Schedule> {
     of_last.map(|(_, schedule)| schedule).min_by_key(Schedule::waits)
 }
 
-/// Why user data cannot be read.
+/// Why user data cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// Bytes that are none, or of a version that is not known.
+    /// Malformed bytes, or an unknown version.
     #[error("user data of a deferring assignor: {0}")]
     Wire(#[from] WireError),
-    /// A number that cannot be.
+    /// An invalid number.
     #[error("user data of a deferring assignor: {number} {what}")]
     Number {
-        /// Of what.
+        /// What the number counts.
         what: &'static str,
         /// The number.
         number: i32,
@@ -261,7 +264,7 @@ fn left(ms: i32) -> Option<Duration> {
     u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
-/// Rounded up: nothing is to be over before it is.
+/// Milliseconds, rounded up: no wait may end too early.
 fn millis(left: Duration) -> i32 {
     i32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }

@@ -1,6 +1,6 @@
-//! Sticky: balanced first, and then as few partitions as possible change hands.
+//! Sticky: balance comes first, then as few partitions as possible move.
 //!
-//! Under the eager protocol members own nothing when they join, so they tell in their user data what they had last.
+//! Under the eager protocol members own nothing when they join, so they send their last assignment as user data.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ impl Assignor for Sticky {
             ..Default::default()
         };
         let mut writer = Writer::new();
-        // What came out of an assignment fits into one; a member without user data is merely a new one.
+        // An assignment fits into the user data. A member without user data only counts as a new one.
         data.encode(&mut writer, 1).ok()?;
         Some(writer.into_bytes())
     }
@@ -50,16 +50,16 @@ impl Assignor for Sticky {
     }
 }
 
-/// What the member's user data says. What cannot be read is nothing, as it is for Java: the member starts anew.
+/// The claim in the member's user data. Malformed data counts as none, as in Java: the member is treated as new.
 fn claim(member: &Subscription) -> Claim<'_> {
     let nothing = (-1, Cow::Borrowed(&[][..]));
     let Some(bytes) = &member.user_data else { return nothing };
-    // Version 0 had no generation, and nothing tells the two apart but their length.
+    // Version 0 has no generation; the two differ only in their length.
     let read = [1, 0].into_iter().find_map(|version| StickyUserData::decode(&mut Reader::new(bytes), version).ok());
     read.map_or(nothing, |data| (data.generation, Cow::Owned(flat(&data.previous_assignment))))
 }
 
-/// Who is to own what, given who had it.
+/// Computes the owners, given the members' claims.
 pub(super) fn owners(group: &Group<'_>, claims: &Claims) -> Owners {
     let everyone = 0..group.members.len();
     let racks = group.racks().filter(|racks| racks.matter(everyone, 0..group.partition_count()));

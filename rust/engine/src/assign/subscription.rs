@@ -1,4 +1,5 @@
-//! What members tell each other through the coordinator, as bytes; and the leader's whole step from bytes to bytes.
+//! Encoding of subscriptions and assignments, which members exchange through the coordinator, and the leader's whole
+//! computation from bytes to bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,11 +12,11 @@ use monedula_protocol::messages::consumer_protocol::{
 use super::{AssignError, Assignor, LastAssignment, MemberAssignment, Protocol, Subscription, Topics};
 use crate::TopicPartition;
 
-/// A member's subscription as it goes into JoinGroup. `generation` is the one that the member is in, -1 for none. `owned` is
-/// told under the cooperative protocol only: an eager member has given up everything by then.
+/// Encodes a member's subscription for JoinGroup. `generation` is the member's generation, -1 for none. `owned` is
+/// encoded under the cooperative protocol only: an eager member has revoked everything by then.
 ///
 /// # Errors
-/// What cannot be encoded, such as user data beyond 2 GiB.
+/// If a field cannot be encoded, such as user data of more than 2 GiB.
 pub fn subscription_bytes(
     assignor: &dyn Assignor,
     topics: &BTreeSet<Arc<str>>,
@@ -36,20 +37,20 @@ pub fn subscription_bytes(
     .write(LAST_VERSION)
 }
 
-/// A subscription with other user data.
+/// Replaces the user data in an encoded subscription.
 ///
 /// # Errors
-/// Bytes that are no subscription, and what cannot be encoded.
+/// If the bytes are no subscription, or a field cannot be encoded.
 pub fn with_user_data(bytes: &[u8], user_data: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
     let mut told = ConsumerProtocolSubscription::read(bytes)?;
     told.user_data = user_data;
     told.write(LAST_VERSION)
 }
 
-/// What a member has told the leader.
+/// Decodes a member's subscription.
 ///
 /// # Errors
-/// Bytes that are no subscription.
+/// If the bytes are no subscription.
 pub fn read_subscription(
     member_id: &str,
     instance_id: Option<&str>,
@@ -58,16 +59,16 @@ pub fn read_subscription(
     read_with(&mut Names::default(), member_id, instance_id, bytes)
 }
 
-/// The topics of a whole group: each name is kept once, as a thousand members may name a thousand topics each.
+/// The topic names of a whole group, each stored once: a thousand members may subscribe to a thousand topics each.
 #[derive(Default)]
 struct Names {
     known: BTreeSet<Arc<str>>,
-    /// The last member's topics, which are often the next one's too.
+    /// The previous member's topics, which are often the same as the next one's.
     last: Vec<Arc<str>>,
 }
 
 impl Names {
-    /// These topics sorted, each once.
+    /// These topics, sorted and without duplicates.
     fn sorted(&mut self, names: &[&str]) -> Vec<Arc<str>> {
         let mut topics = Vec::with_capacity(names.len());
         for (place, &name) in names.iter().enumerate() {
@@ -113,10 +114,10 @@ fn read_with(
     })
 }
 
-/// One member's assignment as it goes into SyncGroup.
+/// Encodes one member's assignment for SyncGroup.
 ///
 /// # Errors
-/// What cannot be encoded.
+/// If a field cannot be encoded.
 pub fn assignment_bytes(assignment: &MemberAssignment) -> Result<Vec<u8>, WireError> {
     let partitions = assignment.partitions.iter().cloned().collect();
     ConsumerProtocolAssignment {
@@ -127,10 +128,11 @@ pub fn assignment_bytes(assignment: &MemberAssignment) -> Result<Vec<u8>, WireEr
     .write(LAST_VERSION)
 }
 
-/// What a member gets. No bytes at all is an empty assignment: the coordinator gives that to whom the leader forgot.
+/// Decodes a member's assignment. No bytes at all mean an empty one: the coordinator sends that to a member that the
+/// leader left out.
 ///
 /// # Errors
-/// Bytes that are no assignment.
+/// If the bytes are no assignment.
 pub fn read_assignment(bytes: &[u8]) -> Result<MemberAssignment, WireError> {
     if bytes.is_empty() {
         return Ok(MemberAssignment::default());
@@ -139,11 +141,13 @@ pub fn read_assignment(bytes: &[u8]) -> Result<MemberAssignment, WireError> {
     Ok(MemberAssignment { partitions: flat(&read.assigned_partitions), user_data: read.user_data.map(<[u8]>::to_vec) })
 }
 
-/// The leader's step: from what the members told to what each is told. `members` are member id, instance id and metadata.
+/// Computes the assignments of all members from their subscriptions. `members` are member id, static id and
+/// subscription; the result has member id and assignment.
 ///
 /// # Errors
-/// A subscription that cannot be read, an assignor that fails, and an assignment that cannot be: a partition given twice, or
-/// to a member that is not in the group; under the cooperative protocol, one that its owner has not given up yet.
+/// If a subscription cannot be read, the assignor fails, or its assignment is invalid: a partition assigned twice, or
+/// to a member that is not in the group, or, under the cooperative protocol, a partition that its owner has not revoked
+/// yet.
 pub fn perform(
     assignor: &dyn Assignor,
     topics: &Topics,
@@ -185,13 +189,13 @@ fn check(
     if assignor.protocol() == Protocol::Eager {
         return Ok(());
     }
-    // A partition may move only after its owner has given it up; those of an older generation own nothing any more.
+    // A partition may move only after its owner has revoked it. Owners of an older generation do not count.
     let newest = members.iter().map(|member| member.generation).max().unwrap_or(-1);
     let claims = members.iter().flat_map(|member| member.owned.iter().map(|partition| (partition, &*member.member_id)));
     let claims: BTreeSet<_> = claims.collect();
     for member in members.iter().filter(|member| member.generation == newest) {
         for partition in &member.owned {
-            // Of several who claim it, one may be right.
+            // If several members report it as owned, it may stay with any of them.
             let moved = |owner: &&str| *owner != member.member_id && !claims.contains(&(partition, *owner));
             if owners.get(partition).is_some_and(moved) {
                 return invalid(format!("moved {partition} away from {} before it was given up", member.member_id));
@@ -201,10 +205,10 @@ fn check(
     Ok(())
 }
 
-/// Every topic that one of these members subscribes to: what the leader has to know of the cluster.
+/// All topics that these members subscribe to: the leader needs metadata of them.
 ///
 /// # Errors
-/// A subscription that cannot be read.
+/// If a subscription cannot be read.
 pub fn subscribed_topics(members: &[(String, Option<String>, Vec<u8>)]) -> Result<BTreeSet<Arc<str>>, AssignError> {
     let mut names = Names::default();
     for (id, instance, bytes) in members {

@@ -1,4 +1,4 @@
-//! What the leader of a group knows of the topics that it assigns.
+//! The topics of an assignment, from cluster metadata.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Topics;
 use crate::cluster::{Cluster, Topic};
 
-/// Those of `names` that the cluster has, with the racks of their replicas. All replicas count, whether in sync or not: who is
-/// behind catches up, and no assignment follows on that.
+/// The topics in `names` that the cluster has, with the racks of their replicas. All replicas count, whether in sync or
+/// not: a replica that is behind catches up, and no rebalance follows then.
 pub fn topics_of<'a>(cluster: &Cluster, names: impl IntoIterator<Item = &'a Arc<str>>) -> Topics {
     let brokers = cluster.brokers.iter();
     let racks: BTreeMap<i32, Arc<str>> =
