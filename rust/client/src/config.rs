@@ -1,6 +1,6 @@
 //! Settings of clients: Kafka's names, with Java's and librdkafka's aliases, parsed from text into typed values.
 //!
-//! The table [`KEYS`] is the only source of names, defaults, bounds and descriptions.
+//! The table [`crate::KEYS`] is the only source of names, defaults, bounds and descriptions.
 
 use std::sync::Arc;
 use std::time::Duration;

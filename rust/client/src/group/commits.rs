@@ -48,7 +48,7 @@ impl Task {
         }
     }
 
-    /// Commits the finished offsets if enough rows were finished since the last commit.
+    /// Commits the finished offsets once `auto.commit.records` rows are finished.
     pub(super) fn commit_by_count(&mut self) -> Option<Input> {
         if self.commits.counted.is_some() || !self.parts.buffer.has_finished_enough() {
             return None;

@@ -143,7 +143,7 @@ impl Group {
         self.command(GroupCommand::Subscribe { subscription, listens })
     }
 
-    /// Revokes the owned partitions and leaves the group; [`FetchBuffer::leaving`] turns false when that is done.
+    /// Revokes the owned partitions and leaves the group; [`FetchBuffer::leaving`] reports when that is done.
     pub(crate) fn unsubscribe(&self) -> Result<(), ClientError> {
         self.leave(GroupCommand::Unsubscribe)
     }

@@ -50,7 +50,7 @@ pub struct GroupFigures {
     pub commits_failed: u64,
     /// Partitions newly assigned.
     pub gained: u64,
-    /// Partitions revoked cooperatively, that is, not lost.
+    /// Partitions revoked, not counting those that were lost.
     pub revoked: u64,
     /// Partitions lost.
     pub lost: u64,
@@ -149,7 +149,7 @@ pub struct GroupHealth {
     pub last_error: Option<(Duration, String)>,
     /// Partitions that are revoked as soon as the user has finished the records it holds of them.
     pub wanted: Vec<TopicPartition>,
-    /// Time until the next rebalance that the assignor scheduled, for partitions that it did not assign yet.
+    /// Time until the rebalance that the assignor has scheduled for what it postponed.
     pub deferred: Option<Duration>,
     /// Partitions reserved for lost members, and for how long.
     pub reserved: Vec<Kept>,

@@ -56,7 +56,7 @@ pub(super) struct Task {
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,
     listens: Listens,
-    /// Whether the member has this subscription.
+    /// Whether the member was given the present subscription.
     is_subscription_given: bool,
     /// The topics of the member's subscription, and (`counted`) what was last given to it about them.
     pub(super) subscribed: BTreeSet<Arc<str>>,

@@ -1,4 +1,4 @@
-//! Topics that are created, deleted and recreated under a subscription, and the offsets at which a member starts.
+//! Topics that are created, deleted and recreated under a subscription; fetching by the member's rack.
 
 use std::collections::{BTreeMap, BTreeSet};
 
