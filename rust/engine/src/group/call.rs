@@ -7,7 +7,9 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::{CommitOffset, Committed, GroupProtocol, PartitionCodes, TopicIds};
+use super::status::GroupProtocol;
+use super::topic_ids::TopicIds;
+use super::words::{CommitOffset, Committed, PartitionCodes};
 use crate::TopicPartition;
 
 /// Partitions as KIP-848 names them: by the ids of their topics.

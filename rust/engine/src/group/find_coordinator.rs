@@ -2,9 +2,11 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::call::{Answer, Call};
+use super::event::GroupEvent;
 use super::outbox::{Kind, Outbox};
 use super::timers::Timer;
-use super::{Answer, Call, CallId, GroupEvent, Target};
+use super::words::{CallId, Target};
 use crate::Now;
 
 /// The group's coordinator, and the FindCoordinator calls that look for it.

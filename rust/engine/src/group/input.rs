@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Answer, CallError, CallId, CommitOffset, Ticket, TopicInfo};
+use super::call::Answer;
+use super::error::CallError;
+use super::words::{CallId, CommitOffset, Ticket, TopicInfo};
 use crate::assign::AssignError;
 use crate::{Now, TopicPartition};
 

@@ -1,8 +1,9 @@
 //! The lease: until when the coordinator cannot have assigned a member's partitions to another member (contract 7).
 
+use super::event::GroupEvent;
 use super::outbox::Outbox;
+use super::output::Output;
 use super::timers::Timer;
-use super::{GroupEvent, Output};
 use crate::Now;
 
 /// The lease of a member: until when records may be handed out.

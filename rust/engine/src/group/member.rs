@@ -2,7 +2,10 @@
 
 use super::classic::{self, GroupConfig};
 use super::consumer::{self, MembershipConfig};
-use super::{GroupProtocol, Input, Output, Status, TopicIds};
+use super::input::Input;
+use super::output::Output;
+use super::status::{GroupProtocol, Status};
+use super::topic_ids::TopicIds;
 use crate::Now;
 
 /// How the membership ends.

@@ -26,7 +26,6 @@ pub(crate) mod wire;
 mod words;
 
 pub use call::{Answer, Call, ConnectionPurpose, HeartbeatCall, Partitions};
-pub use classic::Reserved;
 pub use error::{CallError, CommitError, GroupError};
 pub use event::GroupEvent;
 pub(crate) use find_coordinator::{FindCoordinator, Found};
@@ -41,11 +40,9 @@ pub(crate) use offset_fetch::{OffsetFetch, OffsetsFetched, OnError};
 pub(crate) use outbox::{InFlight, Kind, Outbox};
 pub use output::Output;
 pub(crate) use revocation::{Revocation, Step};
-pub use status::{GroupProtocol, State, Status};
+pub use status::{GroupProtocol, Reserved, State, Status};
 pub(crate) use timers::Timer;
 pub use topic_ids::TopicIds;
-pub(crate) use topic_ids::{
-    TOPIC_IDS_FROM, are_all_known, commit_topics, committed, fetched, id_of, lookup_topics, name_of, topic_ids,
-};
+pub(crate) use topic_ids::{are_all_known, id_of, name_of, topic_ids};
+pub(crate) use words::Offsets;
 pub use words::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};
-pub(crate) use words::{Offsets, Outcomes};

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::call::Answer;
+use super::first_seen::FirstSeen;
 use super::outbox::Outbox;
+use super::output::Output;
 use super::timers::Timer;
-use super::{Answer, CallId, FirstSeen, Output};
+use super::words::CallId;
 use crate::{Now, TopicPartition};
 
 /// Partitions whose committed offsets are not known yet.

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::call::Call;
+use super::event::GroupEvent;
+use super::output::Output;
 use super::timers::{Timer, Timers};
-use super::{Call, CallId, CallbackKind, GroupEvent, Output, Target, Ticket};
+use super::words::{CallId, CallbackKind, Target, Ticket};
 use crate::backoff::{Backoff, Jitter};
 use crate::{Now, TopicPartition};
 

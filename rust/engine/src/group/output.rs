@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::{Call, CallId, CallbackKind, Committed, GroupError, GroupEvent, Outcomes, Scope, Target, Ticket};
+use super::call::Call;
+use super::error::GroupError;
+use super::event::GroupEvent;
+use super::words::{CallId, CallbackKind, Committed, Outcomes, Scope, Target, Ticket};
 use crate::{Now, TopicPartition};
 
 /// What the driver has to do. The order of the outputs matters.

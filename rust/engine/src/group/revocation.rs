@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Offsets, Ticket};
+use super::words::{Offsets, Ticket};
 use crate::TopicPartition;
 
 /// The current step of a revocation.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use super::{GroupError, Reserved, Subscription, classic, consumer};
+use super::error::GroupError;
+use super::input::Subscription;
+use super::{classic, consumer};
 use crate::assign::Protocol;
 use crate::{Now, TopicPartition};
 
@@ -83,6 +85,19 @@ impl State {
     pub fn is_stale(self) -> bool {
         matches!(self, Self::Classic(classic::State::Stale) | Self::Consumer(consumer::State::Stale))
     }
+}
+
+/// Partitions that are reserved for members that were lost in one rebalance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// The partitions.
+    pub partitions: BTreeSet<TopicPartition>,
+    /// How many of these members have not come back yet.
+    pub members: usize,
+    /// Their static ids, or else member ids; empty if the leader did not send them.
+    pub names: BTreeSet<Arc<str>>,
+    /// When the reservation ends.
+    pub until: Now,
 }
 
 /// A snapshot of a membership.

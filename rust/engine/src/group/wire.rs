@@ -21,10 +21,10 @@ use monedula_protocol::messages::offset_commit::OffsetCommitRequest;
 use monedula_protocol::messages::offset_fetch::{OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic};
 use monedula_protocol::messages::sync_group::SyncGroupRequest;
 
-use super::{
-    Answer, Call, GroupProtocol, TOPIC_IDS_FROM, TopicIds, are_all_known, classic, commit_topics, committed, consumer,
-    fetched, lookup_topics,
-};
+use super::call::{Answer, Call};
+use super::status::GroupProtocol;
+use super::topic_ids::{TOPIC_IDS_FROM, TopicIds, are_all_known, commit_topics, committed, fetched, lookup_topics};
+use super::{classic, consumer};
 use crate::TopicPartition;
 
 /// The key type of FindCoordinator for groups.

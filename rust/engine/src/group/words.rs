@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
-use super::CommitError;
+use super::error::CommitError;
 use crate::TopicPartition;
 
 /// The id of a call. None is used twice, so a late answer to an abandoned call is recognized.

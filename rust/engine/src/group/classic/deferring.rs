@@ -2,12 +2,11 @@
 //! how users end the wait.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::State;
 use super::member::Member;
 use crate::assign::Loss;
-use crate::group::{GroupEvent, Timer};
+use crate::group::{GroupEvent, Reserved, Timer};
 use crate::{Now, TopicPartition};
 
 /// What a member knows about deferred assignments.
@@ -17,19 +16,6 @@ pub(super) struct Deferring {
     pub(super) losses: Vec<Loss>,
     /// The user requested a rebalance, and no assignment has followed yet: the next assignment waits for nothing.
     pub(super) ends_waits: bool,
-}
-
-/// Partitions that are reserved for members that were lost in one rebalance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reserved {
-    /// The partitions.
-    pub partitions: BTreeSet<TopicPartition>,
-    /// How many of these members have not come back yet.
-    pub members: usize,
-    /// Their static ids, or else member ids; empty if the leader did not send them.
-    pub names: BTreeSet<Arc<str>>,
-    /// When the reservation ends.
-    pub until: Now,
 }
 
 impl Member {

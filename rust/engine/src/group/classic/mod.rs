@@ -23,7 +23,6 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
-pub use deferring::Reserved;
 pub use member::Member;
 pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;
