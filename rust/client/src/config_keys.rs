@@ -526,7 +526,6 @@ pub(crate) const LATER: &[(&str, &str)] = &[
     ("ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
     ("enable.ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
     ("sasl.", "SASL is not supported by this version; only security.protocol=PLAINTEXT is"),
-    ("group.remote.assignor", "it belongs to group.protocol=consumer (KIP-848), which this version does not support"),
     ("max.poll.records", "give max_rows to batches() or poll() instead"),
     ("key.deserializer", "keys come out as bytes; decode the column"),
     ("value.deserializer", "values come out as bytes; decode the column"),

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use monedula_engine::backoff::Jitter;
@@ -99,7 +100,7 @@ impl Shared {
         if self.metadata.watch().borrow().answers == 0 {
             self.metadata.refreshed().await?;
         }
-        let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
+        let mut jitter = Jitter::new(self.turns.load(Ordering::Relaxed) as u64);
         while !progress.open.is_empty() {
             self.attempt(progress).await?;
             if !progress.open.is_empty() {
@@ -251,7 +252,7 @@ impl Shared {
     }
 
     fn any(&self) -> Result<NodeId, Located> {
-        let turn = self.turns.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
         let nodes = self.network.candidates_from(0);
         match nodes.is_empty() {
             true => Err(Located::Failed(again(ErrorCode::BrokerNotAvailable, false))),

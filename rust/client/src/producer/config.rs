@@ -149,7 +149,7 @@ impl ProducerConfig {
                     && values.is_given("transaction.timeout.ms")
                     && self.transaction_timeout < self.linger,
                 format!(
-                    "transaction.timeout.ms ({} ms) must exceed linger.ms ({linger} ms)",
+                    "transaction.timeout.ms ({} ms) must be at least linger.ms ({linger} ms)",
                     self.transaction_timeout.as_millis()
                 ),
             ),
