@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use monedula_engine::assign::AssignError;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::group::{
-    self, Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, Input, Member, Output, Scope,
-    State, Ticket, TopicInfo,
+    self, Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, Input, Output, Scope, State,
+    Ticket, TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -69,7 +69,7 @@ pub(super) struct Task {
     led: BTreeSet<Arc<str>>,
     unauthorized: BTreeSet<Arc<str>>,
     missing: BTreeSet<Arc<str>>,
-    state: State,
+    pub(super) state: State,
     /// The user runs no more callbacks.
     abandoned: bool,
     closed: bool,
@@ -377,7 +377,7 @@ impl Task {
     /// with the same subscription.
     fn fall_back(&mut self) {
         let config = self.parts.config.membership(self.parts.assignors.clone());
-        *self.shared.member() = Member::classic(config, self.parts.seed);
+        self.shared.member().fall_back(config, self.parts.seed);
         self.state = State::first(GroupProtocol::Classic);
         self.subscribed.clear();
         self.is_subscription_given = false;

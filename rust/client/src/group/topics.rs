@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::{self, Input};
+use monedula_engine::group::{self, GroupProtocol, Input};
 use monedula_protocol::types::Uuid;
 
 use super::subscription::Subscription;
@@ -73,8 +73,9 @@ impl Task {
     pub(super) fn named(&mut self, cluster: Result<Box<Cluster>, ClientError>) {
         self.resolving = false;
         let cluster = match cluster {
-            // The lookup was for a subscription that has ended.
-            Ok(_) if self.subscription.is_none() => return,
+            // The lookup was for a subscription that has ended, or for a member that fell back to the classic protocol since: this one
+            // would take topics that it leads and that are not among these for gone.
+            Ok(_) if self.subscription.is_none() || self.state.protocol() == GroupProtocol::Classic => return,
             Ok(cluster) => cluster,
             Err(error) => {
                 let what = || format!("topics that are assigned have no names yet: {error}");

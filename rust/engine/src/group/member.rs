@@ -42,6 +42,16 @@ impl Member {
         Self::Consumer(Box::new(consumer::Member::new(config, member_id, seed)))
     }
 
+    /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again that this
+    /// member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
+    pub fn fall_back(&mut self, config: GroupConfig, seed: u64) {
+        let last_id = match self {
+            Self::Classic(member) => member.last_id(),
+            Self::Consumer(member) => member.last_id(),
+        };
+        *self = Self::Classic(Box::new(classic::Member::with_ids_after(last_id, config, seed)));
+    }
+
     /// The protocol of the member.
     pub fn protocol(&self) -> GroupProtocol {
         match self {

@@ -60,6 +60,16 @@ impl Outbox {
         }
     }
 
+    /// The last id that was given to a call or a ticket.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.last_id
+    }
+
+    /// Gives no id up to this one to any call or ticket.
+    pub(crate) fn skip_ids(&mut self, last_id: u64) {
+        self.last_id = self.last_id.max(last_id);
+    }
+
     /// The next output.
     pub(crate) fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()

@@ -11,7 +11,7 @@ pub enum Reaction {
     Retry,
     /// Sends it again after a backoff. It is certainly not in the log.
     RetryRefused,
-    /// Requests metadata, and sends it again. It may be in the log nevertheless.
+    /// Requests metadata, and sends it again after a backoff, or as soon as a new leader is known. It may be in the log nevertheless.
     Refresh,
     /// Sends its records in smaller batches. A batch of one record fails.
     Split,

@@ -1,7 +1,9 @@
 //! Fenced: everything is lost, and the member joins again with epoch 0 and the same id.
 
+use monedula_engine::assign::builtin;
+use monedula_engine::group::classic::GroupConfig;
 use monedula_engine::group::consumer::{MembershipConfig, State};
-use monedula_engine::group::{CallbackKind, CommitError, GroupError, Input};
+use monedula_engine::group::{CallError, CallbackKind, CommitError, GroupError, Input, Member, Output, Subscription};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, MEMBER, Owed, World, by_hand, config, fixed, ids, is_full, offsets, secs};
@@ -219,6 +221,41 @@ fn a_broker_that_loses_the_protocol_later_costs_what_is_owned_before_it_falls_ba
     let (id, _) = world.heartbeat();
     world.refuse(id, ErrorCode::UnsupportedVersion);
     assert_eq!(world.trace(), ["fall back"]);
+}
+
+// The answer to an OffsetFetch of before was taken for that to the new member's SyncGroup.
+#[test]
+fn after_a_fall_back_no_id_of_a_call_is_used_again() {
+    let call_ids = |member: &mut Member| -> Vec<u64> {
+        let outputs = std::iter::from_fn(|| member.poll());
+        outputs.filter_map(|output| if let Output::Call { id, .. } = output { Some(id) } else { None }).collect()
+    };
+    let topics = || Input::Subscribe(Subscription::Topics(crate::world::names(&["t"])));
+    let mut member = Member::consumer(config(), MEMBER.into(), 7);
+    member.handle(secs(1), topics());
+    let before = call_ids(&mut member);
+    let classic = GroupConfig {
+        group_id: "g".into(),
+        instance_id: None,
+        rack: None,
+        assignors: vec![builtin("range").expect("it is there")],
+        session_timeout: crate::world::SESSION,
+        heartbeat_interval: crate::world::INTERVAL,
+        quick_heartbeats: 1,
+        max_poll_interval: crate::world::MAX_POLL,
+        auto_commit_interval: None,
+        backoff: config().backoff,
+    };
+    member.fall_back(classic, 7);
+    member.handle(secs(1), topics());
+    let after = call_ids(&mut member);
+    assert!(before.iter().max() < after.iter().min(), "{before:?} {after:?}");
+    // What still comes for the old call changes nothing.
+    for id in before {
+        let outcome = Err(CallError::Never("no version in common".into()));
+        member.handle(secs(2), Input::Answer { id, outcome });
+    }
+    assert_eq!(member.status().fatal, None);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! Fetches together stay below a ceiling of five eighths of the budget: the rest is for decompressing ahead, and for
 //! answers that are larger than asked (KIP-74). Below it every broker that there is something to fetch from has its
-//! share, so that none waits for what an idle long poll of another holds: brokers with a backlog divide half of the
-//! ceiling, the other half is for fetched bytes that are not read yet; for each broker that is caught up a little is
+//! share, so that none waits for what an idle long poll of another holds: brokers with a backlog divide half of
+//! what those that are caught up leave of the ceiling, the other half is for fetched bytes that are not read yet; for each broker that is caught up a little is
 //! kept.
 
 use monedula_engine::fetch::Demand;

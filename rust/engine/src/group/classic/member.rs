@@ -152,6 +152,17 @@ impl Member {
         }
     }
 
+    /// As [`Self::new`]; calls and tickets have ids after `last_id`.
+    pub(crate) fn with_ids_after(last_id: u64, config: GroupConfig, seed: u64) -> Self {
+        let mut member = Self::new(config, seed);
+        member.out.skip_ids(last_id);
+        member
+    }
+
+    pub(crate) fn last_id(&self) -> u64 {
+        self.out.last_id()
+    }
+
     /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
     pub fn handle(&mut self, now: Now, input: Input) {
         for timer in self.out.timers.take_due(now) {

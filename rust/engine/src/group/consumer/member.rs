@@ -156,6 +156,10 @@ impl Member {
         }
     }
 
+    pub(crate) fn last_id(&self) -> u64 {
+        self.out.last_id()
+    }
+
     /// Takes an input, at a time that never goes back. Drain [`Self::poll`] afterwards.
     pub fn handle(&mut self, now: Now, input: Input) {
         for timer in self.out.timers.take_due(now) {

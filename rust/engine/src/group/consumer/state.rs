@@ -1,6 +1,6 @@
 //! The states of a member under KIP-848, and which may follow which.
 
-/// The state of a member. The names are those of KIP-848.
+/// The state of a member. The names are those of Kafka's own consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// The member has no subscription.
