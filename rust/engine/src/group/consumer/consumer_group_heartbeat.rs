@@ -79,9 +79,11 @@ impl Member {
     fn has_change_to_send(&self) -> bool {
         match self.state {
             State::Joining | State::Acknowledging => true,
-            State::Reconciling | State::Stable => {
-                self.last_sent.0.as_ref().is_none_or(|told| *told != Subscribed::of(self.subscription.as_ref()))
-            }
+            State::Reconciling | State::Stable => self
+                .last_sent
+                .0
+                .as_ref()
+                .is_none_or(|last_sent| *last_sent != Subscribed::of(self.subscription.as_ref())),
             _ => false,
         }
     }
@@ -106,17 +108,19 @@ impl Member {
     /// always carries the owned partitions, even if they are the same as before: `None` never acknowledges anything.
     fn heartbeat_call(&self, now: Now) -> HeartbeatCall {
         let leaving = self.state == State::PrepareLeaving;
-        let told = self.last_sent.0.as_ref().filter(|_| self.late_heartbeat_until.is_none_or(|until| now >= until));
-        let is_full = told.is_none() && !leaving;
+        let last_sent =
+            self.last_sent.0.as_ref().filter(|_| self.late_heartbeat_until.is_none_or(|until| now >= until));
+        let is_full = last_sent.is_none() && !leaving;
         let is = Subscribed::of(self.subscription.as_ref());
-        let regex = match (is.regex, told) {
+        let regex = match (is.regex, last_sent) {
             _ if leaving => None,
-            (regex, Some(told)) if regex == told.regex => None,
+            (regex, Some(last_sent)) if regex == last_sent.regex => None,
             (Some(regex), _) => Some(regex),
             // The coordinator keeps a pattern until an empty one is sent.
             (None, _) => self.regex_was_sent.then(String::new),
         };
-        let topics = Some(is.topics).filter(|topics| !leaving && told.is_none_or(|told| told.topics != *topics));
+        let topics =
+            Some(is.topics).filter(|topics| !leaving && last_sent.is_none_or(|last_sent| last_sent.topics != *topics));
         HeartbeatCall {
             group_id: self.config.group_id.clone(),
             member_id: self.member_id.clone(),
@@ -129,7 +133,7 @@ impl Member {
             assignor: self.config.assignor.clone().filter(|_| is_full),
             // Also while the member leaves, if an answer was lost: the coordinator recognizes a member that missed its
             // last epoch by its owned partitions.
-            owned: (told.is_none() || self.state == State::Acknowledging).then(|| self.owned_by_id()),
+            owned: (last_sent.is_none() || self.state == State::Acknowledging).then(|| self.owned_by_id()),
         }
     }
 
