@@ -3,16 +3,15 @@
 //! Each side has one shape for all mechanisms. A driver carries bytes between [`ClientExchange`] or [`ServerExchange`]
 //! and the connection, and supplies the random bytes of a nonce. GSSAPI is not here: it needs the system's library.
 //!
-//! - [`plain`]: PLAIN (RFC 4616)
-//! - [`scram`]: SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), for users and for delegation tokens (KIP-48)
-//! - [`oauthbearer`]: OAUTHBEARER (RFC 7628, KIP-255, KIP-342)
+//! The mechanisms are PLAIN (RFC 4616), SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677) for users and for
+//! delegation tokens (KIP-48), and OAUTHBEARER (RFC 7628, KIP-255, KIP-342).
 //!
 //! Kafka takes a user name and password as they are, in UTF-8: no side applies SASLprep.
 
 mod client;
 mod error;
 pub mod oauthbearer;
-pub mod plain;
+mod plain;
 pub mod scram;
 mod server;
 
