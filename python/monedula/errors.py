@@ -67,6 +67,26 @@ class BrokerConnectionError(KafkaError, ConnectionError):
     """No broker of the cluster could be reached. The message has each address with the error of the attempt."""
 
 
+class AuthenticationError(KafkaError, PermissionError):
+    """A broker and the client did not accept each other's identity: a login or a certificate was refused.
+
+    It is raised at once, by every pending call of the client and by each one after, because the same credentials would
+    be refused again. The message says what was refused, why in the broker's words, and what to do. Make a new client with
+    other settings.
+
+    Attributes:
+        broker: the broker as host:port, or `None`.
+        mechanism: `"TLS"`, or the name of the SASL mechanism, or `None`.
+    """
+
+    def __init__(
+        self, message: str = "", *, broker: str | None = None, mechanism: str | None = None, **details: Any
+    ) -> None:
+        super().__init__(message, **details)
+        self.broker = broker
+        self.mechanism = mechanism
+
+
 class KafkaTimeoutError(KafkaError, TimeoutError):
     """A call did not end within its timeout; the message has the last failure. Trying again may help."""
 

@@ -3,5 +3,6 @@
 
 pub(crate) mod connection;
 pub(crate) mod dial;
+mod login;
 pub(crate) mod metadata;
 pub mod network;

@@ -17,15 +17,17 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
 
 use self::handshake::Features;
+pub(crate) use self::handshake::Offered;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
 use crate::config::ClientConfig;
-use crate::error::RequestError;
+use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
 use crate::net::dial::Dialer;
+use crate::net::login::Login;
 
 /// A broker, by the way in which its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,10 +88,17 @@ pub(crate) struct Network {
     failures: Mutex<BTreeMap<String, String>>,
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
+    login: Option<Arc<Login>>,
+    /// Why a broker did not let this client in. Nothing is connected to any more then: the same credentials would be
+    /// refused again, and brokers and directories lock accounts that try too often.
+    refusal: Mutex<Option<ClientError>>,
 }
 
 /// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
 const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers that come before the login have no need to be larger; Kafka has the same limit for requests.
+const MAX_ANSWER_BEFORE_LOGIN: usize = 512 << 10;
 
 impl Network {
     pub(crate) fn new(config: Arc<ClientConfig>, pool: BufferPool, log: Log, metrics: Metrics, seed: u64) -> Self {
@@ -102,6 +111,7 @@ impl Network {
             log,
             metrics,
         };
+        let login = config.sasl.clone().map(|sasl| Arc::new(Login::new(sasl, limits.log.clone())));
         Self {
             config,
             limits,
@@ -111,7 +121,14 @@ impl Network {
             failures: Mutex::default(),
             jitter: Mutex::new(Jitter::new(seed)),
             features: Mutex::new(Features { epoch: -1, transaction_version: 0 }),
+            login,
+            refusal: Mutex::default(),
         }
+    }
+
+    /// The error of a client that a broker did not let in.
+    pub(crate) fn refusal(&self) -> Option<ClientError> {
+        lock(&self.refusal).clone()
     }
 
     /// The level of the feature `transaction.version` (KIP-890), by the newest handshake; 0 before the first.
@@ -309,6 +326,9 @@ impl Network {
         if let Some(at) = slot.retry_at {
             tokio::time::sleep_until(at.into()).await;
         }
+        if let Some(refusal) = self.refusal() {
+            return Err(RequestError::Fatal(Box::new(refusal)));
+        }
         match self.connect(node, &address, purpose).await {
             Ok(link) => {
                 self.connected_to(&address);
@@ -319,6 +339,11 @@ impl Network {
             }
             Err(error) => {
                 self.failed(&mut slot, &address, &error);
+                if let RequestError::Fatal(fatal) = &error
+                    && matches!(**fatal, ClientError::Authentication(_))
+                {
+                    *lock(&self.refusal) = Some((**fatal).clone());
+                }
                 Err(error)
             }
         }
@@ -402,10 +427,16 @@ impl Network {
             Ok(stream) => stream,
             Err(reason) => return Err(RequestError::Disconnected { broker, reason }),
         };
-        let connection = Connection::start(stream, broker, limits);
+        let connection = Arc::new(Connection::start(stream, broker, limits));
+        connection.limit_answers(MAX_ANSWER_BEFORE_LOGIN);
         let (offered, features) = self.handshake(node, &connection).await?;
+        if let Some(login) = &self.login {
+            let draw = lock(&self.jitter).next();
+            login.log_in(&connection, &offered, draw).await?;
+        }
+        connection.limit_answers(usize::MAX);
         self.learn_features(features);
-        Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
+        Ok(Link { connection, offered: Arc::new(offered) })
     }
 
     /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is
