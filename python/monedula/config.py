@@ -36,6 +36,13 @@ class RawSettings(list[tuple[str, str]]):
         return f"<{len(self)} settings: {', '.join(key for key, _ in self)}>"
 
 
+class HiddenValues(dict[str, str]):
+    """Settings by name, of which no value is printed."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} settings: {', '.join(self)}>"
+
+
 def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
     """The settings of the dict and the keywords in the core's form, with what config providers give.
 
