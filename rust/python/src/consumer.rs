@@ -28,6 +28,7 @@ use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::seconds::{Seconds, seconds};
 use crate::thread_ids::thread_holder;
+use crate::tokens::Settings;
 
 /// A partition: topic and index.
 pub(crate) type PyPartition = (String, i32);
@@ -68,12 +69,12 @@ impl ConsumerCore {
     #[pyo3(signature = (settings, columns=None, headers=false, strategy=None))]
     fn new(
         py: Python<'_>,
-        settings: Vec<(String, String)>,
+        settings: Settings,
         columns: Option<Vec<String>>,
         headers: bool,
         strategy: Option<Vec<(String, Option<bool>)>>,
     ) -> PyResult<Self> {
-        let settings = config::parse(py, &settings)?;
+        let settings = config::parse(py, settings)?;
         let columns = config::columns(py, columns, headers)?;
         let runtime = runtime::handle()?;
         let (consumer, desk) = match strategy {

@@ -111,6 +111,15 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "the client's secret at the identity provider",
     ),
+    key(
+        "sasl.oauthbearer.token.provider",
+        &[("sasl.oauth.token.provider", 1), ("oauth.cb", 1)],
+        Kind::Text,
+        "",
+        "in Python, a function or an object with a method token(), sync or async, that brings tokens: it returns the token, or \
+         (token, expiry in seconds since 1970[, principal[, extensions]])",
+    ),
+    key("sasl.oauthbearer.config", &[], Kind::Text, "", "what such a function is called with, if it takes an argument"),
     key("sasl.oauthbearer.scope", &[], Kind::Text, "", "the scope to ask for"),
     key(
         "sasl.oauthbearer.extensions",

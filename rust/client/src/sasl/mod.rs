@@ -53,6 +53,14 @@ pub(crate) enum NoCredentials {
     Refused { reason: String, advice: &'static str },
 }
 
+/// The options of a login module, names and values, for who makes a source of tokens of them; none if the text cannot be
+/// read.
+pub fn jaas_options(jaas_config: &str) -> Vec<(String, String)> {
+    let jaas = jaas::Jaas::parse(jaas_config);
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    jaas.iter().flat_map(|jaas| jaas.prefixed("").map(owned)).collect()
+}
+
 impl Sasl {
     pub(crate) fn mechanism(&self) -> Mechanism {
         self.mechanism

@@ -16,6 +16,7 @@ use crate::config::ConfigError;
 use crate::config_values::Values;
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
+const PROVIDER: &str = "sasl.oauthbearer.token.provider";
 const CLIENT_ID: &str = "sasl.oauthbearer.client.credentials.client.id";
 const CLIENT_SECRET: &str = "sasl.oauthbearer.client.credentials.client.secret";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -23,6 +24,10 @@ const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// The source of tokens that the settings name, if they name one.
 pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<dyn TokenSource>>, ConfigError> {
     let extensions = extensions(values, jaas)?;
+    if values.is_given(PROVIDER) {
+        let message = format!("{PROVIDER} is a function or object of Python, and no text");
+        return Err(error(values, PROVIDER, message));
+    }
     let Some(url) = values.given(URL) else {
         return Ok(unsecured(jaas, extensions));
     };

@@ -25,6 +25,13 @@ pub struct Token {
     pub extensions: Vec<(String, String)>,
 }
 
+impl Token {
+    /// When a token ends by its own claim `exp`, in milliseconds since 1970; `None` if it is opaque or has none.
+    pub fn claimed_expiry_ms(value: &str) -> Option<i64> {
+        super::jwt::expires_at_ms(value)
+    }
+}
+
 /// Why there is no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenError {
