@@ -21,6 +21,7 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
     let row = |key: &'static monedula_client::Key| {
         let values = match key.kind {
             Kind::Text => "text".to_owned(),
+            Kind::Secret => "secret".to_owned(),
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(choices) => choices.join(", "),
             Kind::Int { min, max } => format!("{min} to {max}"),
