@@ -68,15 +68,15 @@ class BrokerConnectionError(KafkaError, ConnectionError):
 
 
 class AuthenticationError(KafkaError, PermissionError):
-    """A broker and the client did not accept each other's identity: a login or a certificate was refused.
+    """A broker and this client did not accept each other's identity: a certificate, a password or a token.
 
-    It is raised at once, by every pending call of the client and by each one after, because the same credentials would
-    be refused again. The message says what was refused, why in the broker's words, and what to do. Make a new client with
-    other settings.
+    The message names the broker, what was refused by whom, and what to do. Another attempt with the same settings would
+    end in the same way, so nothing is tried again: every later call of the client raises the error too. Correct the
+    settings, and make a new client.
 
     Attributes:
-        broker: the broker as host:port, or `None`.
-        mechanism: `"TLS"`, or the name of the SASL mechanism, or `None`.
+        broker: the broker as `"host:port"`.
+        mechanism: `"TLS"`, or the name of the SASL mechanism.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::config_keys::Role;
 use crate::config_values::Values;
+use crate::net::tls::Tls;
 use crate::sasl::{Sasl, TokenSource};
 
 /// An invalid setting: the message says which one, the value given and the values allowed.
@@ -86,6 +87,8 @@ pub struct ClientConfig {
     pub security_protocol: SecurityProtocol,
     /// What the client logs in with; `None` if `security.protocol` has no SASL.
     pub sasl: Option<Arc<Sasl>>,
+    /// What TLS connections are made with; `None` if `security.protocol` has none.
+    pub tls: Option<Arc<Tls>>,
     pub client_id: String,
     pub client_rack: Option<String>,
     pub group_id: Option<String>,
@@ -173,17 +176,12 @@ impl ClientConfig {
         let auto_commit = values.bool("enable.auto.commit");
         let security_protocol = SecurityProtocol::of(values);
         let mut warnings = values.warnings.clone();
-        if security_protocol.has_tls() {
-            let message = format!(
-                "security.protocol={}: TLS is not supported by this version; PLAINTEXT and SASL_PLAINTEXT are",
-                security_protocol.name()
-            );
-            return Err(ConfigError { key: "security.protocol".into(), message });
-        }
+        let tls = Tls::of(values, security_protocol.has_tls(), &mut warnings)?.map(Arc::new);
         let sasl = Sasl::of(values, security_protocol, &mut warnings)?.map(Arc::new);
         Ok(Self {
             bootstrap_servers: addresses(&values.text("bootstrap.servers"), security_protocol)?,
             security_protocol,
+            tls,
             sasl,
             client_id: values.text("client.id"),
             client_rack: values.given("client.rack"),
@@ -513,6 +511,16 @@ mod tests {
     fn another_protocol_than_the_one_of_the_setting_is_never_taken_silently() {
         let ssl = ClientConfig::parse([("bootstrap.servers", "SSL://h:1")]);
         assert!(ssl.expect_err("ssl").message.contains("security.protocol=PLAINTEXT"));
+        let servers = ("bootstrap.servers", "SSL://h:1, ssl://i:2");
+        let given = ClientConfig::parse([servers, ("security.protocol", "ssl")]).expect("the same protocol");
+        assert_eq!(given.bootstrap_servers, [("h".to_owned(), 1), ("i".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn settings_of_tls_without_tls_are_warned_of() {
+        let warnings = parse(&[("ssl.ca.location", "/x"), ("ssl.key.password", "s")]).expect("taken").warnings;
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(warning.contains("ssl.ca.location, ssl.key.password") && warning.contains("security.protocol=SSL"));
     }
 
     #[test]

@@ -18,8 +18,6 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
 use self::gate::Held;
@@ -29,6 +27,8 @@ pub(crate) use self::wire::{Expected, Frame, Pieces, Reply};
 use crate::error::RequestError;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
+use crate::net::tls::alert_after_handshake;
+use crate::net::transport::{ReadHalf, Transport, WriteHalf};
 
 /// Settings and parts that the connections of a client have in common.
 #[derive(Clone, Debug)]
@@ -58,8 +58,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Starts the tasks of a connected socket.
-    pub(crate) fn start(stream: TcpStream, broker: String, limits: Limits) -> Self {
-        let (read, write) = stream.into_split();
+    pub(crate) fn start(stream: impl Into<Transport>, broker: String, limits: Limits) -> Self {
+        let (read, write) = stream.into().split();
         let (outgoing, requests) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::new(broker, limits));
         tokio::spawn(run(Ending(shared.clone()), read, write, requests));
@@ -237,8 +237,8 @@ impl Drop for Ending {
 /// Runs both halves until one fails, nobody holds the connection, or it is overdue or idle.
 async fn run(
     ending: Ending,
-    mut read: OwnedReadHalf,
-    mut write: OwnedWriteHalf,
+    mut read: ReadHalf,
+    mut write: WriteHalf,
     mut requests: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     let shared = &ending.0;
@@ -265,8 +265,11 @@ async fn run(
         }
     };
     let error = tokio::select! {
-        error = writer => error,
+        // A broker that refuses the client's certificate says so and closes: what it said is read before what could not
+        // be written any more counts.
+        biased;
         error = read_frames(shared, &mut read) => error,
+        error = writer => error,
         error = watch => error,
         () = shared.closing.notified() => {
             let reason = shared.times().close_reason.take();
@@ -276,15 +279,14 @@ async fn run(
     if matches!(error, RequestError::TimedOut { .. }) {
         // The system would go on for minutes to send the bytes that did not get through: a commit that is repeated on
         // another connection would arrive again after later ones, and move the group back. A reset discards them.
-        if let Err(error) = write.as_ref().set_zero_linger() {
+        if let Err(error) = write.reset() {
             limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
         }
-        write.forget();
     }
     shared.close(&error);
 }
 
-async fn read_frames(shared: &Shared, read: &mut OwnedReadHalf) -> RequestError {
+async fn read_frames(shared: &Shared, read: &mut ReadHalf) -> RequestError {
     loop {
         match read_frame(shared, read).await {
             Ok(frame) => {
@@ -297,14 +299,18 @@ async fn read_frames(shared: &Shared, read: &mut OwnedReadHalf) -> RequestError 
     }
 }
 
-async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, RequestError> {
+async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, RequestError> {
     let broken = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => shared.disconnected("the broker closed the connection"),
-        _ => shared.disconnected(&format!("receiving failed: {error}")),
+        _ => alert_after_handshake(&shared.broker, &error)
+            .unwrap_or_else(|| shared.disconnected(&format!("receiving failed: {error}"))),
     };
     let mut prefix = [0; 4];
     read.read_exact(&mut prefix).await.map_err(broken)?;
     let limits = &shared.limits;
+    if let Some(speaks) = shared.speaks_another_protocol(prefix) {
+        return Err(shared.disconnected(speaks));
+    }
     let length = match frame::frame_length(prefix, shared.answer_max_bytes.load(Ordering::Relaxed)) {
         Ok(length) => length,
         Err(error) => {

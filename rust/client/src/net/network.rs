@@ -28,6 +28,7 @@ use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
 use crate::net::dial::Dialer;
 use crate::net::login::Login;
+use crate::net::transport::Transport;
 
 /// A broker, by the way in which its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -412,31 +413,46 @@ impl Network {
         }
     }
 
-    async fn connect(&self, node: NodeId, (host, port): &Address, purpose: Purpose) -> Result<Link, RequestError> {
-        let broker = format!("{host}:{port}");
+    /// Makes a connection that is ready for requests. All that belongs to it has one deadline,
+    /// `socket.connection.setup.timeout.ms`: a broker that is silent at any step holds its callers up for that long.
+    async fn connect(&self, node: NodeId, address: &Address, purpose: Purpose) -> Result<Link, RequestError> {
+        let broker = format!("{}:{}", address.0, address.1);
         self.limits.log.record(Level::Debug, "network", || format!("connecting to {broker}"));
         let limits = self.limits_of(purpose);
-        let dialer = Dialer {
-            timeout: match purpose {
-                Purpose::Heartbeat => self.config.connection_setup_timeout.min(limits.request_timeout),
-                _ => self.config.connection_setup_timeout,
-            },
-            receive_buffer_bytes: self.config.receive_buffer_bytes,
+        let setup = match purpose {
+            Purpose::Heartbeat => self.config.connection_setup_timeout.min(limits.request_timeout),
+            _ => self.config.connection_setup_timeout,
         };
-        let stream = match dialer.dial(host, *port).await {
-            Ok(stream) => stream,
-            Err(reason) => return Err(RequestError::Disconnected { broker, reason }),
-        };
-        let connection = Arc::new(Connection::start(stream, broker, limits));
+        let deadline = Deadline { at: tokio::time::Instant::now() + setup, after: setup, broker: broker.clone() };
+        let transport = self.open(address, purpose, &deadline).await?;
+        let connection = Arc::new(Connection::start(transport, broker, limits));
         connection.limit_answers(MAX_ANSWER_BEFORE_LOGIN);
-        let (offered, features) = self.handshake(node, &connection).await?;
+        let (offered, features) = deadline.of("no answer to ApiVersions", self.handshake(node, &connection)).await?;
         if let Some(login) = &self.login {
             let draw = lock(&self.jitter).next();
-            login.log_in(&connection, &offered, draw).await?;
+            deadline.of("the login did not end", login.log_in(&connection, &offered, draw)).await?;
         }
         connection.limit_answers(usize::MAX);
         self.learn_features(features);
         Ok(Link { connection, offered: Arc::new(offered) })
+    }
+
+    /// Connects a socket, and encrypts it where the protocol wants that.
+    async fn open(
+        &self,
+        (host, port): &Address,
+        purpose: Purpose,
+        deadline: &Deadline,
+    ) -> Result<Transport, RequestError> {
+        let dialer = Dialer { timeout: deadline.after, receive_buffer_bytes: self.config.receive_buffer_bytes };
+        let dial = async {
+            let dialled = dialer.dial(host, *port).await;
+            dialled.map_err(|reason| RequestError::Disconnected { broker: deadline.broker.clone(), reason })
+        };
+        let stream = deadline.of("no connection", dial).await?;
+        let Some(tls) = &self.config.tls else { return Ok(stream.into()) };
+        let encrypt = tls.connect((host, *port), stream, ciphertext_buffer_bytes(purpose), &self.limits.log);
+        Ok(Transport::Tls(Box::new(deadline.of("the TLS handshake did not end", encrypt).await?)))
     }
 
     /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is
@@ -449,6 +465,33 @@ impl Network {
         }
         limits
     }
+}
+
+/// The time by which a connection has to be ready.
+struct Deadline {
+    at: tokio::time::Instant,
+    /// The whole time, for errors.
+    after: Duration,
+    broker: String,
+}
+
+impl Deadline {
+    /// One step of making the connection. `lacking` is what is missing when the time is over.
+    async fn of<T>(
+        &self,
+        lacking: &str,
+        step: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        tokio::time::timeout_at(self.at, step).await.unwrap_or_else(|_| {
+            let reason = format!("{lacking} within {} ms", self.after.as_millis());
+            Err(RequestError::Disconnected { broker: self.broker.clone(), reason })
+        })
+    }
+}
+
+/// What one system call of an encrypted connection reads at most: fetches bring a lot at once.
+fn ciphertext_buffer_bytes(purpose: Purpose) -> usize {
+    if purpose == Purpose::Fetch { 256 << 10 } else { 16 << 10 }
 }
 
 fn no_answer(after: Duration) -> String {
