@@ -24,7 +24,7 @@ use super::receipt::Receipt;
 use super::request::RequestOutcome;
 use super::sender::Senders;
 use super::session::Session;
-use super::topic_metadata::PendingTopics;
+use super::pending_topics::PendingTopics;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Metadata, View};

@@ -12,7 +12,7 @@ use super::super::awaiting_metadata::{AwaitingMetadata, FailedRecords};
 use super::super::memory::TopicUsage;
 use super::super::receipt::Sent;
 use super::super::record::Refused;
-use super::super::topic_metadata::TopicPartitions;
+use super::super::pending_topics::TopicPartitions;
 use super::Accumulator;
 use super::topic::{KnownTopic, Partition, Topic};
 use crate::error::ClientError;

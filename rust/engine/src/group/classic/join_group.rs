@@ -95,7 +95,7 @@ impl Member {
         // but not in a later one, whose leader may have assigned them to others.
         let generation = if self.join_outcome_unknown { self.last.generation } else { self.generation };
         self.last.age = now.saturating_sub(self.last_at);
-        self.last.ends_waits = self.deferring.ends_waits;
+        self.last.ends_waits = self.assignor_deferrals.ends_waits;
         let mut protocols = Vec::new();
         for assignor in &self.config.assignors {
             let rack = self.config.rack.as_deref();

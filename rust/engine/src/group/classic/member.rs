@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::deferring::Deferring;
+use super::assignor_deferrals::AssignorDeferrals;
 use super::reactions::api;
 use super::revocation::Then;
 use super::{GroupConfig, Reaction, State};
@@ -47,7 +47,7 @@ pub struct Member {
     pub(super) last: LastAssignment,
     /// When the last assignment arrived.
     pub(super) last_at: Now,
-    pub(super) deferring: Deferring,
+    pub(super) assignor_deferrals: AssignorDeferrals,
 
     /// The reason why the member has to join again, if it has to.
     pub(super) rejoin: Option<String>,
@@ -121,7 +121,7 @@ impl Member {
             owned: BTreeMap::new(),
             last: LastAssignment { generation: -1, ..LastAssignment::default() },
             last_at: Now::ZERO,
-            deferring: Deferring::default(),
+            assignor_deferrals: AssignorDeferrals::default(),
             rejoin: None,
             rejoin_later: String::new(),
             prepared: false,
@@ -392,7 +392,7 @@ impl Member {
     pub(super) fn drop_generation(&mut self) {
         self.generation = -1;
         self.last.current = false;
-        self.deferring.losses.clear();
+        self.assignor_deferrals.losses.clear();
         self.leader = false;
         self.assigned_counts = None;
         (self.join_group, self.sync_group, self.heartbeat, self.computing_assignment) = (None, None, None, None);

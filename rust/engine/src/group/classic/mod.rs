@@ -7,7 +7,7 @@
 //! [`crate::ledger`] knows what the user has finished.
 
 mod config;
-mod deferring;
+mod assignor_deferrals;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;

@@ -185,7 +185,7 @@ impl Member {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
         self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
         let (generation, partitions) = (self.generation, all.clone());
-        self.deferring.ends_waits &= !self.last.ends_waits;
+        self.assignor_deferrals.ends_waits &= !self.last.ends_waits;
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
         self.report_reserved(deferral.losses);
