@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::claims::Claims;
 use super::group::{Group, Owners};
-use super::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, Told, newest};
+use super::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, DeferredUserData, newest};
 use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
 
 /// The delays and limits of the deferring assignors.
@@ -85,7 +85,7 @@ impl Assignor for Deferred {
     fn user_data(&self, _topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
         // The user data of an assignment fits into a subscription. A member without user data only counts as one that
         // knows no schedule.
-        Told::write(last).ok()
+        DeferredUserData::write(last).ok()
     }
 
     fn deferral(&self, user_data: Option<&[u8]>) -> Deferral {
@@ -145,7 +145,7 @@ impl<'g, 'a> Round<'g, 'a> {
         let claims = Claims::settle(group, |member| (member.generation, Cow::Borrowed(&member.owned)));
         let (mut told, mut stood) = (Vec::new(), Vec::new());
         for member in &group.members {
-            match member.user_data.as_deref().map(Told::read) {
+            match member.user_data.as_deref().map(DeferredUserData::read) {
                 Some(Ok(says)) => {
                     stood.push(says.generation.is_some());
                     told.push(says);

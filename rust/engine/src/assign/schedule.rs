@@ -196,7 +196,7 @@ impl Schedule {
 
 /// The user data of a subscription, which a member sends to the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct DeferredUserData {
     /// The generation of the last assignment, if the member has been in the group ever since; `None` if it is new, or
     /// has lost all partitions.
     pub generation: Option<i32>,
@@ -206,7 +206,7 @@ pub struct Told {
     pub ends_waits: bool,
 }
 
-impl Told {
+impl DeferredUserData {
     /// Decodes the user data of a subscription.
     ///
     /// # Errors
@@ -232,7 +232,7 @@ impl Told {
 }
 
 /// The current schedule, from all members' user data: of those with the newest generation, the copy that is oldest.
-pub(super) fn newest(told: Vec<Told>) -> Option<Schedule> {
+pub(super) fn newest(told: Vec<DeferredUserData>) -> Option<Schedule> {
     let known = told.into_iter().filter_map(|told| Some((told.generation?, told.schedule?)));
     let known: Vec<_> = known.collect();
     let last = known.iter().map(|(generation, _)| *generation).max()?;

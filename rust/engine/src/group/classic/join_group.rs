@@ -223,7 +223,7 @@ impl Member {
                 self.lose_and_rejoin(code, api(Kind::JoinGroup), false);
                 self.back_off_join(now);
             }
-            Reaction::Fail | Reaction::Tell | Reaction::Done => {
+            Reaction::Fail | Reaction::Report | Reaction::Done => {
                 self.fail(self.error_of(api(Kind::JoinGroup), code), now)
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {

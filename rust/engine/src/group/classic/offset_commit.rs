@@ -84,7 +84,7 @@ impl Member {
         let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
         let waited = self.commits.attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
         let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
-            Reaction::Tell => Some(CommitError::Refused { code }),
+            Reaction::Report => Some(CommitError::Refused { code }),
             _ if waited && gone.contains(&code) => Some(CommitError::Refused { code }),
             _ => None,
         };

@@ -35,7 +35,7 @@ impl Member {
             self.coordinator_answered(code);
         }
         let on_error = |code| match reaction(API, code) {
-            Reaction::Tell => OnError::Refuse,
+            Reaction::Report => OnError::Refuse,
             Reaction::Fail => OnError::Fail,
             _ => OnError::Retry,
         };

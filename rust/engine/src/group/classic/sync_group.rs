@@ -195,7 +195,7 @@ impl Member {
         // The subscription may have changed since the join: partitions of other topics are not taken (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
-        let gained: BTreeSet<TopicPartition> =
+        let assigned: BTreeSet<TopicPartition> =
             wanted.iter().filter(|partition| !self.owned.contains_key(*partition)).cloned().collect();
         let revoked: BTreeSet<TopicPartition> =
             self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
@@ -205,7 +205,7 @@ impl Member {
             took: now - sync.sent,
             rebalance: now.saturating_sub(started),
             owned: wanted.len(),
-            gained: gained.len(),
+            assigned: assigned.len(),
             revoked: revoked.len(),
         });
         self.last_rebalance = Some((now, reason));
@@ -228,12 +228,12 @@ impl Member {
             self.out.timers.set(Timer::AutoCommit, now + interval);
         }
         self.set_joined_state();
-        if !gained.is_empty() {
-            let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
+        if !assigned.is_empty() {
+            let with_ids = assigned.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
             self.owned.extend(with_ids);
-            self.offset_fetch.add(gained.iter().cloned());
-            self.out.push(Output::Assigned { partitions: gained.clone() });
-            self.out.call_back(CallbackKind::Assigned, gained);
+            self.offset_fetch.add(assigned.iter().cloned());
+            self.out.push(Output::Assigned { partitions: assigned.clone() });
+            self.out.call_back(CallbackKind::Assigned, assigned);
         }
         match revoked.is_empty() {
             true => {}

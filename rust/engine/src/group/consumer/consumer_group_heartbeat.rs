@@ -281,7 +281,7 @@ impl Member {
                 self.out.timers.bring_forward(Timer::Heartbeat, now);
                 self.coordinator_lost(call.node_id, code.name(), now);
             }
-            Reaction::Tell => {
+            Reaction::Report => {
                 self.heartbeat_again(now);
                 if self.raised.replace(code) != Some(code) {
                     let error = self.heartbeat_error(code, message);

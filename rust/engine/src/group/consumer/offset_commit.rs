@@ -73,7 +73,7 @@ impl Member {
         }
         let (mut gone, mut fenced) = (false, None);
         let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
-            Reaction::Tell => Some(CommitError::Refused { code }),
+            Reaction::Report => Some(CommitError::Refused { code }),
             Reaction::Gone => {
                 gone = true;
                 Some(CommitError::MemberGone { code })

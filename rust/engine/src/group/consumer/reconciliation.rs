@@ -93,10 +93,10 @@ impl Member {
         self.assignable(&working_on.intersection(target).copied().collect())
     }
 
-    fn take_assigned(&mut self, gained: BTreeMap<TopicPartition, Uuid>) {
-        let partitions: BTreeSet<TopicPartition> = gained.keys().cloned().collect();
+    fn take_assigned(&mut self, assigned: BTreeMap<TopicPartition, Uuid>) {
+        let partitions: BTreeSet<TopicPartition> = assigned.keys().cloned().collect();
         self.moved.0 += partitions.len();
-        self.owned.extend(gained);
+        self.owned.extend(assigned);
         self.offset_fetch.add(partitions.iter().cloned());
         self.out.push(Output::Assigned { partitions: partitions.clone() });
         self.assigned_callback = Some(self.out.call_back(CallbackKind::Assigned, partitions));
@@ -106,13 +106,13 @@ impl Member {
     fn reached(&mut self, now: Now) {
         self.acknowledged = self.working_on.take();
         let took = now.saturating_sub(self.rebalance.take().unwrap_or(now));
-        let (gained, revoked) = std::mem::take(&mut self.moved);
+        let (assigned, revoked) = std::mem::take(&mut self.moved);
         self.out.event(GroupEvent::Synced {
             generation: self.epoch,
             took,
             rebalance: took,
             owned: self.owned.len(),
-            gained,
+            assigned,
             revoked,
         });
         self.last_rebalance = Some(now);
