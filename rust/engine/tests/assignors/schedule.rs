@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{LastAssignment, Loss, Newcomers, Schedule, ScheduleError, DeferredUserData, builtin};
+use monedula_engine::assign::{DeferredUserData, LastAssignment, Loss, Newcomers, Schedule, ScheduleError, builtin};
 use monedula_protocol::error::WireError;
 
 use crate::group::{assign, member, topics};

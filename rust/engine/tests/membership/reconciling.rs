@@ -246,7 +246,9 @@ fn the_end_of_a_rebalance_is_told() {
     world.events.clear();
     world.target(7, &ids(&[1, 2]));
     let synced = world.events.iter().find_map(|event| match event {
-        GroupEvent::Synced { generation, owned, assigned, revoked, .. } => Some((*generation, *owned, *assigned, *revoked)),
+        GroupEvent::Synced { generation, owned, assigned, revoked, .. } => {
+            Some((*generation, *owned, *assigned, *revoked))
+        }
         _ => None,
     });
     assert_eq!(synced, Some((7, 2, 1, 1)));

@@ -26,7 +26,7 @@ impl Member {
         }
         if self.out.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
             self.out.timers.set(Timer::Rejoin, at);
-            self.rejoin_later = reason;
+            self.join.later_reason = reason;
         }
     }
 

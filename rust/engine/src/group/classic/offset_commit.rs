@@ -43,7 +43,7 @@ impl Member {
         // the old generation (seed S116).
         let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
             && self.generation >= 0
-            && !self.join_outcome_unknown
+            && !self.join.outcome_unknown
             && self.lease.holds(now);
         if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;
