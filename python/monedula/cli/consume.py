@@ -89,7 +89,7 @@ def consume(
 ) -> None:
     """Read topics to a screen, a file or a pipe.
 
-    As text, JSON lines, Arrow or Parquet. All that is there now, unless told otherwise, without a group and without
+    As text, JSON lines, Arrow or Parquet. All that is there now, unless an option says otherwise, without a group and without
     committing anything. On a terminal each line says where
     the record is; in a pipe it is the record's value and nothing else.
     """

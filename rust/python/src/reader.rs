@@ -100,10 +100,10 @@ impl ReaderCore {
         brokers: Vec<PyBroker>,
         leaders: Vec<PyLeader>,
     ) -> PyResult<()> {
-        let told = cluster(py, brokers, leaders)?;
+        let known = cluster(py, brokers, leaders)?;
         let ranges = ranges.into_iter().map(|(partition, start, end)| (topic_partition(partition), (start, end)));
         let (ranges, reader) = (ranges.collect(), self.reader.get()?);
-        py.detach(|| lock(reader).begin(ranges, Some(&told))).map_err(|error| to_py(py, error))
+        py.detach(|| lock(reader).begin(ranges, Some(&known))).map_err(|error| to_py(py, error))
     }
 
     /// Ends the read early. The connections stay open.

@@ -239,7 +239,9 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             let (what, took) = (if is_consumer { "epoch" } else { "generation" }, ms(rebalance));
             (
                 Level::Info,
-                format!("{what} {generation}: {owned} partitions, {assigned} assigned, {revoked} to give up, in {took} ms"),
+                format!(
+                    "{what} {generation}: {owned} partitions, {assigned} assigned, {revoked} to revoke, in {took} ms"
+                ),
             )
         }
         GroupEvent::Heartbeat { took } => (Level::Trace, format!("heartbeat acknowledged in {} ms", ms(took))),
@@ -250,7 +252,7 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             (Level::Warning, format!("{partitions} partitions committed and {failed} not, in {} ms", ms(took)))
         }
         GroupEvent::Retried { api, reason } => (Level::Debug, format!("{api} is tried again: {reason}")),
-        GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be given up: {}", list(partitions))),
+        GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be revoked: {}", list(partitions))),
         GroupEvent::Lost { partitions, reason } => (Level::Warning, format!("lost {}: {reason}", list(partitions))),
         GroupEvent::Reserved { partitions, members, names, left } => {
             (Level::Info, format!("{} kept for {} for {} ms", list(partitions), lost(*members, names), ms(left)))

@@ -19,6 +19,7 @@ mod in_flight;
 mod memory;
 mod open_batch;
 mod pack;
+mod pending_topics;
 mod receipt;
 mod record;
 mod request;
@@ -27,7 +28,6 @@ mod sender;
 mod sent_offsets;
 mod session;
 mod table;
-mod pending_topics;
 mod transactions;
 mod waiting_records;
 

@@ -131,7 +131,7 @@ impl BatchFuture {
 
     fn __repr__(&self) -> PyResult<String> {
         let rows = self.rows.get()?;
-        let state = if rows.report.is_done() { "done" } else { "under way" };
+        let state = if rows.report.is_done() { "done" } else { "in flight" };
         Ok(format!("<monedula.BatchFuture of {} rows, {state}>", rows.count))
     }
 }
