@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from monedula._properties import properties
 from monedula.cli.running import UsageError
 from monedula.config import config_keys
 
@@ -57,29 +58,23 @@ def pair(text: str, option: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(f"{option} {text}: expected key=value")
-    return key.strip(), value.strip()
+    return key.strip(), value
 
 
 def read_properties(file: Path) -> dict[str, str]:
     """The settings of a Java properties file: `key=value` or `key: value`, `#` and `!` for comments.
 
     Raises:
-        UsageError: if a line has another form.
+        UsageError: if a line has another form. It is not shown: a password may be in it.
     """
     settings: dict[str, str] = {}
-    begun = ""
-    for number, raw in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        line = raw.strip()
-        if not begun and (not line or line[0] in "#!"):
-            continue
-        if line.endswith("\\"):
-            begun += line[:-1]
-            continue
-        line, begun = begun + line, ""
-        ends = [line.index(mark) for mark in "=:" if mark in line]
-        if not ends or min(ends) == 0:
-            raise UsageError(f"{file}, line {number}: expected key=value, not {line!r}")
-        settings[line[: min(ends)].strip()] = line[min(ends) + 1 :].strip()
+    try:
+        for entry in properties(file.read_text(encoding="utf-8")):
+            if not entry.is_separated or not entry.key:
+                raise UsageError(f"{file}, line {entry.line}: expected key=value")
+            settings[entry.key] = entry.value
+    except ValueError as error:
+        raise UsageError(f"{file}, {error}") from None
     return settings
 
 
