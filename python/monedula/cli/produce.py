@@ -70,9 +70,9 @@ def produce(
 ) -> None:
     """Send lines, JSON, Arrow or Parquet to topics.
 
-    From standard input or a file; a line is a record, unless an option says otherwise. JSON lines are what monedula consume
-    --format json writes: objects with value, key, headers, and so on. Lines that are JSON and simply the values need no
-    format.
+    From standard input or a file; a line is a record, unless an option says otherwise. JSON lines are what
+    monedula consume --format json writes: objects with value, key, headers, and so on. Lines that are JSON
+    and simply the values need no format.
     """
     kind = input_of(format_, file)
     _check_options(kind, topic, key, key_separator, null, header, key_column, value_column)
@@ -278,7 +278,9 @@ class _Tables:
             if report.failed and self._failure is None:
                 row, error = report.errors[0]
                 described = _described(error, not self._replaced)
-                self._failure = Failure(f"row {first + row}: {described} ({report.failed} of {report.num_rows} rows failed)")
+                self._failure = Failure(
+                    f"row {first + row}: {described} ({report.failed} of {report.num_rows} rows failed)"
+                )
 
 
 def _described(error: BaseException, said: bool) -> str:

@@ -1,7 +1,7 @@
 //! The coordinator: found, moved, loading, lost.
 
-use monedula_engine::group::{Input, Target};
 use monedula_engine::group::consumer::State;
+use monedula_engine::group::{Input, Target};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, SESSION, World, by_hand, commit_codes, config, coordinator, ids, is_full, ms, offsets};
