@@ -14,7 +14,7 @@ use monedula_engine::assign::{
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::consumer::{PyPartition, py_partition, topic_partition};
+use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 use monedula_client::lock::lock;

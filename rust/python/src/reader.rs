@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::Batch;
-use crate::consumer::{PyPartition, PyStart, py_partition, topic_partition, want};
+use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
