@@ -6,7 +6,7 @@
 //!
 //! Not implemented in any API: authorization (every request is allowed), quotas (the throttle time is 0 unless a fault
 //! sets it), and the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries
-//! out what Kafka's brokers forward to the controller. A file header names what else is missing.
+//! out what Kafka's brokers forward to the controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
