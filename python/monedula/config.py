@@ -1,5 +1,6 @@
 """Settings: a dict by Kafka's dotted names, or keywords with underscores; `config_keys` lists the known ones."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,9 @@ from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
 """Kafka's settings by name; values are texts, numbers, booleans, or lists of texts."""
+
+
+_SECRET_NAMES = re.compile(r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private")
 
 
 class ConfigKey(NamedTuple):
@@ -41,6 +45,11 @@ class HiddenValues(dict[str, str]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} settings: {', '.join(self)}>"
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a setting is a password or a key; also of one that is not known, which may be misspelled."""
+    return _SECRET_NAMES.search(key.strip().replace("_", ".").lower()) is not None
 
 
 def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:

@@ -8,6 +8,8 @@ import monedula
 import pytest
 from monedula._properties import properties
 from monedula._providers import ALLOWED_VARIABLE, resolved
+from monedula.cli.running import UsageError
+from monedula.cli.settings import settings_of
 
 SECRET = "canary-9f3a"
 CLASSES = "org.apache.kafka.common.config.provider."
@@ -203,6 +205,28 @@ def shown_by_frames(error: BaseException) -> str:
     found = traceback.TracebackException.from_exception(error, capture_locals=True)
     frames = [frame for frame in found.stack if "monedula/" in frame.filename and "/tests/" not in frame.filename]
     return "\n".join([str(error), *(f"{frame.filename}: {frame.locals}" for frame in frames)])
+
+
+@pytest.mark.parametrize(
+    "key", ["sasl.password", "ssl_key_password", "sasl.jaas.config", "ssl.keystore.key", "sasl.pasword"]
+)
+def test_a_command_takes_no_secret_as_an_argument(key: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        settings_of(None, [f"{key}={SECRET}"], None)
+    assert key in str(raised.value)
+    assert SECRET not in str(raised.value)
+    variable = f"{key}=${{env:KAFKA_PASSWORD}}"
+    assert settings_of("localhost:1", [variable], None)[key] == "${env:KAFKA_PASSWORD}"
+
+
+def test_a_command_reads_secrets_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "kafka.properties"
+    file.write_text(f"bootstrap.servers=localhost:1\nsasl.password={SECRET} \n")
+    assert settings_of(None, None, file) == {"bootstrap.servers": "localhost:1", "sasl.password": f"{SECRET} "}
+    file.write_text(f"sasl.username=anna\n{SECRET}\n")
+    with pytest.raises(UsageError, match="line 2: expected key=value") as raised:
+        settings_of(None, None, file)
+    assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize(

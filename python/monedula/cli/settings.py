@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from monedula._properties import properties
+from monedula._providers import has_variables
 from monedula.cli.running import UsageError
-from monedula.config import config_keys
+from monedula.config import config_keys, is_secret
 
 SERVERS_VARIABLE = "MONEDULA_BOOTSTRAP_SERVERS"
 _DEFAULT_SERVERS = "localhost:9092"
@@ -36,10 +37,16 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
     """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
 
     Raises:
-        UsageError: if a `-X` or a line of the file is not a setting.
+        UsageError: if a `-X` or a line of the file is not a setting, or a `-X` is a password.
     """
     settings = {} if file is None else read_properties(file)
-    settings.update(pair(text, "-X") for text in pairs or ())
+    for key, value in (pair(text, "-X") for text in pairs or ()):
+        if is_secret(key) and not has_variables(value):
+            raise UsageError(
+                f"-X {key}: everyone on this machine can read the arguments of a command. Put it into a file for -F, "
+                f"or give -X config.providers=env and -X '{key}=${{env:NAME}}' for an environment variable NAME"
+            )
+        settings[key] = value
     names = _names_of_servers()
     if servers is not None:
         settings = {key: value for key, value in settings.items() if key not in names}
