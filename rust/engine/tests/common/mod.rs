@@ -3,4 +3,3 @@
 
 pub(crate) mod design;
 pub(crate) mod driver;
-pub(crate) mod member_world;

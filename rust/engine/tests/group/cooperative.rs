@@ -277,8 +277,7 @@ fn epochs_that_skip_numbers_lose_nothing_where_the_coordinator_assigns() {
         let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
         world.beat(ErrorCode::RebalanceInProgress);
         let (id, _) = world.call("JoinGroup");
-        let joined = world.joined(7, leader, Vec::new());
-        world.answer(id, joined);
+        world.answer(id, world.joined(7, leader, Vec::new()));
         assert_eq!(world.trace().iter().any(|line| line.starts_with("Lost")), loses, "{leader:?}");
     }
 }
@@ -292,8 +291,7 @@ fn who_may_have_been_thrown_out_keeps_nothing_where_the_coordinator_assigns() {
         world.beat(ErrorCode::RebalanceInProgress);
         let (id, _) = world.call("JoinGroup");
         world.sleep(SESSION);
-        let joined = world.joined(2, leader, Vec::new());
-        world.answer(id, joined);
+        world.answer(id, world.joined(2, leader, Vec::new()));
         assert_eq!(world.trace().contains(&"Lost t-0 t-1".to_owned()), loses, "{leader:?}");
         assert_eq!(world.owned().is_empty(), loses, "{leader:?}");
     }
