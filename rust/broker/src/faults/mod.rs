@@ -31,9 +31,14 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::ListOffsets,
     ApiKey::OffsetCommit,
     ApiKey::OffsetFetch,
+    ApiKey::TxnOffsetCommit,
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DeleteRecords,
     ApiKey::OffsetDelete,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::ElectLeaders,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::DescribeProducers,
 ];
 
 /// The faults that are set, and the requests, answers and connections that they hold.
