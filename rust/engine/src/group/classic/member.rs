@@ -13,7 +13,7 @@ use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
     Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, Exit, FindCoordinator, FirstSeen, GroupError,
     GroupEvent, InFlight, Input, Kind, Lease, OffsetFetch, Outbox, Output, Revocation, Status, Subscription, Target,
-    Ticket, Timer, TopicIds, topic_ids,
+    Ticket, Timer, TopicIds, TopicInfo, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -37,8 +37,9 @@ pub struct Member {
     /// The subscribed topics, and those of the last JoinGroup.
     pub(super) topics: BTreeSet<Arc<str>>,
     pub(super) joined_topics: BTreeSet<Arc<str>>,
-    /// Partition counts by topic: the current ones, and those that the assignment computed by this member is based on.
-    pub(super) counts: BTreeMap<Arc<str>, usize>,
+    /// What the latest metadata says of the subscribed topics, and of the group's topics if this member leads.
+    pub(super) topic_infos: BTreeMap<Arc<str>, TopicInfo>,
+    /// The partition counts that the assignment computed by this member is based on.
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_seen: FirstSeen,
     /// The owned partitions, each with the id that its topic had when the partition was assigned: the topic whose
@@ -87,6 +88,8 @@ pub struct Member {
     pub(super) commits: Commits,
 
     pub(super) offset_fetch: OffsetFetch,
+    /// How often metadata was requested for partitions whose topics are not known.
+    pub(super) refresh_attempts: u32,
 
     pub(super) last_poll: Now,
     pub(super) stale_since: Now,
@@ -115,7 +118,7 @@ impl Member {
             subscribed: false,
             topics: BTreeSet::new(),
             joined_topics: BTreeSet::new(),
-            counts: BTreeMap::new(),
+            topic_infos: BTreeMap::new(),
             assigned_counts: None,
             first_seen: FirstSeen::default(),
             owned: BTreeMap::new(),
@@ -143,6 +146,7 @@ impl Member {
             lease: Lease::default(),
             commits: Commits::default(),
             offset_fetch: OffsetFetch::default(),
+            refresh_attempts: 0,
             last_poll: Now::ZERO,
             stale_since: Now::ZERO,
             exit: None,
@@ -266,8 +270,12 @@ impl Member {
             Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // `advance` takes the steps that these timers delayed.
-            Timer::Heartbeat | Timer::FindCoordinator | Timer::JoinGroup | Timer::OffsetCommit | Timer::OffsetFetch => {
-            }
+            Timer::Heartbeat
+            | Timer::FindCoordinator
+            | Timer::JoinGroup
+            | Timer::RefreshMetadata
+            | Timer::OffsetCommit
+            | Timer::OffsetFetch => {}
             // KIP-848 only.
             Timer::HeartbeatBackoff | Timer::ResolveTopicIds => {}
         }

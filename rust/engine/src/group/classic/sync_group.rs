@@ -34,7 +34,7 @@ impl Member {
         }
         // A static leader that comes back has to keep the assignment, but still watches the topics (KIP-814).
         if self.leader {
-            self.assigned_counts = Some(self.counts.clone());
+            self.assigned_counts = Some(self.counts());
         }
         self.send_sync(Vec::new(), now);
     }
@@ -229,7 +229,8 @@ impl Member {
         }
         self.set_joined_state();
         if !gained.is_empty() {
-            let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
+            let with_id = |partition: &TopicPartition| (partition.clone(), self.topic_id(&partition.topic));
+            let with_ids: Vec<_> = gained.iter().map(with_id).collect();
             self.owned.extend(with_ids);
             self.offset_fetch.add(gained.iter().cloned());
             self.out.push(Output::Assigned { partitions: gained.clone() });

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use monedula_protocol::types::Uuid;
+
 use super::member::Member;
-use crate::TopicPartition;
-use crate::group::{CallbackKind, GroupEvent, Output, TopicInfo};
+use crate::group::{CallbackKind, GroupEvent, Output, Timer, TopicInfo};
+use crate::{Now, TopicPartition};
 
 impl Member {
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
@@ -16,9 +18,40 @@ impl Member {
             self.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
         }
         let replaced = self.learn_ids(&topics);
-        self.counts = topics.into_iter().map(|(topic, info)| (topic, info.partitions)).collect();
+        self.topic_infos = topics;
         self.rejoin_for_counts();
         self.lose_replaced(replaced);
+    }
+
+    /// The partition counts in the latest metadata.
+    pub(super) fn counts(&self) -> BTreeMap<Arc<str>, usize> {
+        self.topic_infos.iter().map(|(topic, info)| (topic.clone(), info.partitions)).collect()
+    }
+
+    /// The id of the topic that stands under this name; zero if it is not known.
+    pub(super) fn topic_id(&self, topic: &str) -> Uuid {
+        let told = || self.topic_infos.get(topic).map(|info| info.id).unwrap_or_default();
+        Some(self.first_seen.id(topic)).filter(|id| !id.is_zero()).unwrap_or_else(told)
+    }
+
+    /// Whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name alone. A
+    /// member that has just started may be assigned partitions before its first metadata arrives.
+    pub(super) fn is_topic_known(&self, partition: &TopicPartition) -> bool {
+        self.owned.get(partition).is_some_and(|id| !id.is_zero()) || self.topic_infos.contains_key(&partition.topic)
+    }
+
+    /// Asks for metadata, repeatedly, with a growing backoff, while an OffsetFetch waits for it: under a topic's name
+    /// the coordinator may still have offsets of an earlier topic.
+    pub(super) fn advance_refresh_metadata(&mut self, now: Now) {
+        let mut waiting = self.offset_fetch.waiting().iter();
+        if waiting.all(|partition| self.is_topic_known(partition)) {
+            self.out.timers.clear(Timer::RefreshMetadata);
+            self.refresh_attempts = 0;
+        } else if !self.out.timers.waits(Timer::RefreshMetadata, now) {
+            self.out.back_off(Timer::RefreshMetadata, self.refresh_attempts, now);
+            self.refresh_attempts = self.refresh_attempts.saturating_add(1);
+            self.out.push(Output::RefreshMetadata);
+        }
     }
 
     /// The owned partitions whose topics now have other ids than when they were assigned.
@@ -43,10 +76,11 @@ impl Member {
         let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
             return;
         };
-        if *assigned != self.counts {
-            let topics = self.counts.keys().chain(assigned.keys());
+        let counts = self.counts();
+        if *assigned != counts {
+            let topics = counts.keys().chain(assigned.keys());
             let changed: BTreeSet<&Arc<str>> =
-                topics.filter(|topic| assigned.get(*topic) != self.counts.get(*topic)).collect();
+                topics.filter(|topic| assigned.get(*topic) != counts.get(*topic)).collect();
             let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
             let reason = format!("the partitions of {} changed", names.join(", "));
             // Only once: the next assignment sets new counts.
