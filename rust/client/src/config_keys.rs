@@ -562,7 +562,10 @@ pub(crate) const LATER: &[(&str, &str)] = &[
     ("ssl.keymanager.algorithm", "it names a part of Java; leave the setting out"),
     ("ssl.trustmanager.algorithm", "it names a part of Java; leave the setting out"),
     ("ssl.ca.certificate.stores", "without a CA of its own the client takes the system's; leave the setting out"),
-    ("ssl.sigalgs.list", "signatures are those that rustls takes: ECDSA, RSA from 2048 bits on with SHA-256 or longer, Ed25519"),
+    (
+        "ssl.sigalgs.list",
+        "signatures are those that rustls takes: ECDSA, RSA from 2048 bits on with SHA-256 or longer, Ed25519",
+    ),
     ("ssl.client.auth", "it is a setting of brokers"),
     ("security.providers", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
     ("max.poll.records", "give max_rows to batches() or poll() instead"),

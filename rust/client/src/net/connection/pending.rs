@@ -136,9 +136,9 @@ impl Shared {
         let is_first = self.pending().front().is_none_or(|first| first.api == ApiKey::ApiVersions);
         match prefix {
             // An alert of TLS 1.0 to 1.3: as a length these bytes would be 336 MB.
-            [0x15, 3, 0..=4, _] if is_first => Some(
-                "the broker answers in TLS: this port is one with it (set security.protocol=SSL, or SASL_SSL)",
-            ),
+            [0x15, 3, 0..=4, _] if is_first => {
+                Some("the broker answers in TLS: this port is one with it (set security.protocol=SSL, or SASL_SSL)")
+            }
             [b'H', b'T', b'T', b'P'] if is_first => {
                 Some("an HTTP server answers here; check the address in bootstrap.servers")
             }

@@ -18,9 +18,8 @@ const CERTIFICATE: u32 = 2;
 /// Follows the password in the hash over the store.
 const PHRASE: &[u8] = b"Mighty Aphrodite";
 
-/// Sun's proprietary encryption of keys in a JKS (1.3.6.1.4.1.42.2.17.1.1), as it stands in an EncryptedPrivateKeyInfo.
-const KEY_PROTECTOR: [u8; 14] =
-    [0x30, 0x0c, 0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
+/// Sun's proprietary encryption of keys in a JKS, 1.3.6.1.4.1.42.2.17.1.1 as an object identifier in DER.
+const KEY_PROTECTOR: [u8; 12] = [0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
 
 /// What is left of the store.
 struct Reader<'b>(&'b [u8]);
@@ -100,7 +99,8 @@ pub(super) fn read(store: &[u8], passwords: Passwords<'_>) -> Result<Material, P
 
 /// The password as Java hashes it: two bytes for each of its UTF-16 units.
 fn utf16(password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Problem> {
-    let text = std::str::from_utf8(password).map_err(|_| Problem::new("the password of a JKS keystore must be UTF-8"))?;
+    let text =
+        std::str::from_utf8(password).map_err(|_| Problem::new("the password of a JKS keystore must be UTF-8"))?;
     Ok(Zeroizing::new(text.encode_utf16().flat_map(u16::to_be_bytes).collect()))
 }
 
@@ -123,12 +123,15 @@ fn check(store: &[u8], password: &[u8]) -> Result<(), Problem> {
 
 fn decrypt(key: &[u8], password: Option<&[u8]>) -> Result<PrivateKeyDer<'static>, Problem> {
     let Some(password) = password else {
-        return Err(Problem::new("the private key in the JKS keystore needs ssl.keystore.password or ssl.key.password"));
+        return Err(Problem::new(
+            "the private key in the JKS keystore needs ssl.keystore.password or ssl.key.password",
+        ));
     };
     let password = utf16(password)?;
     let unknown = || Problem::new("the private key in the JKS keystore is encrypted in an unknown way");
     // EncryptedPrivateKeyInfo: a sequence of the algorithm and an octet string.
-    let at = key.windows(KEY_PROTECTOR.len()).take(16).position(|window| window == KEY_PROTECTOR).ok_or_else(unknown)?;
+    let at =
+        key.windows(KEY_PROTECTOR.len()).take(16).position(|window| window == KEY_PROTECTOR).ok_or_else(unknown)?;
     let mut after = Reader(&key[at + KEY_PROTECTOR.len()..]);
     // Java writes the algorithm's parameters as NULL, or leaves them out.
     if after.0.starts_with(&[0x05, 0x00]) {
@@ -157,7 +160,7 @@ fn octet_string<'b>(reader: &mut Reader<'b>) -> Option<&'b [u8]> {
         return None;
     }
     let length = match header[1] {
-        short @ 0..0x80 => usize::from(short),
+        short @ 0..=0x7f => usize::from(short),
         long @ 0x81..=0x84 => {
             let bytes = reader.take(usize::from(long & 0x7f)).ok()?;
             bytes.iter().fold(0, |length, &byte| length << 8 | usize::from(byte))

@@ -117,8 +117,9 @@ impl TlsSettings {
             _ => self.trusted(&mut warnings)?,
         };
         let revocations = self.revocations()?;
-        let verifier = Verifier::new(&provider, trusted, revocations, self.verification)
-            .map_err(|Problem(what)| error(self.trust.as_ref().map_or("ssl.truststore.location", |source| &source.key), what))?;
+        let verifier = Verifier::new(&provider, trusted, revocations, self.verification).map_err(|Problem(what)| {
+            error(self.trust.as_ref().map_or("ssl.truststore.location", |source| &source.key), what)
+        })?;
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&self.versions)
             .map_err(|_| {
@@ -133,10 +134,13 @@ impl TlsSettings {
                 let (chain, key) = identity(sources)?;
                 let of_key = sources.key.as_ref().unwrap_or(&sources.chain);
                 let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|reason| match reason {
-                    rustls::Error::InconsistentKeys(_) => {
-                        error(&of_key.key, format!("the private key does not belong to the certificate of {}", sources.chain.key))
+                    rustls::Error::InconsistentKeys(_) => error(
+                        &of_key.key,
+                        format!("the private key does not belong to the certificate of {}", sources.chain.key),
+                    ),
+                    reason => {
+                        error(&of_key.key, format!("the private key or its certificate cannot be used: {reason}"))
                     }
-                    reason => error(&of_key.key, format!("the private key or its certificate cannot be used: {reason}")),
                 })?;
                 builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
             }
@@ -147,8 +151,7 @@ impl TlsSettings {
     /// The certificates that are trusted: those of the settings, else the system's.
     fn trusted(&self, warnings: &mut Vec<String>) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
         let Some(source) = &self.trust else { return system(warnings) };
-        let passwords =
-            Passwords { store: self.trust_password.as_ref().map(Secret::expose), ..Passwords::default() };
+        let passwords = Passwords { store: self.trust_password.as_ref().map(Secret::expose), ..Passwords::default() };
         let mut found = Vec::new();
         match &source.place {
             Place::Path(path) if path.is_dir() => {
@@ -189,7 +192,9 @@ fn system(warnings: &mut Vec<String>) -> Result<Vec<CertificateDer<'static>>, Co
         );
         return Err(error("ssl.truststore.location", what));
     }
-    warnings.extend(found.errors.iter().map(|failed| format!("not all of the system's authorities could be read: {failed}")));
+    warnings.extend(
+        found.errors.iter().map(|failed| format!("not all of the system's authorities could be read: {failed}")),
+    );
     Ok(found.certs)
 }
 
@@ -209,7 +214,9 @@ fn identity(sources: &IdentitySources) -> Result<(Vec<CertificateDer<'static>>, 
     };
     let missing = match sources.key {
         Some(_) => "there is no private key in it",
-        None => "there is no private key in it; give a file with the certificate and the key, or the key's as ssl.key.location",
+        None => {
+            "there is no private key in it; give a file with the certificate and the key, or the key's as ssl.key.location"
+        }
     };
     let key = key.ok_or_else(|| wrong(of_key, None, missing))?;
     Ok((chain.certificates, key))

@@ -77,15 +77,14 @@ pub(super) fn read(bytes: &[u8], expects: Option<Format>, passwords: Passwords<'
     let format = Format::of(bytes)?;
     if let Some(expected) = expects.filter(|&expected| expected != format) {
         let (is, said) = (format.name(), expected.name());
-        return Err(Problem(format!("it is {is}, and its type is said to be {said}; leave the type out, or correct it")));
+        return Err(Problem(format!(
+            "it is {is}, and its type is said to be {said}; leave the type out, or correct it"
+        )));
     }
     match format {
         Format::Pem => pem::read(bytes, passwords),
         Format::Pkcs12 => pkcs12::read(bytes, passwords),
         Format::Jks => jks::read(bytes, passwords),
-        Format::Der => Ok(Material {
-            certificates: vec![CertificateDer::from(bytes.to_vec())],
-            ..Material::default()
-        }),
+        Format::Der => Ok(Material { certificates: vec![CertificateDer::from(bytes.to_vec())], ..Material::default() }),
     }
 }

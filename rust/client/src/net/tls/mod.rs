@@ -109,12 +109,16 @@ impl Tls {
         if seen != known && unusable.as_ref() != Some(&seen) {
             match self.settings.load() {
                 Ok(loaded) => {
-                    log.record(Level::Info, "tls", || "certificates or keys have changed and are used from now on".into());
+                    log.record(Level::Info, "tls", || {
+                        "certificates or keys have changed and are used from now on".into()
+                    });
                     *lock(&self.state) = State { loaded, unusable: None };
                 }
                 Err(error) => {
                     log.record(Level::Warning, "tls", || {
-                        format!("certificates or keys have changed and cannot be used, those from before still are: {error}")
+                        format!(
+                            "certificates or keys have changed and cannot be used, those from before still are: {error}"
+                        )
                     });
                     lock(&self.state).unusable = Some(seen);
                 }

@@ -43,7 +43,8 @@ fn next<'t>(rest: &mut &'t str) -> Result<Option<Block<'t>>, Problem> {
 
 /// A label for an error: what stands where one is expected may be part of a key.
 fn shown(label: &str) -> &str {
-    let plain = label.len() <= 40 && label.bytes().all(|byte| byte.is_ascii_uppercase() || b" 0123456789".contains(&byte));
+    let plain =
+        label.len() <= 40 && label.bytes().all(|byte| byte.is_ascii_uppercase() || b" 0123456789".contains(&byte));
     if plain { label } else { "..." }
 }
 

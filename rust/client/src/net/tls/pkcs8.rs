@@ -21,7 +21,9 @@ pub(super) fn decrypt(der: &[u8], password: Option<&[u8]>) -> Result<PrivateKeyD
         return Err(Problem::new("the private key is encrypted: give ssl.key.password"));
     };
     if !is_affordable(&encrypted.encryption_algorithm) {
-        return Err(Problem::new("the private key asks for more work or memory to decrypt it than any honest one does"));
+        return Err(Problem::new(
+            "the private key asks for more work or memory to decrypt it than any honest one does",
+        ));
     }
     let decrypted = encrypted.decrypt(password).map_err(|error| match error {
         pkcs8::Error::EncryptedPrivateKey(pkcs8::pkcs5::Error::DecryptFailed) | pkcs8::Error::Asn1(_) => {

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -32,7 +32,13 @@ struct Certified {
 
 impl Authority {
     fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self::named(&format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed"))
@@ -43,7 +49,8 @@ impl Authority {
     }
 
     fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
-        let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
+        let mut params =
+            CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
         change(&mut params);
         let key = KeyPair::generate().expect("a key");
         let chain = params.signed_by(&key, &self.0).expect("signed").pem();
@@ -87,17 +94,23 @@ impl Drop for Folder {
     }
 }
 
-fn server_config(certified: &Certified, clients: Option<&Authority>, versions: &[&'static rustls::SupportedProtocolVersion]) -> ServerConfig {
+fn server_config(
+    certified: &Certified,
+    clients: Option<&Authority>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ServerConfig {
     let material = material::read(format!("{}{}", certified.chain, certified.key).as_bytes(), None, Default::default());
     let material = material.map_err(|Problem(what)| what).expect("material");
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).expect("versions");
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).expect("versions");
     let builder = match clients {
         None => builder.with_no_client_auth(),
         Some(authority) => {
             let mut roots = rustls::RootCertStore::empty();
             roots.add(authority.0.der().clone()).expect("a root");
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("verifier");
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("verifier");
             builder.with_client_cert_verifier(verifier)
         }
     };
@@ -200,7 +213,9 @@ async fn without_identification_a_certificate_may_be_for_any_host_but_not_of_any
         let known = tls(&[("ssl.ca.pem", &authority.pem()), ("ssl.endpoint.identification.algorithm", none)]);
         assert_eq!(reach(&known, "localhost", port).await, Ok(()));
         let unknown = tls(&[("ssl.ca.pem", &stranger.pem()), ("ssl.endpoint.identification.algorithm", none)]);
-        assert!(reach(&unknown, "localhost", port).await.is_err_and(|error| error.contains("no authority that is trusted")));
+        assert!(
+            reach(&unknown, "localhost", port).await.is_err_and(|error| error.contains("no authority that is trusted"))
+        );
     }
     let off = tls(&[("ssl.ca.pem", &stranger.pem()), ("enable.ssl.certificate.verification", "false")]);
     assert_eq!(reach(&off, "localhost", port).await, Ok(()));
@@ -222,6 +237,8 @@ async fn dates_purpose_and_authority_of_a_certificate_are_checked() {
     assert!(error.contains("not one for servers"), "{error}");
     let error = refusal(&authority, &Authority::new().server(), "localhost").await;
     assert!(error.contains("no authority that is trusted") && error.contains("ssl.truststore.location"), "{error}");
+    let error = refusal(&Authority::named("CA"), &Authority::named("CA").server(), "localhost").await;
+    assert!(error.contains("signed by another key"), "{error}");
 }
 
 /// As openssl req -x509 makes it: its own authority.
@@ -256,13 +273,14 @@ async fn a_trusted_certificate_without_its_key_is_not_taken() {
     let other = usual_self_signed(&["localhost"], |_| {});
     let mut config = server_config(&other, None, BOTH);
     let shown = material::read(own.chain.as_bytes(), None, Default::default()).ok().expect("a certificate");
-    let key = material::read(other.key.as_bytes(), None, Default::default()).ok().and_then(|found| found.key).expect("a key");
+    let key =
+        material::read(other.key.as_bytes(), None, Default::default()).ok().and_then(|found| found.key).expect("a key");
     let signer = aws_lc_rs::sign::any_supported_type(&key).expect("a key");
     let certified = rustls::sign::CertifiedKey::new(shown.certificates, signer);
     config.cert_resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
     let port = serve(config).await;
     let error = reach(&tls(&[("ssl.ca.pem", &own.chain)]), "localhost", port).await.expect_err("is refused");
-    assert!(error.starts_with("refused: ") && error.contains("cannot be verified"), "{error}");
+    assert!(error.starts_with("refused: ") && error.contains("signed by another key"), "{error}");
 }
 
 #[tokio::test]
@@ -296,7 +314,8 @@ async fn a_revoked_certificate_is_refused() {
 #[tokio::test]
 async fn the_client_shows_its_certificate_and_a_missing_or_unknown_one_is_final() {
     let (authority, stranger) = (Authority::new(), Authority::new());
-    let client = |of: &Authority| of.sign(&[], |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+    let client =
+        |of: &Authority| of.sign(&[], |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
     for version in BOTH {
         let port = serve(server_config(&authority.server(), Some(&authority), &[version])).await;
         let trust = authority.pem();
@@ -397,7 +416,8 @@ fn only_suites_and_versions_that_there_are_are_taken() {
     for suites in ["TLS_AES_256_GCM_SHA384", "ECDHE-RSA-AES128-GCM-SHA256:TLS_AES_128_GCM_SHA256"] {
         assert_eq!(settings(&[("ssl.cipher.suites", suites)]).expect(suites).warnings, [""; 0]);
     }
-    let warned = settings(&[("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA")]).expect("one is left");
+    let warned =
+        settings(&[("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA")]).expect("one is left");
     assert!(warned.warnings[0].contains("TLS_RSA_WITH_AES_128_CBC_SHA"), "{:?}", warned.warnings);
     let none = settings(&[("ssl.cipher.suites", "DES-CBC3-SHA")]).expect_err("none").message;
     assert!(none.contains("TLS_AES_256_GCM_SHA384"), "{none}");
