@@ -1,5 +1,6 @@
 //! The table of settings: names, aliases, bounds, defaults and descriptions.
 
+mod sasl;
 mod tls;
 
 /// The type of a setting, with its bounds.
@@ -98,7 +99,7 @@ const fn int(min: i64, max: i64) -> Kind {
 /// All settings.
 pub const KEYS: &[Key] = &joined::<{ count(LISTS) }>(LISTS);
 
-const LISTS: &[&[Key]] = &[GENERAL, tls::KEYS];
+const LISTS: &[&[Key]] = &[GENERAL, tls::KEYS, sasl::KEYS];
 
 const fn count(lists: &[&[Key]]) -> usize {
     let (mut list, mut count) = (0, 0);
@@ -555,7 +556,8 @@ const GENERAL: &[Key] = &[
 /// Prefixes of Kafka settings that are refused with a reason instead of being ignored, since the
 /// client cannot honour them.
 pub(crate) const LATER: &[(&str, &str)] = &[
-    ("sasl.", "SASL is not supported by this version; security.protocol=PLAINTEXT and SSL are"),
+    ("sasl.kerberos.", "GSSAPI is not supported by this version; PLAIN, SCRAM and OAUTHBEARER are"),
+    ("sasl.login.class", "no class is loaded; the settings of the mechanism say how to log in"),
     ("ssl.provider", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
     ("ssl.engine.", "TLS is rustls with AWS-LC, and takes no other engine; leave the setting out"),
     ("ssl.secure.random.implementation", "random numbers are the system's; leave the setting out"),

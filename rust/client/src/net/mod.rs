@@ -4,6 +4,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod dial;
+mod login;
 pub(crate) mod metadata;
 pub mod network;
 pub mod tls;

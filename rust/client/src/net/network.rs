@@ -17,15 +17,17 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
 
 use self::handshake::Features;
+pub(crate) use self::handshake::Offered;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
 use crate::config::ClientConfig;
-use crate::error::RequestError;
+use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
 use crate::net::dial::Dialer;
+use crate::net::login::Login;
 use crate::net::transport::Transport;
 
 /// A broker, by the way in which its address is known.
@@ -87,10 +89,17 @@ pub(crate) struct Network {
     failures: Mutex<BTreeMap<String, String>>,
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
+    login: Option<Arc<Login>>,
+    /// Why a broker did not let this client in. Nothing is connected to any more then: the same credentials would be
+    /// refused again, and brokers and directories lock accounts that try too often.
+    refusal: Mutex<Option<ClientError>>,
 }
 
 /// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
 const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers that come before the login have no need to be larger; Kafka has the same limit for requests.
+const MAX_ANSWER_BEFORE_LOGIN: usize = 512 << 10;
 
 impl Network {
     pub(crate) fn new(config: Arc<ClientConfig>, pool: BufferPool, log: Log, metrics: Metrics, seed: u64) -> Self {
@@ -103,6 +112,7 @@ impl Network {
             log,
             metrics,
         };
+        let login = config.sasl.clone().map(|sasl| Arc::new(Login::new(sasl, limits.log.clone())));
         Self {
             config,
             limits,
@@ -112,7 +122,14 @@ impl Network {
             failures: Mutex::default(),
             jitter: Mutex::new(Jitter::new(seed)),
             features: Mutex::new(Features { epoch: -1, transaction_version: 0 }),
+            login,
+            refusal: Mutex::default(),
         }
+    }
+
+    /// The error of a client that a broker did not let in.
+    pub(crate) fn refusal(&self) -> Option<ClientError> {
+        lock(&self.refusal).clone()
     }
 
     /// The level of the feature `transaction.version` (KIP-890), by the newest handshake; 0 before the first.
@@ -310,6 +327,9 @@ impl Network {
         if let Some(at) = slot.retry_at {
             tokio::time::sleep_until(at.into()).await;
         }
+        if let Some(refusal) = self.refusal() {
+            return Err(RequestError::Fatal(Box::new(refusal)));
+        }
         match self.connect(node, &address, purpose).await {
             Ok(link) => {
                 self.connected_to(&address);
@@ -320,6 +340,11 @@ impl Network {
             }
             Err(error) => {
                 self.failed(&mut slot, &address, &error);
+                if let RequestError::Fatal(fatal) = &error
+                    && matches!(**fatal, ClientError::Authentication(_))
+                {
+                    *lock(&self.refusal) = Some((**fatal).clone());
+                }
                 Err(error)
             }
         }
@@ -400,10 +425,16 @@ impl Network {
         };
         let deadline = Deadline { at: tokio::time::Instant::now() + setup, after: setup, broker: broker.clone() };
         let transport = self.open(address, purpose, &deadline).await?;
-        let connection = Connection::start(transport, broker, limits);
+        let connection = Arc::new(Connection::start(transport, broker, limits));
+        connection.limit_answers(MAX_ANSWER_BEFORE_LOGIN);
         let (offered, features) = deadline.of("no answer to ApiVersions", self.handshake(node, &connection)).await?;
+        if let Some(login) = &self.login {
+            let draw = lock(&self.jitter).next();
+            deadline.of("the login did not end", login.log_in(&connection, &offered, draw)).await?;
+        }
+        connection.limit_answers(usize::MAX);
         self.learn_features(features);
-        Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
+        Ok(Link { connection, offered: Arc::new(offered) })
     }
 
     /// Connects a socket, and encrypts it where the protocol wants that.
