@@ -152,7 +152,7 @@ impl Wire {
         let racks = (1..=nodes).map(|node| format!("rack-{node}")).collect();
         let mut settings = Settings { nodes, racks, ..Settings::default() };
         for (name, value) in command["settings"].as_object().into_iter().flatten() {
-            settings.kafka.set(name, value.as_str().ok_or("settings are text")?)?;
+            settings.set(name, value.as_str().ok_or("settings are text")?)?;
         }
         let broker = Broker::start(settings, Clock::system())?;
         let addresses: Map<String, Value> =

@@ -18,6 +18,7 @@ mod fetching;
 mod groups;
 mod log;
 mod options;
+pub mod security;
 pub mod server;
 pub mod settings;
 mod transactions;

@@ -100,7 +100,7 @@ impl Options {
             ..Settings::default()
         };
         for (name, value) in &self.settings {
-            settings.kafka.set(name, value)?;
+            settings.set(name, value)?;
         }
         for (name, version) in &self.max_versions {
             settings.max_versions.insert(api_code(name)?, *version);

@@ -4,9 +4,11 @@
 //! as Kafka does, when a fault or a check of the whole request demands it; `mentions` lists the groups, topics and
 //! partitions that the request names, by which faults and observers select requests.
 //!
-//! Not implemented in any API: authorization (every request is allowed), quotas (the throttle time is 0 unless a fault
-//! sets it), and the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries
-//! out what Kafka's brokers forward to the controller. A file header names what else is missing.
+//! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
+//!
+//! Not implemented in any API: quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms` of requests
+//! (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to the
+//! controller. A file header names what else is missing.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -55,8 +57,6 @@ mod sync_group;
 mod txn_offset_commit;
 mod update_features;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
@@ -68,15 +68,17 @@ use monedula_protocol::wire::Reader;
 pub(crate) use join_group::answer as answer_join;
 pub(crate) use sync_group::answer as answer_sync;
 
-use crate::cluster::NodeId;
-use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Ticket};
+use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Origin, Ticket};
 use crate::faults;
+use crate::security::{Operation, Resource};
 
-/// The authorized operations of a cluster, one bit for each of Kafka's ACL operations. All are set: there is no
-/// authorization.
-pub(crate) const CLUSTER_OPERATIONS: i32 = 8096;
-/// The authorized operations of a topic, likewise all of them.
-pub(crate) const TOPIC_OPERATIONS: i32 = 3576;
+/// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.
+fn cluster_operations(core: &Core, call: &Call<'_>) -> i32 {
+    match core.allows(call, Operation::Describe, Resource::Cluster) {
+        true => core.authorized_operations(call, Resource::Cluster),
+        false => 0,
+    }
+}
 
 /// An error code with an optional message for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,13 +215,7 @@ fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R
 }
 
 /// Carries out one request frame.
-pub(crate) fn serve(
-    core: &mut Core,
-    connection: ConnectionId,
-    node: NodeId,
-    client_host: &Arc<str>,
-    frame: &Bytes,
-) -> Answer {
+pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, frame: &Bytes) -> Answer {
     let (header, body) = match decode_request_header(frame) {
         Ok(decoded) => decoded,
         Err(error) => return Answer::Close(error.to_string()),
@@ -231,11 +227,12 @@ pub(crate) fn serve(
     let version = header.request_api_version;
     let ticket = Ticket { connection, version, correlation_id: header.correlation_id };
     let client_id = header.client_id.unwrap_or_default();
-    let call = Call { key, version, ticket, node, client_id, client_host, frame };
+    let Origin { node, host, .. } = origin;
+    let call = Call { key, version, ticket, node: *node, client_id, origin, frame };
     let flexible = version >= key.flexible_from();
     core.asked(connection, client_id, Current { key, version, correlation_id: header.correlation_id, flexible });
     log::debug!(
-        "node {node}: {key} v{version}, correlation id {}, client {client_id:?} at {client_host}: {} bytes",
+        "node {node}: {key} v{version}, correlation id {}, client {client_id:?} at {host}: {} bytes",
         header.correlation_id,
         frame.len()
     );

@@ -7,6 +7,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::frame::encode_response;
 
 use crate::cluster::NodeId;
+use crate::security::Principal;
 
 /// The id of a connection in the core.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -87,6 +88,17 @@ pub(crate) struct Ticket {
     pub(crate) correlation_id: i32,
 }
 
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// The node that received it.
+    pub(crate) node: NodeId,
+    /// The client's address.
+    pub(crate) host: Arc<str>,
+    /// Who the client is.
+    pub(crate) principal: Principal,
+}
+
 /// A request that is being carried out.
 #[derive(Clone, Debug)]
 pub(crate) struct Call<'a> {
@@ -96,7 +108,7 @@ pub(crate) struct Call<'a> {
     /// The node that received the request.
     pub(crate) node: NodeId,
     pub(crate) client_id: &'a str,
-    pub(crate) client_host: &'a Arc<str>,
+    pub(crate) origin: &'a Origin,
     /// The frame without its length. [`Bytes::slice_ref`] turns a borrowed field into bytes that can be kept.
     pub(crate) frame: &'a Bytes,
 }

@@ -8,14 +8,13 @@ mod draw;
 mod peers;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
 pub use call::{Action, ConnectionId, Reply, Wire};
-pub(crate) use call::{Answer, Call, Current, Ticket};
+pub(crate) use call::{Answer, Call, Current, Origin, Ticket};
 pub(crate) use draw::Draw;
 pub(crate) use peers::Hex;
 use peers::Peers;
@@ -28,6 +27,7 @@ use crate::fetching::Fetching;
 use crate::groups::Groups;
 use crate::log::validate::Validator;
 use crate::log::{DataDir, Housekeeping};
+use crate::security::Security;
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
@@ -51,6 +51,7 @@ pub struct Core {
     pub(crate) data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
     pub(crate) peers: Peers,
+    pub(crate) security: Security,
     outbox: VecDeque<Reply>,
 }
 
@@ -75,6 +76,7 @@ impl Core {
             data_dir: None,
             housekeeping: Housekeeping::new(now_ms, &settings.kafka),
             peers: Peers::default(),
+            security: Security::new(&settings.security),
             outbox: VecDeque::new(),
             settings,
         };
@@ -101,15 +103,15 @@ impl Core {
     /// one is answered: Kafka handles one request of a connection at a time.
     pub fn request(&mut self, now_ms: i64, connection: ConnectionId, frame: &Bytes) {
         self.advance(now_ms);
-        if let Some((node, host)) = self.peers.address(connection) {
-            self.work(connection, node, &host, frame);
+        if let Some(origin) = self.peers.origin(connection) {
+            self.work(connection, &origin, frame);
             self.wake_fetches();
         }
     }
 
     /// Carries out a request whose connection may have ended.
-    pub(crate) fn work(&mut self, connection: ConnectionId, node: NodeId, host: &Arc<str>, frame: &Bytes) {
-        let answer = api::serve(self, connection, node, host, frame);
+    pub(crate) fn work(&mut self, connection: ConnectionId, origin: &Origin, frame: &Bytes) {
+        let answer = api::serve(self, connection, origin, frame);
         // Changes of topics are saved before the request is acknowledged.
         let answer = match self.save_topics() {
             Ok(()) => answer,

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::call::{Action, ConnectionId, Current};
+use super::call::{Action, ConnectionId, Current, Origin};
 use crate::cluster::NodeId;
+use crate::security::Principal;
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -19,8 +19,7 @@ pub(crate) struct Peers {
 /// A connection, and what is known of its client.
 #[derive(Debug)]
 struct Peer {
-    node: NodeId,
-    host: Arc<str>,
+    origin: Origin,
     since_ms: i64,
     /// The client id of the last request.
     client_id: Box<str>,
@@ -32,8 +31,8 @@ impl Peers {
     pub(super) fn connected(&mut self, node: NodeId, host: &str, now_ms: i64) -> ConnectionId {
         self.last += 1;
         let id = ConnectionId(self.last);
-        let peer =
-            Peer { node, host: host.into(), since_ms: now_ms, client_id: Box::default(), requests: 0, current: None };
+        let origin = Origin { node, host: host.into(), principal: Principal::anonymous() };
+        let peer = Peer { origin, since_ms: now_ms, client_id: Box::default(), requests: 0, current: None };
         self.peers.insert(id, peer);
         id
     }
@@ -42,8 +41,8 @@ impl Peers {
         self.peers.remove(&id);
     }
 
-    pub(super) fn address(&self, id: ConnectionId) -> Option<(NodeId, Arc<str>)> {
-        self.peers.get(&id).map(|peer| (peer.node, Arc::clone(&peer.host)))
+    pub(super) fn origin(&self, id: ConnectionId) -> Option<Origin> {
+        self.peers.get(&id).map(|peer| peer.origin.clone())
     }
 
     pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current) {
@@ -63,7 +62,7 @@ impl Peers {
     pub(super) fn answered(&mut self, id: ConnectionId, action: &Action) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let Some(Current { key, version, correlation_id, .. }) = peer.current.take() else { return };
-        let (node, client_id) = (peer.node, &peer.client_id);
+        let (node, client_id) = (peer.origin.node, &peer.client_id);
         let what = format_args!("node {node}: answer to {key} v{version}, correlation id {correlation_id}");
         match action {
             Action::Send(pieces) | Action::Wire(pieces, _) => {
@@ -85,8 +84,9 @@ impl Peers {
         let one = |(id, peer): (&ConnectionId, &Peer)| {
             json!({
                 "id": id.0,
-                "node": peer.node,
-                "host": &*peer.host,
+                "node": peer.origin.node,
+                "host": &*peer.origin.host,
+                "principal": peer.origin.principal.as_str(),
                 "client_id": &*peer.client_id,
                 "connected_at_ms": peer.since_ms,
                 "requests": peer.requests,
@@ -98,7 +98,7 @@ impl Peers {
 
     /// The connections to a node.
     pub(super) fn at(&self, node: NodeId) -> Vec<ConnectionId> {
-        self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(id, _)| *id).collect()
+        self.peers.iter().filter(|(_, peer)| peer.origin.node == node).map(|(id, _)| *id).collect()
     }
 }
 

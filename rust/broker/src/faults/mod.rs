@@ -375,9 +375,9 @@ impl Core {
 
     fn go_on(&mut self, waited: waiting::Waited) {
         match waited {
-            waiting::Waited::Request { fault, connection, node, host, frame } => {
+            waiting::Waited::Request { fault, connection, origin, frame } => {
                 self.faults.resumed_after = Some(fault);
-                self.work(connection, node, &host, &frame);
+                self.work(connection, &origin, &frame);
                 self.faults.resumed_after = None;
             }
             waiting::Waited::Answer { connection, action } => self.reply(connection, action),

@@ -84,7 +84,7 @@ impl World {
     pub(crate) fn with(nodes: u16, kafka: &[(&str, &str)]) -> Self {
         let mut settings = Settings { nodes, ..Settings::default() };
         for (name, value) in kafka {
-            settings.kafka.set(name, value).unwrap();
+            settings.set(name, value).unwrap();
         }
         Self::new(settings)
     }
