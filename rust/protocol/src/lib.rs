@@ -10,6 +10,7 @@
 //! - [`records`]: record batches, which messages carry as opaque bytes
 //! - [`produce_frame`]: a Produce request encoded without copying its records
 //! - [`compression`]: the codecs of record batches
+//! - [`secret`]: the type of passwords and keys
 //! - [`java`]: Java's hash and order of strings, on which Kafka relies
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod java;
 pub mod messages;
 pub mod produce_frame;
 pub mod records;
+pub mod secret;
 pub mod types;
 pub mod wire;
 
