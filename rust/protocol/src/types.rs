@@ -46,9 +46,41 @@ impl FromStr for Uuid {
     }
 }
 
+/// Bytes of a message that must not be printed: the HMAC of a delegation token, a salted password. `Debug` hides them.
+///
+/// The comparison is the one of slices, for tests of whole messages: it takes longer the more bytes are equal, so do not
+/// decide with it whether a secret is the right one.
+#[derive(Copy, Clone, PartialEq, Eq, Default)]
+pub struct SecretBytes<'a>(&'a [u8]);
+
+impl<'a> SecretBytes<'a> {
+    /// Hides `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes themselves.
+    pub const fn expose(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl fmt::Debug for SecretBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretBytes(***)")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn secret_bytes_are_not_printed() {
+        let secret = SecretBytes::new(b"canary");
+        assert_eq!(format!("{secret:?} {secret:#?}"), "SecretBytes(***) SecretBytes(***)");
+        assert_eq!(secret.expose(), b"canary");
+    }
 
     #[test]
     fn text_is_that_of_kafka() {

@@ -6,7 +6,7 @@
 use serde_json::Value as JsonValue;
 
 use crate::base64;
-use crate::types::Uuid;
+use crate::types::{SecretBytes, Uuid};
 use crate::wire::Value as _;
 
 /// JSON that does not describe the message.
@@ -50,9 +50,9 @@ pub trait Json<'a>: Sized {
     fn from_json(value: &'a JsonValue, version: i16) -> Result<Self, JsonError>;
 }
 
-/// A field's name in camel case, as in Kafka's JSON.
+/// A field's name in camel case, as in Kafka's JSON; `r#match` is `match`.
 pub(crate) fn key(field: &str) -> String {
-    let mut words = field.split('_');
+    let mut words = field.trim_start_matches("r#").split('_');
     let mut key = words.next().unwrap_or_default().to_owned();
     for word in words {
         let (initial, rest) = word.split_at(1);
@@ -154,6 +154,20 @@ impl<'a> Json<'a> for &'a [u8] {
     fn from_json(value: &'a JsonValue, _version: i16) -> Result<Self, JsonError> {
         let bytes = value.as_str().and_then(base64::decode);
         bytes.map(|bytes| &*bytes.leak()).ok_or(JsonError::expected("base64 text"))
+    }
+}
+
+impl<'a> Json<'a> for SecretBytes<'a> {
+    fn specimen() -> Self {
+        Self::DEFAULT
+    }
+
+    fn to_json(&self, version: i16) -> JsonValue {
+        self.expose().to_json(version)
+    }
+
+    fn from_json(value: &'a JsonValue, version: i16) -> Result<Self, JsonError> {
+        <&[u8]>::from_json(value, version).map(Self::new)
     }
 }
 

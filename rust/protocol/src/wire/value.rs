@@ -1,7 +1,7 @@
 //! Reading and writing of each type that a field can have.
 
 use crate::error::{Place, WireError};
-use crate::types::Uuid;
+use crate::types::{SecretBytes, Uuid};
 use crate::wire::{Format, Reader, Writer};
 
 /// Kafka's limit on the length of a string, in flexible versions too.
@@ -151,6 +151,23 @@ impl<'a> Nullable<'a> for &'a [u8] {
 
     fn write_null(writer: &mut Writer, format: Format) {
         write_null_length(writer, format);
+    }
+}
+
+impl<'a> Value<'a> for SecretBytes<'a> {
+    const DEFAULT: Self = Self::new(&[]);
+
+    #[inline]
+    fn min_bytes(format: Format) -> usize {
+        <&[u8]>::min_bytes(format)
+    }
+
+    fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError> {
+        Value::read(reader, format).map(Self::new)
+    }
+
+    fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError> {
+        self.expose().write(writer, format)
     }
 }
 
