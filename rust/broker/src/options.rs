@@ -7,6 +7,7 @@ use monedula_protocol::api::supported;
 use serde::Deserialize;
 
 use crate::BrokerError;
+use crate::security::{Acl, Principal};
 use crate::server::Clock;
 use crate::settings::{Settings, TopicSpec};
 
@@ -30,6 +31,10 @@ pub struct Options {
     pub control_port: Option<u16>,
     /// The topics to create at the start, each as `name` or `name:partitions`.
     pub topics: Vec<String>,
+    /// The ACLs that exist at the start. An authorizer decides what clients may do if there are any, or any super users.
+    pub acls: Vec<Acl>,
+    /// The principals that may do everything, such as `User:admin`.
+    pub super_users: Vec<String>,
     /// Kafka's broker settings, by name.
     pub settings: BTreeMap<String, String>,
     /// The highest offered version of an API, by the API's name; a negative one withdraws the API.
@@ -54,6 +59,8 @@ impl Default for Options {
             data_dir: settings.data_dir,
             control_port: None,
             topics: Vec::new(),
+            acls: Vec::new(),
+            super_users: Vec::new(),
             settings: BTreeMap::new(),
             max_versions: BTreeMap::new(),
             coordinator_load_ms: settings.coordinator_load_ms,
@@ -99,6 +106,12 @@ impl Options {
             seed: self.seed,
             ..Settings::default()
         };
+        settings.security.authorizer = !(self.acls.is_empty() && self.super_users.is_empty());
+        settings.security.acls.clone_from(&self.acls);
+        for user in &self.super_users {
+            let user = Principal::parse(user).map_err(|problem| setting("super_users", problem))?;
+            settings.security.super_users.push(user);
+        }
         for (name, value) in &self.settings {
             settings.set(name, value)?;
         }

@@ -19,11 +19,14 @@ mod altering;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
+mod create_acls;
 mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_acls;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
@@ -202,6 +205,9 @@ apis! {
     ListConfigResources, list_config_resources, monedula_protocol::messages::list_config_resources::ListConfigResourcesRequest<'_>;
     DescribeProducers, describe_producers, monedula_protocol::messages::describe_producers::DescribeProducersRequest<'_>;
     DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
+    DescribeAcls, describe_acls, monedula_protocol::messages::describe_acls::DescribeAclsRequest<'_>;
+    CreateAcls, create_acls, monedula_protocol::messages::create_acls::CreateAclsRequest<'_>;
+    DeleteAcls, delete_acls, monedula_protocol::messages::delete_acls::DeleteAclsRequest<'_>;
     OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
 }
 

@@ -5,6 +5,7 @@ mod faults;
 mod groups;
 mod logs;
 mod records;
+mod security;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::faults::Fault;
+use crate::security::Acl;
 
 pub use records::{Data, Record};
 
@@ -173,6 +175,18 @@ pub enum Command {
     RemoveFaults {},
     /// Answers all faults that are set.
     Faults {},
+    /// Creates ACLs. Those that exist already stay as they are.
+    CreateAcls {
+        /// The ACLs.
+        acls: Vec<Acl>,
+    },
+    /// Deletes ACLs. Those that do not exist are ignored.
+    DeleteAcls {
+        /// The ACLs.
+        acls: Vec<Acl>,
+    },
+    /// Answers all ACLs.
+    Acls {},
     /// Answers all connections.
     Connections {},
     /// Answers all groups.
@@ -234,6 +248,9 @@ impl Core {
             Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
             Command::RemoveFaults {} => Ok(self.remove_faults()),
             Command::Faults {} => Ok(self.describe_faults()),
+            Command::CreateAcls { acls } => self.create_acls_on_command(acls),
+            Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
+            Command::Acls {} => self.describe_acls(),
             Command::Connections {} => Ok(self.describe_connections()),
             Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),

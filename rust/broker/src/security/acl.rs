@@ -219,6 +219,11 @@ pub(crate) struct AclFilter<'a> {
 const MATCH: i8 = 2;
 
 impl AclFilter<'_> {
+    /// The filter that selects all entries.
+    pub(crate) fn any() -> Self {
+        Self { resource_type: ANY, pattern_type: ANY, operation: ANY, permission_type: ANY, ..Default::default() }
+    }
+
     /// What the filter has that Kafka does not know: `patternFilter` or `entryFilter`.
     pub(crate) fn unknown(&self) -> Option<&'static str> {
         let known = |code: i8, is_known: bool| code == ANY || is_known;
@@ -267,10 +272,6 @@ mod tests {
         acl(r#"{"principal": "User:anna", "operation": "READ", "resource_type": "TOPIC", "name": "orders"}"#)
     }
 
-    fn any() -> AclFilter<'static> {
-        AclFilter { resource_type: ANY, pattern_type: ANY, operation: ANY, permission_type: ANY, ..Default::default() }
-    }
-
     #[test]
     fn an_entry_reads_from_json() {
         let entry = entry();
@@ -286,20 +287,20 @@ mod tests {
     #[test]
     fn a_filter_selects_by_each_of_its_fields() {
         let entry = entry();
-        assert!(any().selects(&entry));
-        assert!(AclFilter { name: Some("orders"), ..any() }.selects(&entry));
-        assert!(!AclFilter { name: Some("order"), ..any() }.selects(&entry));
-        assert!(!AclFilter { resource_type: ResourceType::Group.code(), ..any() }.selects(&entry));
-        assert!(!AclFilter { principal: Some("User:ben"), ..any() }.selects(&entry));
-        assert!(!AclFilter { host: Some("10.0.0.1"), ..any() }.selects(&entry));
-        assert!(!AclFilter { operation: Operation::All.code(), ..any() }.selects(&entry));
-        assert!(!AclFilter { permission_type: PermissionType::Deny.code(), ..any() }.selects(&entry));
-        assert!(!AclFilter { pattern_type: PatternType::Prefixed.code(), ..any() }.selects(&entry));
+        assert!(AclFilter::any().selects(&entry));
+        assert!(AclFilter { name: Some("orders"), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { name: Some("order"), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { resource_type: ResourceType::Group.code(), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { principal: Some("User:ben"), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { host: Some("10.0.0.1"), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { operation: Operation::All.code(), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { permission_type: PermissionType::Deny.code(), ..AclFilter::any() }.selects(&entry));
+        assert!(!AclFilter { pattern_type: PatternType::Prefixed.code(), ..AclFilter::any() }.selects(&entry));
     }
 
     #[test]
     fn match_selects_all_that_concern_a_name() {
-        let wanted = AclFilter { name: Some("orders"), pattern_type: MATCH, ..any() };
+        let wanted = AclFilter { name: Some("orders"), pattern_type: MATCH, ..AclFilter::any() };
         let prefixed = |name: &str| Acl { name: name.to_owned(), pattern_type: PatternType::Prefixed, ..entry() };
         assert!(wanted.selects(&entry()));
         assert!(wanted.selects(&prefixed("ord")));
@@ -310,9 +311,9 @@ mod tests {
 
     #[test]
     fn what_a_filter_has_that_is_unknown_is_told() {
-        assert_eq!(any().unknown(), None);
-        assert_eq!(AclFilter { resource_type: 77, ..any() }.unknown(), Some("patternFilter"));
-        assert_eq!(AclFilter { pattern_type: UNKNOWN, ..any() }.unknown(), Some("patternFilter"));
-        assert_eq!(AclFilter { operation: UNKNOWN, ..any() }.unknown(), Some("entryFilter"));
+        assert_eq!(AclFilter::any().unknown(), None);
+        assert_eq!(AclFilter { resource_type: 77, ..AclFilter::any() }.unknown(), Some("patternFilter"));
+        assert_eq!(AclFilter { pattern_type: UNKNOWN, ..AclFilter::any() }.unknown(), Some("patternFilter"));
+        assert_eq!(AclFilter { operation: UNKNOWN, ..AclFilter::any() }.unknown(), Some("entryFilter"));
     }
 }
