@@ -56,6 +56,8 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
 mod resource;
+mod sasl_authenticate;
+mod sasl_handshake;
 mod sync_group;
 mod txn_offset_commit;
 mod update_features;
@@ -71,9 +73,9 @@ use monedula_protocol::wire::Reader;
 pub(crate) use join_group::answer as answer_join;
 pub(crate) use sync_group::answer as answer_sync;
 
-use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Origin, Ticket};
+use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Origin, Ticket, has_secrets};
 use crate::faults;
-use crate::security::{Operation, Resource};
+use crate::security::{Gate, Login, Operation, Resource};
 
 /// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.
 fn cluster_operations(core: &Core, call: &Call<'_>) -> i32 {
@@ -132,18 +134,30 @@ macro_rules! apis {
             $((ApiKey::$key, *<$request as Request<'_>>::VERSIONS.start(), *<$request as Request<'_>>::VERSIONS.end()),)*
         ];
 
-        fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>) -> Answer {
+        /// Carries a request out; one that is `illegal` while a client logs in is refused.
+        fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>, illegal: bool) -> Answer {
             match call.key {
                 $(ApiKey::$key => {
                     let request = match decode::<$request>(call, body) {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
+                    if illegal {
+                        let refused = $module::refuse(&request, ErrorCode::IllegalSaslState);
+                        return call.answer::<$request>(&refused).late("another request came during its login");
+                    }
                     if !core.faults.is_empty() {
                         let mentions = $module::mentions(&request);
                         let refused = |error| match mentions.unanswered {
                             true => Answer::Close(format!("a fault refuses it: {error}")),
-                            false => call.answer::<$request>(&$module::refuse(&request, error)),
+                            false => {
+                                let answer = call.answer::<$request>(&$module::refuse(&request, error));
+                                // A login that is refused ends the connection, whoever refuses it.
+                                match call.key {
+                                    ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => answer.late("a fault refuses it"),
+                                    _ => answer,
+                                }
+                            }
                         };
                         if let Some(answer) = faults::on_request(core, call, &mentions, &refused) {
                             return answer;
@@ -208,6 +222,8 @@ apis! {
     DescribeAcls, describe_acls, monedula_protocol::messages::describe_acls::DescribeAclsRequest<'_>;
     CreateAcls, create_acls, monedula_protocol::messages::create_acls::CreateAclsRequest<'_>;
     DeleteAcls, delete_acls, monedula_protocol::messages::delete_acls::DeleteAclsRequest<'_>;
+    SaslHandshake, sasl_handshake, monedula_protocol::messages::sasl_handshake::SaslHandshakeRequest<'_>;
+    SaslAuthenticate, sasl_authenticate, monedula_protocol::messages::sasl_authenticate::SaslAuthenticateRequest<'_>;
     OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
 }
 
@@ -222,6 +238,9 @@ fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R
 
 /// Carries out one request frame.
 pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, frame: &Bytes) -> Answer {
+    if core.peers.login(connection).is_some_and(Login::takes_raw_frames) {
+        return sasl_authenticate::raw(core, connection, frame);
+    }
     let (header, body) = match decode_request_header(frame) {
         Ok(decoded) => decoded,
         Err(error) => return Answer::Close(error.to_string()),
@@ -242,9 +261,17 @@ pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, 
         header.correlation_id,
         frame.len()
     );
-    log::trace!("node {node}: {key} v{version}, correlation id {}: {}", header.correlation_id, Hex(frame));
+    if !has_secrets(key) {
+        log::trace!("node {node}: {key} v{version}, correlation id {}: {}", header.correlation_id, Hex(frame));
+    }
+    let gate = core.peers.login(connection).map_or(Gate::Pass, |login| login.gate(key, core.now_ms));
+    match gate {
+        Gate::Pass | Gate::Refuse => {}
+        Gate::Close(reason) => return Answer::Refused(Vec::new(), reason),
+        Gate::Expired => return Answer::Close("its session has ended, and it has not logged in again".to_owned()),
+    }
     match core.offered(key) {
-        Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body),
+        Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body, gate == Gate::Refuse),
         // KIP-511: a client that asks for the versions cannot know them yet.
         Some(_) if key == ApiKey::ApiVersions => api_versions::unsupported(&call),
         _ => Answer::Close(format!("{key} version {version} is not offered")),

@@ -18,7 +18,6 @@ use crate::api;
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::{Answer, ConnectionId, Core, Origin};
 use crate::faults::Faults;
-use crate::security::Principal;
 
 const LENGTH_BYTES: usize = 4;
 
@@ -142,7 +141,7 @@ impl Core {
         let frame = encode_request(request, version, 0, Some("control")).map_err(|error| failed(error.to_string()))?;
         let frame = Bytes::from(frame).slice(LENGTH_BYTES..);
         let faults = std::mem::replace(&mut self.faults, Faults::new(0));
-        let origin = Origin { node, host: "control".into(), principal: Principal::anonymous() };
+        let origin = Origin::anonymous(node, "control");
         let answer = api::serve(self, ConnectionId::NONE, &origin, &frame);
         self.faults = faults;
         match answer {

@@ -36,6 +36,9 @@ pub enum Action {
     Nothing,
     /// Close the connection, for this reason.
     Close(String),
+    /// Send this response after a number of milliseconds, then close the connection, for this reason. An empty response
+    /// sends nothing.
+    Refuse(Vec<Bytes>, u64, String),
     /// Send this response with the changes of a fault, then read the next request unless the changes end the
     /// connection.
     Wire(Vec<Bytes>, Wire),
@@ -78,6 +81,18 @@ pub(crate) enum Answer {
     Nothing,
     /// The connection is closed, as Kafka does with requests that it cannot decode, for this reason.
     Close(String),
+    /// The login failed: the response, which may be empty, is sent late, and the connection is closed, for this reason.
+    Refused(Vec<Bytes>, String),
+}
+
+impl Answer {
+    /// Turns a response into that of a login that failed.
+    pub(crate) fn late(self, reason: &str) -> Self {
+        match self {
+            Self::Now(pieces) => Self::Refused(pieces, reason.to_owned()),
+            other => other,
+        }
+    }
 }
 
 /// What is needed to answer a request later. Small, because it is kept while the request waits.
@@ -97,6 +112,15 @@ pub(crate) struct Origin {
     pub(crate) host: Arc<str>,
     /// Who the client is.
     pub(crate) principal: Principal,
+    /// Whether it has logged in with a delegation token, which cannot create others.
+    pub(crate) by_delegation_token: bool,
+}
+
+impl Origin {
+    /// A client that has not logged in.
+    pub(crate) fn anonymous(node: NodeId, host: &str) -> Self {
+        Self { node, host: host.into(), principal: Principal::anonymous(), by_delegation_token: false }
+    }
 }
 
 /// A request that is being carried out.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use monedula_protocol::api::ApiKey;
 use serde_json::{Value, json};
 
 use super::call::{Action, ConnectionId, Current, Origin};
 use crate::cluster::NodeId;
-use crate::security::Principal;
+use crate::security::{Exchange, Login, Principal};
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -25,14 +26,14 @@ struct Peer {
     client_id: Box<str>,
     requests: u64,
     current: Option<Current>,
+    login: Login,
 }
 
 impl Peers {
-    pub(super) fn connected(&mut self, node: NodeId, host: &str, now_ms: i64) -> ConnectionId {
+    pub(super) fn connected(&mut self, origin: Origin, login: Login, now_ms: i64) -> ConnectionId {
         self.last += 1;
         let id = ConnectionId(self.last);
-        let origin = Origin { node, host: host.into(), principal: Principal::anonymous() };
-        let peer = Peer { origin, since_ms: now_ms, client_id: Box::default(), requests: 0, current: None };
+        let peer = Peer { origin, since_ms: now_ms, client_id: Box::default(), requests: 0, current: None, login };
         self.peers.insert(id, peer);
         id
     }
@@ -43,6 +44,51 @@ impl Peers {
 
     pub(super) fn origin(&self, id: ConnectionId) -> Option<Origin> {
         self.peers.get(&id).map(|peer| peer.origin.clone())
+    }
+
+    /// How far the connection is in logging in; `None` if it has ended.
+    pub(crate) fn login(&self, id: ConnectionId) -> Option<&Login> {
+        self.peers.get(&id).map(|peer| &peer.login)
+    }
+
+    pub(crate) fn set_login(&mut self, id: ConnectionId, login: Login) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.login = login;
+        }
+    }
+
+    /// Takes the mechanism that is at work on the connection, if one is. Until it is put back, the login has failed.
+    pub(crate) fn take_exchange(&mut self, id: ConnectionId) -> Option<Box<Exchange>> {
+        let login = &mut self.peers.get_mut(&id)?.login;
+        match std::mem::replace(login, Login::Failed) {
+            Login::Exchange(exchange) => Some(exchange),
+            other => {
+                *login = other;
+                None
+            }
+        }
+    }
+
+    /// Sets who the client is.
+    pub(crate) fn set_principal(&mut self, id: ConnectionId, principal: Principal, by_delegation_token: bool) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.origin.principal = principal;
+            peer.origin.by_delegation_token = by_delegation_token;
+        }
+    }
+
+    /// Ends the sessions of all clients that have logged in, or of one principal's. Returns how many.
+    pub(crate) fn expire_sessions(&mut self, of: Option<&Principal>, now_ms: i64) -> usize {
+        let mut expired = 0;
+        for peer in self.peers.values_mut() {
+            if let Login::Done(session) = &mut peer.login
+                && of.is_none_or(|principal| session.principal == *principal)
+            {
+                session.expires_ms = Some(now_ms - 1);
+                expired += 1;
+            }
+        }
+        expired
     }
 
     pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current) {
@@ -68,11 +114,12 @@ impl Peers {
             Action::Send(pieces) | Action::Wire(pieces, _) => {
                 let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
                 log::debug!("{what}, client {client_id:?}: {bytes} bytes");
-                if log::log_enabled!(log::Level::Trace) {
+                if log::log_enabled!(log::Level::Trace) && !has_secrets(key) {
                     log::trace!("{what}: {}", Hex(&pieces.concat()));
                 }
             }
             Action::Nothing => log::debug!("{what}, client {client_id:?}: none"),
+            Action::Refuse(..) => log::debug!("{what}, client {client_id:?}: the login is refused"),
             Action::Close(_) | Action::Reset | Action::Deaf => {
                 log::debug!("{what}, client {client_id:?}: none, the connection ends")
             }
@@ -100,6 +147,19 @@ impl Peers {
     pub(super) fn at(&self, node: NodeId) -> Vec<ConnectionId> {
         self.peers.iter().filter(|(_, peer)| peer.origin.node == node).map(|(id, _)| *id).collect()
     }
+}
+
+/// Whether requests or responses of an API have passwords, keys or tokens, which no log has.
+pub(crate) fn has_secrets(key: ApiKey) -> bool {
+    matches!(
+        key,
+        ApiKey::SaslAuthenticate
+            | ApiKey::AlterUserScramCredentials
+            | ApiKey::CreateDelegationToken
+            | ApiKey::RenewDelegationToken
+            | ApiKey::ExpireDelegationToken
+            | ApiKey::DescribeDelegationToken
+    )
 }
 
 /// Displays bytes in hexadecimal.

@@ -4,21 +4,154 @@
 
 mod acl;
 mod authorizer;
+mod certificates;
+mod distinguished_name;
+mod login;
+mod oauth;
+mod passwords;
 mod principal;
+mod tokens;
+mod users;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
 
 pub use acl::{Acl, Operation, PatternType, PermissionType, ResourceType};
 pub(crate) use acl::{AclFilter, CLUSTER_NAME};
 pub(crate) use authorizer::{Authorizer, Client, Resource};
+pub(crate) use certificates::{Certificates, Flaw};
+pub(crate) use distinguished_name::subject;
+pub(crate) use login::{Directory, Exchange, Gate, Login, Session, session_ms};
+use oauth::OauthKeys;
+pub use passwords::Password;
+pub(crate) use passwords::users;
 pub use principal::Principal;
+pub(crate) use tokens::{Lifetimes, Token, Tokens};
+pub(crate) use users::Users;
 
 use monedula_protocol::error_code::ErrorCode;
+pub use monedula_protocol::sasl::Mechanism;
+pub use monedula_protocol::secret::Secret;
 
 use crate::BrokerError;
 use crate::core::{Call, ConnectionId, Core};
 
+/// The security protocol of the nodes' listeners.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    /// No TLS, no login.
+    #[default]
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// SASL without TLS.
+    SaslPlaintext,
+    /// SASL over TLS.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Whether clients log in.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
+impl FromStr for SecurityProtocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| format!("{text:?} is none of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// Whether clients show a certificate (`ssl.client.auth`).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked for one.
+    #[default]
+    None,
+    /// They may show one.
+    Requested,
+    /// They have to.
+    Required,
+}
+
+impl FromStr for ClientAuth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "requested" => Ok(Self::Requested),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("{text:?} is none of none, requested, required")),
+        }
+    }
+}
+
+/// The mechanisms that the broker has.
+const MECHANISMS: [Mechanism; 4] =
+    [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512, Mechanism::OauthBearer];
+
+/// The mechanism of a name.
+///
+/// # Errors
+/// A name that the broker does not have.
+pub(crate) fn mechanism(name: &str) -> Result<Mechanism, String> {
+    let found = Mechanism::from_name(name).filter(|mechanism| MECHANISMS.contains(mechanism));
+    found.ok_or_else(|| format!("{name:?} is none of {}", MECHANISMS.map(Mechanism::name).join(", ")))
+}
+
+/// Random bytes from the operating system: nonces, salts and keys must not follow from the broker's seed.
+pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let filled = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut bytes);
+    filled.expect("the operating system has random bytes");
+    bytes
+}
+
 /// What is set about security when a broker starts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SecuritySettings {
+    /// The security protocol of all listeners.
+    pub protocol: SecurityProtocol,
+    /// The SASL mechanisms that clients may choose (`sasl.enabled.mechanisms`).
+    pub mechanisms: Vec<Mechanism>,
+    /// The users with their passwords, for PLAIN and SCRAM.
+    pub users: BTreeMap<String, Secret>,
+    /// Whether OAUTHBEARER takes tokens without a signature.
+    pub unsecured_tokens: bool,
+    /// Whether clients show a certificate (`ssl.client.auth`).
+    pub client_auth: ClientAuth,
+    /// After which time clients have to log in again, in milliseconds; 0 for never (`connections.max.reauth.ms`).
+    pub max_reauth_ms: i64,
+    /// The largest frame before a login (`sasl.server.max.receive.size`).
+    pub max_receive_bytes: i32,
+    /// How late a refused login is answered, in milliseconds (`connection.failed.authentication.delay.ms`).
+    pub failed_authentication_delay_ms: u64,
+    /// `delegation.token.max.lifetime.ms`.
+    pub token_max_lifetime_ms: i64,
+    /// `delegation.token.expiry.time.ms`.
+    pub token_expiry_ms: i64,
     /// Whether there is an authorizer (`authorizer.class.name`). Without one everybody may do everything.
     pub authorizer: bool,
     /// The principals that may do everything (`super.users`).
@@ -27,6 +160,28 @@ pub struct SecuritySettings {
     pub allow_everyone_if_no_acl_found: bool,
     /// The ACLs that exist at the start.
     pub acls: Vec<Acl>,
+}
+
+impl Default for SecuritySettings {
+    fn default() -> Self {
+        let lifetimes = Lifetimes::default();
+        Self {
+            protocol: SecurityProtocol::default(),
+            mechanisms: MECHANISMS.to_vec(),
+            users: BTreeMap::new(),
+            unsecured_tokens: false,
+            client_auth: ClientAuth::default(),
+            max_reauth_ms: 0,
+            max_receive_bytes: 524_288,
+            failed_authentication_delay_ms: 100,
+            token_max_lifetime_ms: lifetimes.max_ms,
+            token_expiry_ms: lifetimes.expiry_ms,
+            authorizer: false,
+            super_users: Vec::new(),
+            allow_everyone_if_no_acl_found: false,
+            acls: Vec::new(),
+        }
+    }
 }
 
 impl SecuritySettings {
@@ -43,11 +198,27 @@ impl SecuritySettings {
                 let users = value.split(';').map(str::trim).filter(|user| !user.is_empty());
                 self.super_users = users.map(Principal::parse).collect::<Result<_, _>>().map_err(wrong)?;
             }
+            "sasl.enabled.mechanisms" => {
+                let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+                self.mechanisms = names.map(mechanism).collect::<Result<_, _>>().map_err(wrong)?;
+            }
+            "ssl.client.auth" => self.client_auth = value.trim().parse().map_err(wrong)?,
+            "connections.max.reauth.ms" => self.max_reauth_ms = number(value).map_err(wrong)?,
+            "sasl.server.max.receive.size" => self.max_receive_bytes = number(value).map_err(wrong)?,
+            "connection.failed.authentication.delay.ms" => {
+                self.failed_authentication_delay_ms = number(value).map_err(wrong)?;
+            }
+            "delegation.token.max.lifetime.ms" => self.token_max_lifetime_ms = number(value).map_err(wrong)?,
+            "delegation.token.expiry.time.ms" => self.token_expiry_ms = number(value).map_err(wrong)?,
             "allow.everyone.if.no.acl.found" => self.allow_everyone_if_no_acl_found = boolean(value).map_err(wrong)?,
             _ => return Ok(false),
         }
         Ok(true)
     }
+}
+
+fn number<T: FromStr>(value: &str) -> Result<T, String> {
+    value.trim().parse().map_err(|_| format!("{value:?} is not a number that fits"))
 }
 
 fn boolean(value: &str) -> Result<bool, String> {
@@ -63,15 +234,42 @@ fn boolean(value: &str) -> Result<bool, String> {
 pub(crate) struct Security {
     /// `None` if everybody may do everything.
     pub(crate) authorizer: Option<Authorizer>,
+    pub(crate) users: Users,
+    pub(crate) tokens: Tokens,
+    pub(crate) oauth: OauthKeys,
+    /// `None` if connections are not encrypted.
+    certificates: Option<Certificates>,
 }
 
 impl Security {
-    pub(crate) fn new(settings: &SecuritySettings) -> Self {
-        Self { authorizer: settings.authorizer.then(|| Authorizer::new(settings)) }
+    /// # Errors
+    /// [`BrokerError::Command`] if there is no randomness for keys.
+    pub(crate) fn new(settings: &SecuritySettings, host: &str) -> Result<Self, BrokerError> {
+        let mut users = Users::default();
+        for (name, password) in &settings.users {
+            users.set_password(name, password.clone());
+        }
+        let lifetimes = Lifetimes { max_ms: settings.token_max_lifetime_ms, expiry_ms: settings.token_expiry_ms };
+        Ok(Self {
+            authorizer: settings.authorizer.then(|| Authorizer::new(settings)),
+            users,
+            tokens: Tokens::new(lifetimes),
+            oauth: OauthKeys::new(settings.unsecured_tokens),
+            certificates: settings.protocol.has_tls().then(|| Certificates::new(host)).transpose()?,
+        })
     }
 }
 
 impl Core {
+    /// The CA of the broker.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] if the broker has no TLS.
+    pub(crate) fn certificates(&self) -> Result<&Certificates, BrokerError> {
+        let problem = "the broker has no TLS: start it with security SSL or SASL_SSL";
+        self.security.certificates.as_ref().ok_or_else(|| BrokerError::Command(problem.to_owned()))
+    }
+
     /// Whether the client of a request may do this with the resource.
     pub(crate) fn allows(&self, call: &Call<'_>, operation: Operation, resource: Resource<'_>) -> bool {
         self.rules_for(call).is_none_or(|(rules, client)| rules.allows(client, operation, resource))
