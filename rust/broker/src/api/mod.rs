@@ -6,20 +6,23 @@
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
-//! Not implemented in any API: quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms` of requests
-//! (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to the
-//! controller. A file header names what else is missing.
+//! Not implemented in any API: throttling by quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms`
+//! of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
+//! the controller. A file header names what else is missing.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
+mod alter_user_scram_credentials;
 mod altering;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod create_acls;
+mod create_delegation_token;
 mod create_partitions;
 mod create_topics;
 mod delete_acls;
@@ -27,16 +30,20 @@ mod delete_groups;
 mod delete_records;
 mod delete_topics;
 mod describe_acls;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
+mod describe_delegation_token;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod describe_user_scram_credentials;
 mod elect_leaders;
 mod end_txn;
+mod expire_delegation_token;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -55,6 +62,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod renew_delegation_token;
 mod resource;
 mod sasl_authenticate;
 mod sasl_handshake;
@@ -67,6 +75,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::decode_request_header;
+use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
 
@@ -224,6 +233,22 @@ apis! {
     DeleteAcls, delete_acls, monedula_protocol::messages::delete_acls::DeleteAclsRequest<'_>;
     SaslHandshake, sasl_handshake, monedula_protocol::messages::sasl_handshake::SaslHandshakeRequest<'_>;
     SaslAuthenticate, sasl_authenticate, monedula_protocol::messages::sasl_authenticate::SaslAuthenticateRequest<'_>;
+    CreateDelegationToken, create_delegation_token,
+        monedula_protocol::messages::create_delegation_token::CreateDelegationTokenRequest<'_>;
+    RenewDelegationToken, renew_delegation_token,
+        monedula_protocol::messages::renew_delegation_token::RenewDelegationTokenRequest<'_>;
+    ExpireDelegationToken, expire_delegation_token,
+        monedula_protocol::messages::expire_delegation_token::ExpireDelegationTokenRequest<'_>;
+    DescribeDelegationToken, describe_delegation_token,
+        monedula_protocol::messages::describe_delegation_token::DescribeDelegationTokenRequest<'_>;
+    DescribeClientQuotas, describe_client_quotas,
+        monedula_protocol::messages::describe_client_quotas::DescribeClientQuotasRequest<'_>;
+    AlterClientQuotas, alter_client_quotas,
+        monedula_protocol::messages::alter_client_quotas::AlterClientQuotasRequest<'_>;
+    DescribeUserScramCredentials, describe_user_scram_credentials,
+        monedula_protocol::messages::describe_user_scram_credentials::DescribeUserScramCredentialsRequest<'_>;
+    AlterUserScramCredentials, alter_user_scram_credentials,
+        monedula_protocol::messages::alter_user_scram_credentials::AlterUserScramCredentialsRequest<'_>;
     OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
 }
 
@@ -294,6 +319,19 @@ fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::ProducerFenced if version < known_from => ErrorCode::InvalidProducerEpoch,
         error => error,
+    }
+}
+
+/// The hash of a SCRAM mechanism by Kafka's code.
+fn scram_hash(code: i8) -> Option<ScramHash> {
+    [ScramHash::Sha256, ScramHash::Sha512].into_iter().find(|&hash| scram_code(hash) == code)
+}
+
+/// Kafka's code of a SCRAM mechanism.
+fn scram_code(hash: ScramHash) -> i8 {
+    match hash {
+        ScramHash::Sha256 => 1,
+        ScramHash::Sha512 => 2,
     }
 }
 

@@ -10,6 +10,7 @@ mod login;
 mod oauth;
 mod passwords;
 mod principal;
+mod quotas;
 mod tokens;
 mod users;
 
@@ -26,6 +27,7 @@ use oauth::OauthKeys;
 pub use passwords::Password;
 pub(crate) use passwords::users;
 pub use principal::Principal;
+pub(crate) use quotas::{Entity, Match, Quotas};
 pub(crate) use tokens::{Lifetimes, Token, Tokens};
 pub(crate) use users::Users;
 
@@ -237,6 +239,7 @@ pub(crate) struct Security {
     pub(crate) users: Users,
     pub(crate) tokens: Tokens,
     pub(crate) oauth: OauthKeys,
+    pub(crate) quotas: Quotas,
     /// `None` if connections are not encrypted.
     certificates: Option<Certificates>,
 }
@@ -255,9 +258,20 @@ impl Security {
             users,
             tokens: Tokens::new(lifetimes),
             oauth: OauthKeys::new(settings.unsecured_tokens),
+            quotas: Quotas::default(),
             certificates: settings.protocol.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
     }
+}
+
+/// Whether a client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
+pub(crate) fn may_use_tokens(core: &Core, call: &Call<'_>) -> bool {
+    let is_authenticated = match core.settings.security.protocol {
+        SecurityProtocol::Plaintext => false,
+        SecurityProtocol::Ssl => call.origin.principal != Principal::anonymous(),
+        SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,
+    };
+    is_authenticated && !call.origin.by_delegation_token
 }
 
 impl Core {

@@ -13,7 +13,12 @@ const USER: &str = "User";
 impl Principal {
     /// The user of this name.
     pub fn user(name: &str) -> Self {
-        Self(format!("{USER}:{name}").into())
+        Self::new(USER, name)
+    }
+
+    /// The principal of this type and name.
+    pub fn new(kind: &str, name: &str) -> Self {
+        Self(format!("{kind}:{name}").into())
     }
 
     /// The principal of a connection that is not authenticated.
