@@ -25,7 +25,7 @@ mod transactions;
 
 pub use cluster::NodeId;
 pub use error::BrokerError;
-pub use faults::{Effect, Fault, Selector, Side, Way};
+pub use faults::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub use options::Options;
 
 /// Bugs of coordinators that can be planted, to test that the model checks and the simulation find them.

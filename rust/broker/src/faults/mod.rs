@@ -15,7 +15,7 @@ use std::sync::Arc;
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
-pub use fault::{Effect, Fault, Selector, Side, Way};
+pub use fault::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub(crate) use waiting::Waiting;
 
 use crate::BrokerError;

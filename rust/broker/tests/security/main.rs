@@ -6,3 +6,4 @@ mod support;
 
 mod acls;
 mod authorized;
+mod login;
