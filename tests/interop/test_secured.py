@@ -102,19 +102,19 @@ def test_librdkafka_is_told_that_the_password_is_wrong(broker: Broker) -> None:
         producer.poll(0.1)
 
 
-def test_librdkafka_logs_in_again_before_its_session_ends(unique: Unique) -> None:
-    with Broker(security="SASL_SSL", users={USER: PASSWORD}, max_reauth_ms=1500, topics=["orders:1"]) as broker:
-        with broker.observe(api="SaslHandshake") as handshakes:
-            from confluent_kafka import Producer
+def test_librdkafka_logs_in_again_before_its_session_ends() -> None:
+    from confluent_kafka import Producer
 
-            producer = Producer(librdkafka(broker, "SCRAM-SHA-512"))
-            producer.produce("orders", "before")
-            assert producer.flush(DEADLINE_SECONDS) == 0
-            first = handshakes.hits
-            # One connection or two have handshaken; each does so again at nine tenths of the session.
-            handshakes.wait(first + 2, timeout=DEADLINE_SECONDS)
-            producer.produce("orders", "after")
-            assert producer.flush(DEADLINE_SECONDS) == 0
+    options: dict[str, Any] = {"users": {USER: PASSWORD}, "max_reauth_ms": 1500, "topics": ["orders:1"]}
+    with Broker(security="SASL_SSL", **options) as broker, broker.observe(api="SaslHandshake") as handshakes:
+        producer = Producer(librdkafka(broker, "SCRAM-SHA-512"))
+        producer.produce("orders", "before")
+        assert producer.flush(DEADLINE_SECONDS) == 0
+        first = handshakes.hits
+        # One connection or two have logged in; each does so again at nine tenths of the session.
+        handshakes.wait(first + 2, timeout=DEADLINE_SECONDS)
+        producer.produce("orders", "after")
+        assert producer.flush(DEADLINE_SECONDS) == 0
 
 
 # kafka-python
@@ -230,9 +230,7 @@ def kafkajs_as(broker: Broker) -> Iterator[Callable[..., Driver]]:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_kafkajs_logs_in(
-    broker: Broker, kafkajs_as: Callable[..., Driver], unique: Unique, mechanism: str
-) -> None:
+def test_kafkajs_logs_in(broker: Broker, kafkajs_as: Callable[..., Driver], unique: Unique, mechanism: str) -> None:
     topic = unique("topic")
     broker.create_topic(topic, 1)
     kafkajs = kafkajs_as(mechanism)

@@ -54,8 +54,8 @@ def broker(
     user: Annotated[
         list[str] | None,
         typer.Option(
-            help="A user who may log in with SASL; the password is in MONEDULA_BROKER_PASSWORD_<NAME> (name in capitals) "
-            "or in --users-file. Repeatable."
+            help="A user who may log in with SASL; the password is in MONEDULA_BROKER_PASSWORD_<NAME>, the name in "
+            "capitals, or in --users-file. Repeatable."
         ),
     ] = None,
     users_file: Annotated[

@@ -164,8 +164,8 @@ class FaultSetter:
                 the client's. Only the message that has the field is changed.
             scram_iterations: effect: the broker's first SCRAM message asks for this many iterations.
             on: whether the fault takes effect on the request, before it is handled, or on the response (`"answer"`). By
-                default `truncate_bytes`, `fragment_bytes`, `corrupt`, `throttle_ms` and those of SCRAM take effect on the
-                response, and the other effects on the request.
+                default `truncate_bytes`, `fragment_bytes`, `corrupt`, `throttle_ms` and those of SCRAM take effect on
+                the response, and the other effects on the request.
             skip: the number of matching requests that pass before the fault takes effect.
             count: the number of requests on which it takes effect; all if not given.
             probability: the probability of an effect on each request, drawn from the broker's seed.

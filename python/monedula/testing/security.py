@@ -358,9 +358,7 @@ def acl_json(acl: Acl) -> dict[str, str]:
     }
 
 
-def _resource(
-    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
-) -> tuple[str, str]:
+def _resource(topic: str | None, group: str | None, transactional_id: str | None, cluster: bool) -> tuple[str, str]:
     given = [
         (kind, name)
         for kind, name in (("TOPIC", topic), ("GROUP", group), ("TRANSACTIONAL_ID", transactional_id))
@@ -380,9 +378,7 @@ def _acls(
         raise ArgumentError('a right is about at least one operation, such as "READ"')
     kind, name = resource
     pattern = "PREFIXED" if prefixed else "LITERAL"
-    return [
-        Acl(principal_of(user), operation, kind, name, pattern, permission, host) for operation in operations
-    ]
+    return [Acl(principal_of(user), operation, kind, name, pattern, permission, host) for operation in operations]
 
 
 def _quoted(text: str) -> str:
