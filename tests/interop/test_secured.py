@@ -123,7 +123,7 @@ def test_librdkafka_logs_in_again_before_its_session_ends() -> None:
 def kafka_python(broker: Broker, mechanism: str) -> dict[str, Any]:
     from kafka.sasl.oauth import AbstractTokenProvider
 
-    class Tokens(AbstractTokenProvider):
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
         def token(self) -> str:
             return broker.mint_token(USER)
 
@@ -167,7 +167,7 @@ def test_kafka_python_logs_in(broker: Broker, unique: Unique, mechanism: str) ->
 def aiokafka_settings(broker: Broker, mechanism: str) -> dict[str, Any]:
     from aiokafka.abc import AbstractTokenProvider
 
-    class Tokens(AbstractTokenProvider):
+    class Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
         async def token(self) -> str:
             return broker.mint_token(USER)
 

@@ -33,8 +33,9 @@ fn main() {
     let broker = Broker::start(settings, Clock::system()).unwrap();
     let address = broker.addresses()[0].1;
     let started = Instant::now();
-    let working: Vec<_> =
-        (0..threads).map(|_| std::thread::spawn(move || log_in_until(address, mechanism, started + DURATION))).collect();
+    let working: Vec<_> = (0..threads)
+        .map(|_| std::thread::spawn(move || log_in_until(address, mechanism, started + DURATION)))
+        .collect();
     let logins: usize = working.into_iter().map(|thread| thread.join().unwrap()).sum();
     println!("{mechanism}: {:.0} logins/s by {threads} threads", logins as f64 / started.elapsed().as_secs_f64());
 }

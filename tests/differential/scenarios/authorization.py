@@ -108,7 +108,7 @@ def to_forbidden_topics(script: Script, version: int) -> None:
     if version >= 13:
         keys = [{"topicId": script.topic_id(name)} for name in (mine, theirs)]
         keys.append({"topicId": "u-BKqQ0ARxOYmLxGzsIqPw"})
-    data = {"partitionData": [{"index": 0, "records": batch(["a"])}, {"index": 9, "records": batch(["a"])}]}
+    data = {"partitionData": [{"index": 0, "records": batch((None, "a"))}, {"index": 9, "records": batch((None, "a"))}]}
     body = {"acks": -1, "timeoutMs": 10_000, "topicData": [{**key, **data} for key in keys]}
     member.call("Produce", version, body, label="without rights")
     allow(script, acl(TOPIC, mine, WRITE), acl(TOPIC, missing, READ))

@@ -34,10 +34,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     // A user who is named twice is refused; other users are not affected.
     let mut changes: BTreeMap<&str, Result<Change, ApiError>> = BTreeMap::new();
     let twice = "A user credential cannot be altered twice in the same request";
-    let mut add = |name, change| {
-        let first = !changes.contains_key(name);
-        let change = if first { change } else { Err(ApiError::new(ErrorCode::DuplicateResource, twice)) };
-        changes.insert(name, change);
+    let mut add = |name, change| match changes.get(name) {
+        None => drop(changes.insert(name, change)),
+        Some(Ok(_)) => drop(changes.insert(name, Err(ApiError::new(ErrorCode::DuplicateResource, twice)))),
+        // The first error of a user stays.
+        Some(Err(_)) => {}
     };
     for deletion in &request.deletions {
         add(deletion.name, delete(core, deletion.name, deletion.mechanism));

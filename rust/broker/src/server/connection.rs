@@ -100,9 +100,16 @@ pub(super) fn max_idle(shared: &Shared) -> Option<Duration> {
     u64::try_from(max_idle_ms).ok().map(Duration::from_millis)
 }
 
-/// Holds a connection open without reading from it or writing to it.
-pub(super) async fn stay_silent(shared: &Shared, _stream: &TcpStream) {
-    idle(max_idle(shared)).await;
+/// Holds a connection open without reading from it or writing to it, until the core closes it or it was idle for too
+/// long.
+pub(super) async fn stay_silent(shared: Shared, node: NodeId, _stream: TcpStream, host: String) {
+    let (id, mut replies) = shared.connected(node, &host, None);
+    let max_idle = max_idle(&shared);
+    let _registered = Registered { shared, id };
+    tokio::select! {
+        _ = replies.recv() => {}
+        () = idle(max_idle) => {}
+    }
 }
 
 struct Registered {

@@ -53,7 +53,7 @@ async fn enter(shared: Shared, node: NodeId, stream: TcpStream, host: String) {
     let acceptor = match shared.entrance() {
         Entrance::Plain => return connection::serve(shared, node, stream, host, None).await,
         Entrance::Tls(acceptor) => acceptor,
-        Entrance::Silent => return connection::stay_silent(&shared, &stream).await,
+        Entrance::Silent => return connection::stay_silent(shared, node, stream, host).await,
     };
     // A client that never ends its handshake holds the connection no longer than an idle one.
     let accepting = acceptor.accept(stream);

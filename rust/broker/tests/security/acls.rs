@@ -42,6 +42,9 @@ fn everything() -> DescribeAclsRequest<'static> {
         pattern_type_filter: ANY,
         operation: ANY,
         permission_type: ANY,
+        resource_name_filter: None,
+        principal_filter: None,
+        host_filter: None,
         ..Default::default()
     }
 }
@@ -106,6 +109,8 @@ fn a_filter_deletes_what_it_selects() {
         pattern_type_filter: ANY,
         operation: ANY,
         permission_type: ANY,
+        principal_filter: None,
+        host_filter: None,
         ..Default::default()
     };
     let deleted = world.call(1, &DeleteAclsRequest { filters: vec![filter], ..Default::default() }, 3);
