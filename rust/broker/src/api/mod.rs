@@ -8,7 +8,7 @@
 //!
 //! Not implemented in any API: throttling by quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms`
 //! of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
-//! the controller. A file header names what else is missing.
+//! the controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -75,6 +75,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::decode_request_header;
+use monedula_protocol::messages;
 use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
@@ -137,30 +138,28 @@ impl<'a> TopicKey<'a> {
 }
 
 macro_rules! apis {
-    ($($key:ident, $module:ident, $request:ty;)*) => {
+    ($($module:ident::$request:ident,)*) => {
         /// The implemented APIs with their versions.
-        pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[
-            $((ApiKey::$key, *<$request as Request<'_>>::VERSIONS.start(), *<$request as Request<'_>>::VERSIONS.end()),)*
-        ];
+        pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[$(versions::<messages::$module::$request<'_>>(),)*];
 
         /// Carries a request out; one that is `illegal` while a client logs in is refused.
         fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>, illegal: bool) -> Answer {
             match call.key {
-                $(ApiKey::$key => {
-                    let request = match decode::<$request>(call, body) {
+                $(messages::$module::$request::API_KEY => {
+                    let request = match decode::<messages::$module::$request<'_>>(call, body) {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
                     if illegal {
                         let refused = $module::refuse(&request, ErrorCode::IllegalSaslState);
-                        return call.answer::<$request>(&refused).late("another request came during its login");
+                        return call.answer::<messages::$module::$request<'_>>(&refused).late("another request came during its login");
                     }
                     if !core.faults.is_empty() {
                         let mentions = $module::mentions(&request);
                         let refused = |error| match mentions.unanswered {
                             true => Answer::Close(format!("a fault refuses it: {error}")),
                             false => {
-                                let answer = call.answer::<$request>(&$module::refuse(&request, error));
+                                let answer = call.answer::<messages::$module::$request<'_>>(&$module::refuse(&request, error));
                                 // A login that is refused ends the connection, whoever refuses it.
                                 match call.key {
                                     ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => answer.late("a fault refuses it"),
@@ -180,76 +179,69 @@ macro_rules! apis {
     };
 }
 
+// The API key and the versions come from the request's type, which has the name of the file's message.
 apis! {
-    Produce, produce, monedula_protocol::messages::produce::ProduceRequest<'_>;
-    Fetch, fetch, monedula_protocol::messages::fetch::FetchRequest<'_>;
-    ListOffsets, list_offsets, monedula_protocol::messages::list_offsets::ListOffsetsRequest<'_>;
-    Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
-    OffsetCommit, offset_commit, monedula_protocol::messages::offset_commit::OffsetCommitRequest<'_>;
-    OffsetFetch, offset_fetch, monedula_protocol::messages::offset_fetch::OffsetFetchRequest<'_>;
-    FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
-    JoinGroup, join_group, monedula_protocol::messages::join_group::JoinGroupRequest<'_>;
-    Heartbeat, heartbeat, monedula_protocol::messages::heartbeat::HeartbeatRequest<'_>;
-    LeaveGroup, leave_group, monedula_protocol::messages::leave_group::LeaveGroupRequest<'_>;
-    SyncGroup, sync_group, monedula_protocol::messages::sync_group::SyncGroupRequest<'_>;
-    DescribeGroups, describe_groups, monedula_protocol::messages::describe_groups::DescribeGroupsRequest<'_>;
-    ListGroups, list_groups, monedula_protocol::messages::list_groups::ListGroupsRequest<'_>;
-    ConsumerGroupHeartbeat, consumer_group_heartbeat,
-        monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest<'_>;
-    ConsumerGroupDescribe, consumer_group_describe,
-        monedula_protocol::messages::consumer_group_describe::ConsumerGroupDescribeRequest<'_>;
-    ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
-    CreateTopics, create_topics, monedula_protocol::messages::create_topics::CreateTopicsRequest<'_>;
-    DeleteTopics, delete_topics, monedula_protocol::messages::delete_topics::DeleteTopicsRequest<'_>;
-    DeleteRecords, delete_records, monedula_protocol::messages::delete_records::DeleteRecordsRequest<'_>;
-    OffsetForLeaderEpoch, offset_for_leader_epoch, monedula_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest<'_>;
-    CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
-    DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
-    AlterConfigs, alter_configs, monedula_protocol::messages::alter_configs::AlterConfigsRequest<'_>;
-    IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
-    InitProducerId, init_producer_id, monedula_protocol::messages::init_producer_id::InitProducerIdRequest<'_>;
-    AddPartitionsToTxn, add_partitions_to_txn, monedula_protocol::messages::add_partitions_to_txn::AddPartitionsToTxnRequest<'_>;
-    AddOffsetsToTxn, add_offsets_to_txn, monedula_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest<'_>;
-    TxnOffsetCommit, txn_offset_commit, monedula_protocol::messages::txn_offset_commit::TxnOffsetCommitRequest<'_>;
-    EndTxn, end_txn, monedula_protocol::messages::end_txn::EndTxnRequest<'_>;
-    DescribeTransactions, describe_transactions, monedula_protocol::messages::describe_transactions::DescribeTransactionsRequest<'_>;
-    ListTransactions, list_transactions, monedula_protocol::messages::list_transactions::ListTransactionsRequest<'_>;
-    AlterPartitionReassignments, alter_partition_reassignments,
-        monedula_protocol::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest<'_>;
-    ListPartitionReassignments, list_partition_reassignments,
-        monedula_protocol::messages::list_partition_reassignments::ListPartitionReassignmentsRequest<'_>;
-    ElectLeaders, elect_leaders, monedula_protocol::messages::elect_leaders::ElectLeadersRequest<'_>;
-    DescribeTopicPartitions, describe_topic_partitions, monedula_protocol::messages::describe_topic_partitions::DescribeTopicPartitionsRequest<'_>;
-    DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
-    DescribeLogDirs, describe_log_dirs, monedula_protocol::messages::describe_log_dirs::DescribeLogDirsRequest<'_>;
-    AlterReplicaLogDirs, alter_replica_log_dirs, monedula_protocol::messages::alter_replica_log_dirs::AlterReplicaLogDirsRequest<'_>;
-    DescribeQuorum, describe_quorum, monedula_protocol::messages::describe_quorum::DescribeQuorumRequest<'_>;
-    UpdateFeatures, update_features, monedula_protocol::messages::update_features::UpdateFeaturesRequest<'_>;
-    ListConfigResources, list_config_resources, monedula_protocol::messages::list_config_resources::ListConfigResourcesRequest<'_>;
-    DescribeProducers, describe_producers, monedula_protocol::messages::describe_producers::DescribeProducersRequest<'_>;
-    DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
-    DescribeAcls, describe_acls, monedula_protocol::messages::describe_acls::DescribeAclsRequest<'_>;
-    CreateAcls, create_acls, monedula_protocol::messages::create_acls::CreateAclsRequest<'_>;
-    DeleteAcls, delete_acls, monedula_protocol::messages::delete_acls::DeleteAclsRequest<'_>;
-    SaslHandshake, sasl_handshake, monedula_protocol::messages::sasl_handshake::SaslHandshakeRequest<'_>;
-    SaslAuthenticate, sasl_authenticate, monedula_protocol::messages::sasl_authenticate::SaslAuthenticateRequest<'_>;
-    CreateDelegationToken, create_delegation_token,
-        monedula_protocol::messages::create_delegation_token::CreateDelegationTokenRequest<'_>;
-    RenewDelegationToken, renew_delegation_token,
-        monedula_protocol::messages::renew_delegation_token::RenewDelegationTokenRequest<'_>;
-    ExpireDelegationToken, expire_delegation_token,
-        monedula_protocol::messages::expire_delegation_token::ExpireDelegationTokenRequest<'_>;
-    DescribeDelegationToken, describe_delegation_token,
-        monedula_protocol::messages::describe_delegation_token::DescribeDelegationTokenRequest<'_>;
-    DescribeClientQuotas, describe_client_quotas,
-        monedula_protocol::messages::describe_client_quotas::DescribeClientQuotasRequest<'_>;
-    AlterClientQuotas, alter_client_quotas,
-        monedula_protocol::messages::alter_client_quotas::AlterClientQuotasRequest<'_>;
-    DescribeUserScramCredentials, describe_user_scram_credentials,
-        monedula_protocol::messages::describe_user_scram_credentials::DescribeUserScramCredentialsRequest<'_>;
-    AlterUserScramCredentials, alter_user_scram_credentials,
-        monedula_protocol::messages::alter_user_scram_credentials::AlterUserScramCredentialsRequest<'_>;
-    OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
+    produce::ProduceRequest,
+    fetch::FetchRequest,
+    list_offsets::ListOffsetsRequest,
+    metadata::MetadataRequest,
+    offset_commit::OffsetCommitRequest,
+    offset_fetch::OffsetFetchRequest,
+    find_coordinator::FindCoordinatorRequest,
+    join_group::JoinGroupRequest,
+    heartbeat::HeartbeatRequest,
+    leave_group::LeaveGroupRequest,
+    sync_group::SyncGroupRequest,
+    describe_groups::DescribeGroupsRequest,
+    list_groups::ListGroupsRequest,
+    consumer_group_heartbeat::ConsumerGroupHeartbeatRequest,
+    consumer_group_describe::ConsumerGroupDescribeRequest,
+    api_versions::ApiVersionsRequest,
+    create_topics::CreateTopicsRequest,
+    delete_topics::DeleteTopicsRequest,
+    delete_records::DeleteRecordsRequest,
+    offset_for_leader_epoch::OffsetForLeaderEpochRequest,
+    create_partitions::CreatePartitionsRequest,
+    describe_configs::DescribeConfigsRequest,
+    alter_configs::AlterConfigsRequest,
+    incremental_alter_configs::IncrementalAlterConfigsRequest,
+    init_producer_id::InitProducerIdRequest,
+    add_partitions_to_txn::AddPartitionsToTxnRequest,
+    add_offsets_to_txn::AddOffsetsToTxnRequest,
+    txn_offset_commit::TxnOffsetCommitRequest,
+    end_txn::EndTxnRequest,
+    describe_transactions::DescribeTransactionsRequest,
+    list_transactions::ListTransactionsRequest,
+    alter_partition_reassignments::AlterPartitionReassignmentsRequest,
+    list_partition_reassignments::ListPartitionReassignmentsRequest,
+    elect_leaders::ElectLeadersRequest,
+    describe_topic_partitions::DescribeTopicPartitionsRequest,
+    describe_cluster::DescribeClusterRequest,
+    describe_log_dirs::DescribeLogDirsRequest,
+    alter_replica_log_dirs::AlterReplicaLogDirsRequest,
+    describe_quorum::DescribeQuorumRequest,
+    update_features::UpdateFeaturesRequest,
+    list_config_resources::ListConfigResourcesRequest,
+    describe_producers::DescribeProducersRequest,
+    delete_groups::DeleteGroupsRequest,
+    describe_acls::DescribeAclsRequest,
+    create_acls::CreateAclsRequest,
+    delete_acls::DeleteAclsRequest,
+    sasl_handshake::SaslHandshakeRequest,
+    sasl_authenticate::SaslAuthenticateRequest,
+    create_delegation_token::CreateDelegationTokenRequest,
+    renew_delegation_token::RenewDelegationTokenRequest,
+    expire_delegation_token::ExpireDelegationTokenRequest,
+    describe_delegation_token::DescribeDelegationTokenRequest,
+    describe_client_quotas::DescribeClientQuotasRequest,
+    alter_client_quotas::AlterClientQuotasRequest,
+    describe_user_scram_credentials::DescribeUserScramCredentialsRequest,
+    alter_user_scram_credentials::AlterUserScramCredentialsRequest,
+    offset_delete::OffsetDeleteRequest,
+}
+
+const fn versions<'a, R: Request<'a>>() -> (ApiKey, i16, i16) {
+    (R::API_KEY, *R::VERSIONS.start(), *R::VERSIONS.end())
 }
 
 /// Decodes the body of a request. Trailing bytes are ignored, as Kafka does: librdkafka sends three with Metadata.

@@ -427,8 +427,8 @@ impl Task {
             }
             GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
             GroupEvent::Lost { partitions, .. } => {
-                let untold = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
-                self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
+                let uncalled = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
+                self.inputs.extend(uncalled.into_iter().map(|ticket| Input::CalledBack { ticket }));
             }
             GroupEvent::LeaseExpired => {
                 let stalled = self.parts.buffer.queued_records();

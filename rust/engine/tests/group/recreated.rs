@@ -66,7 +66,7 @@ fn what_is_owned_of_a_topic_that_was_made_anew_is_lost_and_gained_anew() {
         id,
         Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
     );
-    assert_eq!(world.trace()[1..3], ["gained t-0 t-1", "Assigned t-0 t-1"]);
+    assert_eq!(world.trace()[1..3], ["assigned t-0 t-1", "Assigned t-0 t-1"]);
     nothing_committed(&mut world);
     // What was written before this was noticed is not skipped, whatever the policy.
     assert_eq!(world.starts, [(t(0), None, true), (t(1), None, true)]);
@@ -203,7 +203,7 @@ fn a_join_that_is_under_way_gains_it_anew() {
         id,
         Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment: given },
     );
-    assert!(world.trace().contains(&"gained t-0".to_owned()));
+    assert!(world.trace().contains(&"assigned t-0".to_owned()));
     nothing_committed(&mut world);
     assert_eq!(world.starts, [(t(0), None, true)]);
 }

@@ -97,7 +97,7 @@ impl World {
             }
             Output::RefreshMetadata | Output::ResolveTopicIds { .. } => self.refresh(pid, false),
             Output::Event(event) => self.event(pid, &event),
-            Output::Assigned { partitions } => self.gained(pid, &partitions),
+            Output::Assigned { partitions } => self.assigned(pid, &partitions),
             Output::StartingOffsets { partitions } => {
                 for (partition, committed, is_new) in partitions {
                     self.start_at(pid, partition, committed.map(|at| at.offset), is_new);
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    fn gained(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
+    fn assigned(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
         say!(self, "p{pid} gains {}", names(partitions));
         let Some(process) = self.processes.get_mut(&pid) else { return };
         // Under the classic protocol topics go by their names. Nothing is read before metadata has the topic: what is told of it
@@ -145,7 +145,7 @@ impl World {
         let known: BTreeMap<_, _> = partitions.iter().map(|partition| (partition, id_of(known, partition))).collect();
         for (partition, topic_id) in known {
             let is_gone = id_of(&self.topics, partition) != topic_id;
-            self.checks.gained(pid, partition, is_gone);
+            self.checks.assigned(pid, partition, is_gone);
             let span = process.new_span();
             process.ledger.restart(partition, span, None);
             let lane = Lane { span, topic_id, awaits: None, open: false, position: None, settling: false };
@@ -396,9 +396,9 @@ impl World {
                 say!(self, "p{pid} rebalances: {reason}");
                 self.rebalancing(pid, true);
             }
-            GroupEvent::Synced { owned, gained, revoked, .. } => {
+            GroupEvent::Synced { owned, assigned, revoked, .. } => {
                 self.rebalancing(pid, false);
-                if *revoked > 0 && *owned > *gained {
+                if *revoked > 0 && *owned > *assigned {
                     self.checks.met.met(Situation::PartlyRevoked);
                 }
             }

@@ -35,11 +35,11 @@ impl Member {
             self.coordinator_answered(code);
         }
         let on_error = |code| match reaction(API, code) {
-            Reaction::Tell => OnError::Refuse,
+            Reaction::Report => OnError::Refuse,
             Reaction::Fail => OnError::Fail,
             _ => OnError::Retry,
         };
-        match self.offset_fetch.answered(outcome, on_error, &self.first_seen, &mut self.out, now) {
+        match self.offset_fetch.answered(outcome, on_error, &self.topics.first_seen, &mut self.out, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),
             OffsetsFetched::Failed(code) => self.fail(self.error_of(API, code), now),

@@ -5,18 +5,33 @@ use std::sync::Arc;
 
 use super::member::Member;
 use crate::TopicPartition;
-use crate::group::{CallbackKind, GroupEvent, Output, TopicInfo};
+use crate::group::{FirstSeen, TopicInfo};
+
+/// The subscribed topics and their partition counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SubscribedTopics {
+    /// Whether there is a subscription; a pattern may match no topic yet.
+    pub(super) subscribed: bool,
+    pub(super) names: BTreeSet<Arc<str>>,
+    /// The topics of the last JoinGroup.
+    pub(super) joined: BTreeSet<Arc<str>>,
+    /// The current partition counts by topic.
+    pub(super) counts: BTreeMap<Arc<str>, usize>,
+    /// The partition counts that the assignment computed by this member is based on.
+    pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
+    pub(super) first_seen: FirstSeen,
+}
 
 impl Member {
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
-        for topic in &self.topics {
+        for topic in &self.topics.names {
             // A topic that does not exist yet is new as a whole once it does; one that exists when it is subscribed to
             // is old.
             let info = topics.get(topic).copied();
-            self.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
+            self.topics.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
         }
         let replaced = self.learn_ids(&topics);
-        self.counts = topics.into_iter().map(|(topic, info)| (topic, info.partitions)).collect();
+        self.topics.counts = topics.into_iter().map(|(topic, info)| (topic, info.partitions)).collect();
         self.rejoin_for_counts();
         self.lose_replaced(replaced);
     }
@@ -40,17 +55,18 @@ impl Member {
 
     /// As the leader, joins again if partition counts differ from those that the assignment is based on.
     fn rejoin_for_counts(&mut self) {
-        let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
+        let Some(assigned) = self.topics.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0)
+        else {
             return;
         };
-        if *assigned != self.counts {
-            let topics = self.counts.keys().chain(assigned.keys());
+        if *assigned != self.topics.counts {
+            let topics = self.topics.counts.keys().chain(assigned.keys());
             let changed: BTreeSet<&Arc<str>> =
-                topics.filter(|topic| assigned.get(*topic) != self.counts.get(*topic)).collect();
+                topics.filter(|topic| assigned.get(*topic) != self.topics.counts.get(*topic)).collect();
             let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
             let reason = format!("the partitions of {} changed", names.join(", "));
             // Only once: the next assignment sets new counts.
-            self.assigned_counts = None;
+            self.topics.assigned_counts = None;
             self.want_rejoin(reason);
         }
     }
@@ -62,15 +78,11 @@ impl Member {
         if lost.is_empty() {
             return;
         }
-        let (told, ended) = self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
+        let (notified, ended) =
+            self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
         self.release(&lost);
         let reason = "the topic was deleted and made anew";
-        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.out.push(Output::Released { partitions: lost.clone() });
-        let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        if !untold.is_empty() {
-            self.out.call_back(CallbackKind::Lost, untold);
-        }
+        self.out.lose(lost, &notified, reason);
         if ended {
             self.end_revocation();
         }

@@ -62,7 +62,7 @@ impl Checks {
     }
 
     /// `gone`: of a topic that is no more, so that whoever has the name now has another.
-    pub(crate) fn gained(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
+    pub(crate) fn assigned(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
         let generation = self.view(pid).generation;
         let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
         let others = self.views.iter().filter(|(other, view)| {
@@ -83,7 +83,7 @@ impl Checks {
         }
         let doubt = self.view(pid).misled.map(|_| Excuse::Misled);
         if self.view(pid).owned.insert(partition.clone(), Owned { gone, doubt, ..Owned::default() }).is_some() {
-            self.fail(Rule::Callbacks, format!("p{pid}: {partition} is gained, but was owned already"));
+            self.fail(Rule::Callbacks, format!("p{pid}: {partition} is assigned, but was owned already"));
         }
     }
 
