@@ -1,16 +1,26 @@
-"""Fixtures over a real Apache Kafka: `kafka` (one node), `kafka3` (three), `topic` (a factory of unique names)."""
+"""Fixtures over a real Apache Kafka: `kafka` (one node), `kafka3` (three), `topic` (a factory of unique names).
+
+`secured` and `secured3` are likewise one and three nodes that ask who a client is; `kerberos` is the KDC of the one.
+"""
 
 import os
 import re
 import warnings
 from collections.abc import Iterator
 from itertools import count
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import pytest
 
 from tests.jvms import Jvms
 from tests.kafka import HelperError, KafkaCluster, KafkaUnavailable
+
+if TYPE_CHECKING:
+    from tests.kafka.secured import Kdc, SecuredKafka
+
+
+WITHOUT_KDC_VARIABLE = "MONEDULA_TESTS_WITHOUT_KDC"
+"""Environment variable by which `.ci/run` says that this machine cannot have a KDC."""
 
 
 class TopicFactory(Protocol):
@@ -58,6 +68,31 @@ def kafka3(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     yield from _cluster(3, request)
 
 
+@pytest.fixture(scope="session")
+def secured() -> Iterator["SecuredKafka"]:
+    """One node with TLS, SASL and ACLs, shared by the session: a test undoes what it changes."""
+    yield from _secured(1)
+
+
+@pytest.fixture(scope="session")
+def secured3() -> Iterator["SecuredKafka"]:
+    """Likewise three nodes, started by the first test that asks."""
+    yield from _secured(3)
+
+
+@pytest.fixture
+def kerberos(secured: "SecuredKafka") -> "Kdc":
+    """The KDC of `secured`. Where none is installed, the test is skipped, and fails in CI unless that says so too."""
+    from tests.kafka.secured import KdcUnavailable
+
+    try:
+        return secured.kdc
+    except KdcUnavailable as error:
+        if os.environ.get(WITHOUT_KDC_VARIABLE):
+            pytest.skip(str(error))
+        skip_loudly("TESTS OF KERBEROS ARE SKIPPED", str(error))
+
+
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> TopicFactory:
     """A factory of topics named after the test."""
@@ -94,6 +129,19 @@ def skip_loudly(what: str, reason: str) -> NoReturn:
         pytest.fail(reason)
     warnings.warn(f"{what}: {reason}", stacklevel=2)
     pytest.skip(reason)
+
+
+def _secured(nodes: int) -> Iterator["SecuredKafka"]:
+    from tests.kafka.secured import SecuredKafka  # whose certificates take `cryptography`, which others need not load
+
+    try:
+        cluster = SecuredKafka(nodes).__enter__()
+    except KafkaUnavailable as error:
+        give_up(error)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def _kind(request: pytest.FixtureRequest) -> type[KafkaCluster]:

@@ -31,6 +31,8 @@ FIXTURES = {
     "pairs": THREE_NODES,
     "cleaning": ONE_NODE,
     "guarded": ONE_NODE,
+    "secured": ONE_NODE,
+    "secured3": THREE_NODES,
     "roomy": ONE_NODE,
     "spark": 1,
     "connected": 1,

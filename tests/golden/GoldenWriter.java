@@ -48,6 +48,8 @@ public final class GoldenWriter {
         ApiKeys.LIST_OFFSETS,
         ApiKeys.METADATA,
         ApiKeys.API_VERSIONS,
+        ApiKeys.SASL_HANDSHAKE,
+        ApiKeys.SASL_AUTHENTICATE,
         ApiKeys.OFFSET_FOR_LEADER_EPOCH,
         ApiKeys.FIND_COORDINATOR,
         ApiKeys.OFFSET_COMMIT,

@@ -20,6 +20,8 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.CreateDelegationTokenOptions;
+import org.apache.kafka.clients.admin.ExpireDelegationTokenOptions;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -38,6 +40,7 @@ import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ElectionNotNeededException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.security.token.delegation.DelegationToken;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -107,6 +110,8 @@ public final class Helper {
             case "offsets": return offsets(command);
             case "produce": return produce(command);
             case "end_transaction": return endTransaction(command);
+            case "create_token": return createToken(command);
+            case "expire_token": return expireToken(command);
             default: throw new IllegalArgumentException("unknown command " + command.get("command"));
         }
     }
@@ -339,6 +344,35 @@ public final class Helper {
             headers.add(header.get(0).asText(), bytes(header.get(1)));
         }
         return result;
+    }
+
+    // ---- delegation tokens, which are made by clients that have logged in
+
+    private JsonNode createToken(JsonNode command) throws Exception {
+        try (Admin client = Admin.create(properties(command))) {
+            var options = new CreateDelegationTokenOptions().maxLifetimeMs(command.get("max_lifetime_ms").asLong());
+            DelegationToken token = client.createDelegationToken(options).delegationToken().get();
+            String id = token.tokenInfo().tokenId();
+            // The answer may come before the broker knows the token.
+            return await("token " + id, () -> client.describeDelegationToken().delegationTokens().get().stream()
+                .anyMatch(known -> known.tokenInfo().tokenId().equals(id))
+                ? JSON.createObjectNode().put("id", id).put("hmac", token.hmacAsBase64String()) : null);
+        }
+    }
+
+    private JsonNode expireToken(JsonNode command) throws Exception {
+        try (Admin client = Admin.create(properties(command))) {
+            var atOnce = new ExpireDelegationTokenOptions().expiryTimePeriodMs(-1);
+            client.expireDelegationToken(command.get("hmac").binaryValue(), atOnce).expiryTimestamp().get();
+            return JSON.nullNode();
+        }
+    }
+
+    private Properties properties(JsonNode command) {
+        Properties properties = new Properties();
+        properties.put("bootstrap.servers", bootstrap);
+        properties.putAll(strings(command.get("config")));
+        return properties;
     }
 
     // ---- small parts

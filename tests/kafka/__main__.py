@@ -1,6 +1,7 @@
 """`python -m tests.kafka`: run a Kafka until Ctrl-C, and print its bootstrap servers."""
 
 import argparse
+import json
 import signal
 import sys
 import threading
@@ -15,20 +16,47 @@ def main() -> None:
     parser.add_argument("--heap", help="heap of each JVM, for example 512m")
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE", help="a broker setting")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME[:PARTITIONS]", help="create a topic")
+    parser.add_argument("--secured", action="store_true", help="with TLS, SASL and ACLs; prints settings for clients")
     arguments = parser.parse_args()
     config = dict(setting.split("=", 1) for setting in arguments.config)
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
     try:
-        with KafkaCluster(arguments.nodes, heap=arguments.heap, config=config) as kafka:
+        with cluster(arguments.secured, arguments.nodes, arguments.heap, config) as kafka:
             for topic in arguments.topic:
                 name, _, partitions = topic.partition(":")
                 kafka.helper.create_topic(name, partitions=int(partitions or 1))
             print(kafka.bootstrap, flush=True)
+            if arguments.secured:
+                print_settings(kafka)
             over.wait()
     except KafkaError as error:
         sys.exit(str(error))
+
+
+def cluster(secured: bool, nodes: int, heap: str | None, config: dict[str, str]) -> KafkaCluster:
+    """The one that is asked for."""
+    if not secured:
+        return KafkaCluster(nodes, heap=heap, config=config)
+    from tests.kafka.secured import SecuredKafka
+
+    return SecuredKafka(nodes, heap=heap, config=config)
+
+
+def print_settings(kafka: KafkaCluster) -> None:
+    """A line of JSON for each way to log in: Java's names, which monedula takes too."""
+    from tests.kafka.secured import LISTENERS, KdcUnavailable, SecuredKafka
+
+    assert isinstance(kafka, SecuredKafka)
+    for listener in LISTENERS.values():
+        for mechanism in listener.mechanisms or (None,):
+            try:
+                settings = kafka.client_settings(listener.name, mechanism)
+            except KdcUnavailable as error:
+                print(f"{listener.name} {mechanism}: {error}", flush=True)
+                continue
+            print(f"{listener.name} {mechanism or ''}: {json.dumps(settings)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ class KafkaCluster:
         self.directory = directory or Path(tempfile.gettempdir()) / f"monedula-kafka-{uuid.uuid4().hex[:12]}"
         self._temporary = directory is None
         self.host = host
-        ports = _free_ports(2 * nodes, host)
+        ports = free_ports(2 * nodes, host)
         self.nodes = {
             node_id: Node(node_id, ports.pop(), ports.pop(), self.directory / f"node-{node_id}", host)
             for node_id in range(1, nodes + 1)
@@ -273,9 +273,13 @@ class KafkaCluster:
         cluster_id = prepared.random_id()
         for node in self.nodes.values():
             node.directory.mkdir(parents=True, exist_ok=True)
-            settings = "".join(f"{key}={value}\n" for key, value in self._properties(node).items())
+            settings = "".join(f"{key}={_escaped(str(value))}\n" for key, value in self._properties(node).items())
             node.properties.write_text(settings)
             prepared.format_storage(node.directory / "data", node.id, cluster_id, self.features)
+
+    def _java_properties(self) -> Mapping[str, str]:
+        """System properties of each node's JVM."""
+        return {}
 
     def _properties(self, node: Node) -> dict[str, object]:
         voters = ",".join(f"{n.id}@{n.host}:{n.controller_port}" for n in self.nodes.values())
@@ -315,6 +319,7 @@ class KafkaCluster:
             f"-Xmx{self.heap}",
             *(FAST_START if self.fast_start else ()),
             *(self.java_options or ours),
+            *(f"-D{name}={value}" for name, value in self._java_properties().items()),
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
@@ -377,7 +382,16 @@ class KafkaCluster:
         warnings.warn(f"Kafka's logs are kept in {kept}", stacklevel=3)
 
 
-def _free_ports(count: int, host: str) -> list[int]:
+def _escaped(value: str) -> str:
+    """As a file of properties has it: Latin-1, and a backslash begins an escape."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n")
+    units = text.encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
+    return "".join(chr(code) if code < 0x80 else f"\\u{code:04x}" for code in codes)
+
+
+def free_ports(count: int, host: str) -> list[int]:
+    """Ports of `PORTS` where nobody listens."""
     ports: list[int] = []
     while len(ports) < count:
         port = random.choice(PORTS)

@@ -35,6 +35,18 @@ class Produced(NamedTuple):
     timestamp: int
 
 
+class Token(NamedTuple):
+    """A delegation token: user name and password of a SCRAM login with `tokenauth=true`.
+
+    Attributes:
+        id: the user name.
+        hmac: the password, in base64.
+    """
+
+    id: str
+    hmac: str
+
+
 @dataclass(frozen=True)
 class Partition:
     """One partition as the controller has it."""
@@ -188,6 +200,20 @@ class KafkaHelper:
     def end_transaction(self, transactional_id: str, how: Literal["commit", "abort"]) -> None:
         """End a transaction that `produce(..., transaction="open")` left open."""
         self._run("end_transaction", transactional_id=transactional_id, how=how)
+
+    def create_token(self, config: Mapping[str, object], *, max_lifetime_ms: int = 3_600_000) -> Token:
+        """Make a delegation token (KIP-48); returns when it can be used.
+
+        Args:
+            config: of a client that logs in, by Java's names; the token is its user's.
+            max_lifetime_ms: after which nobody can renew it any more.
+        """
+        answer = self._run("create_token", config=settings_text(config), max_lifetime_ms=max_lifetime_ms)
+        return Token(answer["id"], answer["hmac"])
+
+    def expire_token(self, config: Mapping[str, object], token: Token) -> None:
+        """End a delegation token at once."""
+        self._run("expire_token", config=settings_text(config), hmac=token.hmac)
 
     def close(self) -> None:
         """End the JVM."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.kafka.tools import Record
 
-SIZE_MAX_BYTES = 5_000_000
+SIZE_MAX_BYTES = 7_000_000
 TOPIC = "wheel"
 RECORDS = 1000
 TRY = Path(__file__).with_name("smoke.py")

@@ -93,6 +93,8 @@ apis! {
     "DescribeProducers", describe_producers::DescribeProducersRequest;
     "DescribeTransactions", describe_transactions::DescribeTransactionsRequest;
     "ListTransactions", list_transactions::ListTransactionsRequest;
+    "SaslHandshake", sasl_handshake::SaslHandshakeRequest;
+    "SaslAuthenticate", sasl_authenticate::SaslAuthenticateRequest;
     "ConsumerGroupHeartbeat", consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
     "ConsumerGroupDescribe", consumer_group_describe::ConsumerGroupDescribeRequest;
     "DescribeTopicPartitions", describe_topic_partitions::DescribeTopicPartitionsRequest;

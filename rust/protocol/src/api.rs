@@ -56,6 +56,8 @@ use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::messages::produce::ProduceRequest;
 use crate::messages::renew_delegation_token::RenewDelegationTokenRequest;
+use crate::messages::sasl_authenticate::SaslAuthenticateRequest;
+use crate::messages::sasl_handshake::SaslHandshakeRequest;
 use crate::messages::sync_group::SyncGroupRequest;
 use crate::messages::txn_offset_commit::TxnOffsetCommitRequest;
 use crate::messages::update_features::UpdateFeaturesRequest;
@@ -163,6 +165,8 @@ api_keys! {
     DescribeGroups = 15, DescribeGroupsRequest;
     /// Lists the groups that a broker coordinates.
     ListGroups = 16, ListGroupsRequest;
+    /// Chooses a SASL mechanism.
+    SaslHandshake = 17, SaslHandshakeRequest;
     /// Lists the API versions that a broker supports.
     ApiVersions = 18, ApiVersionsRequest;
     /// Creates topics.
@@ -197,6 +201,8 @@ api_keys! {
     AlterReplicaLogDirs = 34, AlterReplicaLogDirsRequest;
     /// Describes a broker's log directories and the replicas in them (KIP-113).
     DescribeLogDirs = 35, DescribeLogDirsRequest;
+    /// Carries the messages of a SASL mechanism (KIP-152).
+    SaslAuthenticate = 36, SaslAuthenticateRequest;
     /// Adds partitions to topics.
     CreatePartitions = 37, CreatePartitionsRequest;
     /// Creates a delegation token (KIP-48).

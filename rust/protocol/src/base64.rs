@@ -18,7 +18,7 @@ pub fn encode_url_safe(bytes: &[u8]) -> String {
 }
 
 /// Encodes to the standard alphabet, with padding.
-#[cfg(feature = "json")]
+#[cfg(any(feature = "json", feature = "sasl"))]
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = encode_url_safe(bytes).replace('-', "+").replace('_', "/");
     while !text.len().is_multiple_of(4) {
@@ -45,6 +45,12 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
         bytes.extend_from_slice(&aligned.to_be_bytes()[1..=bit_count / 8]);
     }
     Some(bytes)
+}
+
+/// Decodes the standard alphabet with padding, of which each value has one text; `None` for any other text.
+#[cfg(feature = "sasl")]
+pub(crate) fn decode_standard(text: &str) -> Option<Vec<u8>> {
+    decode(text).filter(|bytes| encode(bytes) == text)
 }
 
 fn sextet(character: u8) -> Option<u32> {

@@ -10,6 +10,7 @@
 //! - [`records`]: record batches, which messages carry as opaque bytes
 //! - [`produce_frame`]: a Produce request encoded without copying its records
 //! - [`compression`]: the codecs of record batches
+//! - `sasl`: what a client and a broker say to each other to log in (feature `sasl`)
 //! - [`secret`]: the type of passwords and keys
 //! - [`java`]: Java's hash and order of strings, on which Kafka relies
 #![forbid(unsafe_code)]
@@ -24,6 +25,8 @@ pub mod java;
 pub mod messages;
 pub mod produce_frame;
 pub mod records;
+#[cfg(feature = "sasl")]
+pub mod sasl;
 pub mod secret;
 pub mod types;
 pub mod wire;

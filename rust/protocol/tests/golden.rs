@@ -19,7 +19,8 @@ use monedula_protocol::messages::{
     end_txn, expire_delegation_token, fetch, find_coordinator, header, heartbeat, incremental_alter_configs,
     init_producer_id, join_group, leave_group, list_config_resources, list_groups, list_offsets,
     list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce, renew_delegation_token, sync_group, txn_offset_commit, update_features,
+    offset_for_leader_epoch, produce, renew_delegation_token, sasl_authenticate, sasl_handshake, sync_group,
+    txn_offset_commit, update_features,
 };
 use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};

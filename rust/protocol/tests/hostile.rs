@@ -1,6 +1,6 @@
 //! Bytes that no broker should send: an error at worst, and never memory that they do not pay for.
 //!
-//! The three properties that take bytes are fuzz targets as well:
+//! The properties that take bytes are fuzz targets as well:
 //!
 //! ```sh
 //! cargo bolero test -p monedula-protocol --rustc-bootstrap --profile release --sanitizer NONE arbitrary_bytes
@@ -29,8 +29,13 @@ use monedula_protocol::messages::{
     end_txn, expire_delegation_token, fetch, find_coordinator, header, heartbeat, incremental_alter_configs,
     init_producer_id, join_group, leave_group, list_config_resources, list_groups, list_offsets,
     list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce, renew_delegation_token, sync_group, txn_offset_commit, update_features,
+    offset_for_leader_epoch, produce, renew_delegation_token, sasl_authenticate, sasl_handshake, sync_group,
+    txn_offset_commit, update_features,
 };
+use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
+use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
+use monedula_protocol::sasl::{Accounts, Authenticated, ClientExchange, Credentials, Mechanism, ServerExchange, Step};
+use monedula_protocol::secret::Secret;
 use monedula_protocol::wire::{Reader, Writer};
 use support::GoldenCase;
 
@@ -188,6 +193,47 @@ fn arbitrary_frames() {
             let _ = decode_response::<fetch::FetchRequest<'_>>(input, version);
         });
         check_budget(allocated, input, "decode_response");
+    });
+}
+
+/// Nobody may log in.
+struct Nobody;
+
+impl Accounts for Nobody {
+    fn has_password(&self, _username: &str, _password: &Secret) -> bool {
+        false
+    }
+
+    fn scram_credential(&self, _hash: ScramHash, _username: &str) -> Option<ScramCredential> {
+        None
+    }
+
+    fn delegation_token(&self, _hash: ScramHash, _token_id: &str) -> Option<(ScramCredential, Authenticated)> {
+        None
+    }
+
+    fn check_token(&self, _token: &str, _extensions: &Extensions) -> Result<Authenticated, TokenRefusal> {
+        Err(TokenRefusal::status("invalid_token"))
+    }
+}
+
+/// What anyone may send before authentication, to either side.
+#[test]
+fn arbitrary_sasl_messages() {
+    bolero::check!().with_iterations(20_000).for_each(|input: &[u8]| {
+        for mechanism in Mechanism::ALL {
+            let Some(mut server) = ServerExchange::new(mechanism, [0; 24]) else { continue };
+            let (_, allocated) = allocated_by(|| server.step(input, &Nobody));
+            check_budget(allocated, input, mechanism.name());
+        }
+        let (hash, username, password) = (ScramHash::Sha256, "user".to_owned(), "password".into());
+        let credentials = Credentials::Scram { hash, username, password, delegation_token: false };
+        let (mut client, _) = ClientExchange::start(&credentials, [0; 24]).unwrap();
+        // The nonce of these random bytes, so that the rest is read.
+        let message = [b"r=".as_slice(), &[b'A'; 32], input].concat();
+        let (step, allocated) = allocated_by(|| client.step(&message));
+        assert!(!matches!(step, Ok(Step::Done)));
+        check_budget(allocated, &message, "SCRAM, client");
     });
 }
 

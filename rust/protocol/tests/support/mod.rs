@@ -54,6 +54,10 @@ macro_rules! for_each_message {
             response_header: header::ResponseHeader, 0..=1, 1;
             api_versions_request: api_versions::ApiVersionsRequest, 0..=5, 3;
             api_versions_response: api_versions::ApiVersionsResponse, 0..=5, 3;
+            sasl_handshake_request: sasl_handshake::SaslHandshakeRequest, 0..=1, i16::MAX;
+            sasl_handshake_response: sasl_handshake::SaslHandshakeResponse, 0..=1, i16::MAX;
+            sasl_authenticate_request: sasl_authenticate::SaslAuthenticateRequest, 0..=2, 2;
+            sasl_authenticate_response: sasl_authenticate::SaslAuthenticateResponse, 0..=2, 2;
             fetch_request: fetch::FetchRequest, 4..=18, 12;
             fetch_response: fetch::FetchResponse, 4..=18, 12;
             list_offsets_request: list_offsets::ListOffsetsRequest, 1..=11, 6;

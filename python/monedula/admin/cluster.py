@@ -1,0 +1,87 @@
+"""The cluster: its brokers, and which of them lead and replicate partitions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from monedula.admin import values
+from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
+from monedula.admin.calls import AdminBase, Call, Method
+from monedula.admin.results import Results, answered
+from monedula.admin.types import ClusterDescription
+from monedula.admin.views import Reassignments
+from monedula.partitions import TopicPartition, raw_partition, raw_partitions
+
+
+class ClusterMethods(AdminBase):
+    """Methods about the cluster."""
+
+    @Method
+    def describe_cluster(self, *, timeout: float | None = None) -> Call[ClusterDescription]:
+        """The brokers, the controller and the cluster id."""
+        return Call(lambda descriptor: self._core.describe_cluster(descriptor, timeout), values.cluster)
+
+    @Method
+    def elect_leaders(
+        self,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        *,
+        unclean: bool = False,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartition, bool]]:
+        """Elect the preferred replicas as leaders.
+
+        Args:
+            partitions: these partitions; all partitions if left out.
+            unclean: elect any living replica for partitions without an in-sync replica. **Loses records.**
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Returns:
+            For each partition whether a leader was elected; `False` if none was needed. Without `partitions` it
+            contains only the partitions that changed.
+        """
+        raw = None if partitions is None else raw_partitions(partitions)
+        return Call(
+            lambda descriptor: self._core.elect_leaders(descriptor, raw, unclean, timeout),
+            lambda answer: answered(
+                Results[TopicPartition, bool](*values.items(answer, values.partition, values.same)), errors
+            ),
+        )
+
+    @Method
+    def alter_partition_reassignments(
+        self,
+        partitions: Mapping[P, Sequence[int] | None],
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartition, None]]:
+        """Move partitions to other brokers (KIP-455, from Kafka 2.4 on). Returns once the moves have begun.
+
+        Args:
+            partitions: the new replicas of each partition as broker ids, the preferred leader first; `None` to cancel
+                the current move.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+        """
+        raw = []
+        for partition, replicas in as_mapping(partitions, "{('orders', 0): [1, 2]}").items():
+            brokers = None if replicas is None else raw_brokers(replicas)
+            raw.append((raw_partition(partition), brokers))
+        return Call(
+            lambda descriptor: self._core.alter_partition_reassignments(descriptor, raw, timeout),
+            lambda answer: answered(
+                Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
+            ),
+        )
+
+    @Method
+    def list_partition_reassignments(
+        self, partitions: Iterable[tuple[str, int]] | None = None, *, timeout: float | None = None
+    ) -> Call[Reassignments]:
+        """The current moves of these partitions, or of all partitions; also as a table."""
+        raw = None if partitions is None else raw_partitions(partitions)
+        return Call(
+            lambda descriptor: self._core.list_partition_reassignments(descriptor, raw, timeout),
+            lambda answer: Reassignments((values.partition(at), values.reassignment(moved)) for at, moved in answer),
+        )

@@ -1,0 +1,82 @@
+"""Settings of topics, brokers and groups."""
+
+from collections.abc import Iterable, Mapping
+
+from monedula.admin import values
+from monedula.admin.arguments import (
+    Change,
+    Errors,
+    R,
+    Resource,
+    as_mapping,
+    as_several,
+    is_resource,
+    raw_change,
+    raw_names,
+    raw_resource,
+)
+from monedula.admin.calls import AdminBase, Call, Method
+from monedula.admin.results import Results, answered
+from monedula.admin.types import ConfigResource
+from monedula.admin.views import Configs
+
+
+class ConfigMethods(AdminBase):
+    """Methods about settings."""
+
+    @Method
+    def describe_configs(
+        self,
+        resources: Resource | Iterable[Resource],
+        *,
+        names: Iterable[str] | None = None,
+        documentation: bool = False,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Configs]:
+        """The settings of topics, brokers or groups, as a dict by name for each; as a table, one row for each setting.
+
+        Args:
+            resources: `("topic", "orders")`, `("broker", "1")`, `("group", "etl")`; a str is the name of a topic.
+            names: the names of the settings; all settings if left out.
+            documentation: whether to include the documentation of each setting (from Kafka 2.6 on).
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+        """
+        single = isinstance(resources, str) or is_resource(resources)
+        given = [resources] if single else as_several(resources, "the name of a topic, (type, name), or several")
+        raw = [raw_resource(resource) for resource in given]
+        chosen = None if names is None else raw_names(names, "setting")
+        return Call(
+            lambda descriptor: self._core.describe_configs(descriptor, raw, chosen, documentation, timeout),
+            lambda answer: answered(Configs(*values.items(answer, values.resource, values.configs)), errors),
+        )
+
+    @Method
+    def alter_configs(
+        self,
+        changes: Mapping[R, Mapping[str, Change]],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[ConfigResource, None]]:
+        """Change some settings, and leave the others as they are (KIP-339, from Kafka 2.3 on).
+
+        Args:
+            changes: for each resource (see `describe_configs`) its changes: a new value, `None` to go back to the
+                default, `Append(value)` or `Subtract(value)` for settings that are lists.
+            validate_only: only check whether the changes could be made.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+        """
+        raw = []
+        for resource, settings in as_mapping(changes, "{'orders': {'retention.ms': 3600000}}").items():
+            each = as_mapping(settings, "{'retention.ms': 3600000}")
+            raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
+        return Call(
+            lambda descriptor: self._core.alter_configs(descriptor, raw, validate_only, timeout),
+            lambda answer: answered(
+                Results[ConfigResource, None](*values.items(answer, values.resource, values.nothing)), errors
+            ),
+        )

@@ -1,0 +1,229 @@
+"""Groups, their committed offsets and their lag."""
+
+from collections.abc import Iterable, Mapping
+
+from monedula.admin import values
+from monedula.admin.arguments import (
+    Errors,
+    P,
+    Target,
+    as_mapping,
+    raw_name,
+    raw_names,
+    raw_offset,
+    raw_target,
+    raw_which,
+)
+from monedula.admin.calls import AdminBase, Call, Method
+from monedula.admin.results import Results, answered
+from monedula.admin.types import OffsetReset
+from monedula.admin.views import GroupLag, GroupOffsets, Groups, GroupsDescribed
+from monedula.errors import ArgumentError
+from monedula.partitions import TopicPartition, raw_partition, raw_partitions
+
+
+class GroupMethods(AdminBase):
+    """Methods about groups."""
+
+    @Method
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
+    ) -> Call[Groups]:
+        """All groups of all brokers, by group id; also as a table.
+
+        Args:
+            states: only groups in one of these states, such as `"Stable"` (from Kafka 2.6 on).
+            types: only groups of one of these types, `"classic"` or `"consumer"` (from Kafka 3.8 on).
+            timeout: seconds.
+        """
+        wanted = raw_names(states, "state"), raw_names(types, "type")
+        return Call(
+            lambda descriptor: self._core.list_groups(descriptor, *wanted, timeout),
+            lambda answer: Groups((group, values.group_listing(group, raw)) for group, raw in answer),
+        )
+
+    @Method
+    def describe_groups(
+        self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
+    ) -> Call[GroupsDescribed]:
+        """Groups of either type, with their members and the assignment of each; as a table, one row for each member.
+
+        Raises:
+            GroupNotFoundError: if a group does not exist.
+        """
+        names = raw_names(groups, "group")
+        return Call(
+            lambda descriptor: self._core.describe_groups(descriptor, names, timeout),
+            lambda answer: answered(GroupsDescribed(*values.items(answer, str, values.group)), errors),
+        )
+
+    @Method
+    def delete_groups(
+        self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
+    ) -> Call[Results[str, None]]:
+        """Delete groups with their committed offsets.
+
+        Raises:
+            GroupInUseError: if a group has members.
+            GroupNotFoundError: if a group does not exist.
+        """
+        names = raw_names(groups, "group")
+        return Call(
+            lambda descriptor: self._core.delete_groups(descriptor, names, timeout),
+            lambda answer: answered(Results[str, None](*values.items(answer, str, values.nothing)), errors),
+        )
+
+    @Method
+    def list_group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[GroupOffsets]:
+        """The committed offsets of a group, `None` for partitions without one; also as a table.
+
+        Args:
+            group: the group id.
+            partitions: only these partitions; all with a committed offset if left out.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+        """
+        name, raw = raw_name(group, "group"), None if partitions is None else raw_partitions(partitions)
+        return Call(
+            lambda descriptor: self._core.list_group_offsets(descriptor, name, raw, timeout),
+            lambda answer: answered(GroupOffsets(*values.items(answer, values.partition, values.committed)), errors),
+        )
+
+    @Method
+    def alter_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[P, int | tuple[int, str]],
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartition, int]]:
+        """Commit offsets for a group without members; creates the group if it does not exist.
+
+        The offsets are not checked against the logs.
+
+        Args:
+            group: the group id.
+            offsets: the offset of the next record to read, by partition; with metadata as `(offset, metadata)`.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            GroupInUseError: if the group has members; nothing is changed then.
+        """
+        name, raw = raw_name(group, "group"), []
+        for partition, at in as_mapping(offsets, "{('orders', 0): 42}").items():
+            offset, metadata = at if isinstance(at, tuple) and len(at) == 2 else (at, "")
+            if not isinstance(metadata, str):
+                raise ArgumentError(f"{metadata!r}: the metadata of an offset must be a text")
+            raw.append((raw_partition(partition), raw_offset(offset), metadata))
+        return Call(
+            lambda descriptor: self._core.alter_group_offsets(descriptor, name, raw, timeout),
+            lambda answer: answered(
+                Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
+            ),
+        )
+
+    @Method
+    def reset_group_offsets(
+        self,
+        group: str,
+        to: Target,
+        *,
+        topics: str | Iterable[str] | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartition, OffsetReset]]:
+        """Move the committed offsets of a group without members, back or forward.
+
+        Args:
+            group: the group id.
+            to: `"earliest"`; `"latest"`; an aware datetime or milliseconds since 1970, for the first record that is not
+                older (the end of the log if there is none); `{"shift": n}`, to move by n offsets, backward if negative,
+                but not beyond the ends of the log; or `{(topic, partition): offset}`, each within its log.
+            topics: all partitions of these topics.
+            partitions: these partitions; without both, all partitions with a committed offset.
+            dry_run: only return the offsets, and commit nothing.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            GroupInUseError: if the group has members; nothing is changed then.
+            OffsetOutOfRangeError: if a given offset is outside of the log.
+        """
+        name, target = raw_name(group, "group"), raw_target(to)
+        raw_topics, raw = raw_which(topics, partitions)
+        if target[0][0] == "offsets" and (raw_topics is not None or raw is not None):
+            raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
+        return Call(
+            lambda descriptor: self._core.reset_group_offsets(
+                descriptor, name, target, raw_topics, raw, dry_run, timeout
+            ),
+            lambda answer: answered(
+                Results[TopicPartition, OffsetReset](*values.items(answer, values.partition, values.reset)), errors
+            ),
+        )
+
+    @Method
+    def delete_group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[tuple[str, int]],
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartition, None]]:
+        """Delete the committed offsets of a group for these partitions (KIP-496, from Kafka 2.4 on).
+
+        Raises:
+            GroupInUseError: if the group is subscribed to the topic.
+            GroupNotFoundError: if the group does not exist.
+        """
+        name, raw = raw_name(group, "group"), raw_partitions(partitions)
+        return Call(
+            lambda descriptor: self._core.delete_group_offsets(descriptor, name, raw, timeout),
+            lambda answer: answered(
+                Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
+            ),
+        )
+
+    @Method
+    def group_lag(
+        self,
+        group: str,
+        *,
+        topics: str | Iterable[str] | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[GroupLag]:
+        """The lag of a group, by partition, with the member that owns the partition; also as a table.
+
+        Args:
+            group: the group id.
+            topics: only partitions of these topics.
+            partitions: only these partitions; without both, all partitions that have a committed offset or an owner.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            GroupNotFoundError: if the group does not exist.
+        """
+        name, (raw_topics, raw) = raw_name(group, "group"), raw_which(topics, partitions)
+
+        def end(answer: tuple[str, values.Items]) -> GroupLag:
+            state, items = answer
+            return answered(
+                GroupLag(*values.items(items, values.partition, values.lag), group=name, state=state), errors
+            )
+
+        return Call(lambda descriptor: self._core.group_lag(descriptor, name, raw_topics, raw, timeout), end)

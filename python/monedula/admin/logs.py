@@ -1,0 +1,127 @@
+"""Partitions' logs: their offsets, their records, and where they lie."""
+
+from collections.abc import Iterable, Mapping
+
+from monedula.admin import values
+from monedula.admin.arguments import (
+    Errors,
+    Isolation,
+    P,
+    as_mapping,
+    as_several,
+    raw_name,
+    raw_number,
+    raw_spec,
+    raw_which,
+)
+from monedula.admin.calls import AdminBase, Call, Method
+from monedula.admin.results import Results, answered
+from monedula.admin.types import OffsetSpec
+from monedula.admin.views import LogDirs, Offsets
+from monedula.errors import ArgumentError
+from monedula.partitions import TopicPartition, is_pair, raw_partition, whole_number
+
+
+class LogMethods(AdminBase):
+    """Methods about the logs of partitions."""
+
+    @Method
+    def list_offsets(
+        self,
+        what: str | Iterable[str | tuple[str, int]] | Mapping[P, OffsetSpec],
+        at: OffsetSpec = "latest",
+        *,
+        isolation: Isolation = "read_uncommitted",
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Offsets]:
+        """Offsets of partitions: the ends of the logs, or the first records at given times; also as a table.
+
+        Args:
+            what: topics, for all of their partitions; or `(topic, partition)` pairs; or `{(topic, partition): at}`.
+            at: `"earliest"`, `"latest"`, `"max_timestamp"` (from Kafka 3.0 on), or an aware datetime or milliseconds
+                since 1970, for the first record that is not older.
+            isolation: with `"read_committed"` the end of a log is its last stable offset.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            UnknownTopicError: if a topic or partition does not exist.
+        """
+        spec = raw_spec(at)
+        topics: list[str] = []
+        if isinstance(what, Mapping):
+            pairs = [(raw_partition(partition), raw_spec(each)) for partition, each in what.items()]
+        else:
+            single = isinstance(what, str) or is_pair(what)
+            items = [what] if single else as_several(what, "a topic, a partition, or several")
+            topics = [raw_name(item, "topic") for item in items if isinstance(item, str)]
+            pairs = [(raw_partition(item), spec) for item in items if not isinstance(item, str)]
+        if isolation not in ("read_committed", "read_uncommitted"):
+            raise ArgumentError(f"isolation={isolation!r}: expected 'read_committed' or 'read_uncommitted'")
+        committed = isolation == "read_committed"
+        return Call(
+            lambda descriptor: self._core.list_offsets(descriptor, (pairs, topics, spec), committed, timeout),
+            lambda answer: answered(Offsets(*values.items(answer, values.partition, values.listed)), errors),
+        )
+
+    @Method
+    def delete_records(
+        self,
+        before: Mapping[P, int],
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartition, int]]:
+        """Delete records from the beginning of partitions.
+
+        Args:
+            before: the first offset to keep, by partition; -1 to delete all records up to the high watermark.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Returns:
+            The new log start offset of each partition.
+
+        Raises:
+            OffsetOutOfRangeError: if an offset is beyond the high watermark of its log.
+        """
+        raw = []
+        for partition, offset in as_mapping(before, "{('orders', 0): 42}").items():
+            number = whole_number(offset)
+            if number is None or number < -1:
+                raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more, or -1 for the end")
+            raw.append((raw_partition(partition), number))
+        return Call(
+            lambda descriptor: self._core.delete_records(descriptor, raw, timeout),
+            lambda answer: answered(
+                Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
+            ),
+        )
+
+    @Method
+    def describe_log_dirs(
+        self,
+        brokers: int | Iterable[int] | None = None,
+        *,
+        topics: str | Iterable[str] | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[LogDirs]:
+        """The log directories of brokers, with the size of each partition in them; by broker, also as a table.
+
+        Args:
+            brokers: broker ids; all brokers if left out.
+            topics: only partitions of these topics.
+            partitions: only these partitions.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+        """
+        given = brokers if isinstance(brokers, Iterable) or brokers is None else [brokers]
+        ids = None if given is None else [raw_number(broker, "broker") for broker in given]
+        raw_topics, raw = raw_which(topics, partitions)
+        return Call(
+            lambda descriptor: self._core.describe_log_dirs(descriptor, ids, raw_topics, raw, timeout),
+            lambda answer: answered(LogDirs(*values.items(answer, int, values.log_dirs)), errors),
+        )
