@@ -80,6 +80,7 @@ class AdminBase(Unpicklable):
 
     def __init__(self, config: Settings | None = None, /, **settings: Any) -> None:
         self._core = AdminCore(raw_settings(config, settings))
+        self._security = self._core.security()
 
     def metrics(self) -> dict[str, int]:
         """Counters since the client was created, such as connections, requests and bytes."""
