@@ -1,13 +1,18 @@
 """Settings: a dict by Kafka's dotted names, or keywords with underscores; `config_keys` lists the known ones."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monedula import _monedula
+from monedula._providers import resolved
 from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
 """Kafka's settings by name; values are texts, numbers, booleans, or lists of texts."""
+
+
+_SECRET_NAMES = re.compile(r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private")
 
 
 class ConfigKey(NamedTuple):
@@ -28,16 +33,50 @@ def config_keys() -> list[ConfigKey]:
     return [ConfigKey(*row) for row in _monedula.config_keys()]
 
 
-def raw_settings(config: Settings | None, settings: Settings) -> list[tuple[str, str]]:
-    """The settings of the dict and the keywords in the core's form. The core checks names and values.
+class RawSettings(list[tuple[str, str]]):
+    """Settings in the core's form, of which no value is printed: a password may be among them."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} settings: {', '.join(key for key, _ in self)}>"
+
+
+class HiddenValues(dict[str, str]):
+    """Settings by name, of which no value is printed."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} settings: {', '.join(self)}>"
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a setting is a password or a key; also of one that is not known, which may be misspelled."""
+    return _SECRET_NAMES.search(key.strip().replace("_", ".").lower()) is not None
+
+
+def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
+    """The settings of the dict and the keywords in the core's form, with what config providers give.
+
+    The core checks names and values. In the traceback of an error no frame has a value as a local variable: tools that
+    show locals would show passwords. Callers drop theirs as well, by `del` in `finally`.
 
     Raises:
-        ConfigError: if `config` is not a dict, or a value is of a type that no setting has.
+        ConfigError: if `config` is not a dict, a value is of a type that no setting has, or a config provider has no
+            value for a variable.
     """
+    try:
+        return _raw(config, settings)
+    except ConfigError as error:
+        error.__context__ = None
+        raise error.with_traceback(None) from None  # without the frames below, which have values
+    finally:
+        del config, settings
+
+
+def _raw(config: Settings | None, settings: Settings) -> RawSettings:
     if config is not None and not isinstance(config, Mapping):
-        message = f"settings must be a dict such as {{'bootstrap.servers': 'localhost:9092'}}, not {config!r}"
-        raise ConfigError(message)
-    return [(str(key), _text(key, value)) for key, value in [*(config or {}).items(), *settings.items()]]
+        message = "settings must be a dict such as {'bootstrap.servers': 'localhost:9092'}"
+        raise ConfigError(f"{message}, not of type {type(config).__name__}")
+    given = [*(config or {}).items(), *settings.items()]
+    return RawSettings(resolved([(str(key), _text(key, value)) for key, value in given]))
 
 
 def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
@@ -64,9 +103,11 @@ def _text(key: str, value: object) -> str:
         return str(int(value))
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
+    kind = type(value).__name__
     if not any(str(key).replace("_", ".") in (known.name, *known.aliases) for known in config_keys()):
-        return repr(value)  # an unknown key, such as `value_deserializer=json.loads`: the core's error explains it
-    raise ConfigError(f"{key}={value!r}: expected a text, a whole number or a boolean", key=str(key))
+        return f"<{kind}>"  # an unknown key, such as `value_deserializer=json.loads`: the core's error explains it
+    # Not the value: it may be a password, as bytes.
+    raise ConfigError(f"{key}: expected a text, a whole number or a boolean, not a value of type {kind}", key=str(key))
 
 
 class Unpicklable:

@@ -56,7 +56,11 @@ class ConsumerBase(GroupVerbs):
         self._commits: list[CommitFuture] = []
         self._known: set[int] = set()  # holder numbers of the asyncio tasks that have an end-of-task callback
         self._looping: list[int] = []  # thread ids, one entry for each batches() or records() loop that is not left
-        self._open(raw_settings(config, settings), raw_columns(columns), headers, assignors, on_event)
+        try:
+            raw = raw_settings(config, settings)
+        finally:
+            del config, settings  # no traceback shows passwords as locals
+        self._open(raw, raw_columns(columns), headers, assignors, on_event)
         try:
             if topics is not None:
                 self.subscribe(topics)

@@ -34,13 +34,17 @@ class ProducerBase(Unpicklable, ProducerCore):
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
     ) -> Self:
         """Parse the settings; see the class for the arguments."""
-        if isinstance(partitioner, str):
-            settings["partitioner"] = partitioner
-            partitioner = None
+        try:
+            if isinstance(partitioner, str):
+                settings["partitioner"] = partitioner
+                partitioner = None
+            raw = raw_settings(config, settings)
+        finally:
+            del config, settings  # no traceback shows passwords as locals
         if partitioner is not None and not callable(partitioner):
             message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
             raise ArgumentError(f"partitioner={partitioner!r}: {message}")
-        made = super().__new__(cls, raw_settings(config, settings), cls._waits, partitioner is not None)
+        made = super().__new__(cls, raw, cls._waits, partitioner is not None)
         made._partitioner = partitioner
         made._waiting = WaitingRecordsCore(made)
         return made

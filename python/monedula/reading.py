@@ -66,13 +66,17 @@ def read(
         BrokerConnectionError: if the cluster cannot be reached.
         KafkaTimeoutError: if there is no progress for `default.api.timeout.ms`.
     """
+    try:
+        raw = raw_settings(config, {})
+    finally:
+        del config  # no traceback shows passwords as locals
     ranges = [
         (topic, partition, _bound(start, topic, partition, "start"), _bound(end, topic, partition, "end"))
         for topic, partition in _targets(topics, start, end)
     ]
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
-    core = ReaderCore(raw_settings(config, {}), raw_columns(columns), headers, max_rows, max_bytes)
+    core = ReaderCore(raw, raw_columns(columns), headers, max_rows, max_bytes)
     try:
         core.begin(ranges)
     except BaseException:
@@ -96,17 +100,20 @@ def read_range(
 ) -> "RecordStream":
     """Read one partition from offset `start` to before offset `end`. Arguments, result and errors as `read`."""
     pair = raw_partition((topic, partition))
-    return read(
-        config,
-        [pair],
-        start={pair: start},
-        end={pair: end},
-        columns=columns,
-        headers=headers,
-        max_rows=max_rows,
-        max_bytes=max_bytes,
-        progress=progress,
-    )
+    try:
+        return read(
+            config,
+            [pair],
+            start={pair: start},
+            end={pair: end},
+            columns=columns,
+            headers=headers,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            progress=progress,
+        )
+    finally:
+        del config  # no traceback shows passwords as locals
 
 
 class RecordStream(Unpicklable):

@@ -30,7 +30,7 @@ def test_bootstrap_servers_may_be_a_list() -> None:
 
 @pytest.mark.parametrize("value", [None, object(), 1.5, b"earliest", [1], {"a": 1}])
 def test_a_value_of_a_type_that_no_setting_has_is_refused(value: object) -> None:
-    with pytest.raises(monedula.ConfigError, match=r"auto\.offset\.reset=.*expected a text") as caught:
+    with pytest.raises(monedula.ConfigError, match=r"auto\.offset\.reset: expected a text") as caught:
         monedula.Consumer({"bootstrap.servers": SERVERS, "auto.offset.reset": value})
     assert caught.value.key == "auto.offset.reset"
 
@@ -97,7 +97,7 @@ def test_an_unknown_column_names_the_nearest() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_for_the_settings_shows_how_to_write_them(kind: Kind) -> None:
-    with pytest.raises(monedula.ConfigError, match=r"\{'bootstrap.servers': 'localhost:9092'\}.*not 'kafka:9092'"):
+    with pytest.raises(monedula.ConfigError, match=r"\{'bootstrap.servers': 'localhost:9092'\}, not of type str"):
         kind("kafka:9092")  # type: ignore[arg-type]
 
 

@@ -78,21 +78,6 @@ def test_brokers_that_cannot_be_reached(spark: SparkSession, kafka: KafkaCluster
     assert words.endswith("Check bootstrap.servers and that the brokers run and listen there")
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "sasl_ssl"])
-def test_security_that_is_not_there_yet(spark: SparkSession, kafka: KafkaCluster, protocol: str) -> None:
-    kind, words = batch_says(spark, options_of(kafka, subscribe="orders", kafka_security_protocol=protocol))
-    assert kind == "ConfigError"
-    assert words.endswith(f"'{protocol.upper()}': this version has neither TLS nor SASL, only PLAINTEXT")
-
-
-def test_a_truststore_of_java(spark: SparkSession, kafka: KafkaCluster) -> None:
-    options = options_of(
-        kafka, subscribe="orders", kafka_security_protocol="SSL", kafka_ssl_truststore_location="t.jks"
-    )
-    kind, words = batch_says(spark, options)
-    assert (kind, "must be PEM" in words) == ("ConfigError", True)
-
-
 def test_a_misspelt_setting_of_kafka(spark: SparkSession, kafka: KafkaCluster) -> None:
     kind, words = batch_says(spark, options_of(kafka, subscribe="orders", kafka_isolaton_level="read_committed"))
     assert kind == "ConfigError"

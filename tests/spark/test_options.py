@@ -207,7 +207,6 @@ def test_a_selection_that_cannot_be_is_refused_in_sparks_words(selection: dict[s
         ("value.deserializer", "Kafka option 'value.deserializer' is not supported as values are deserialized as byte"),
         ("enable.auto.commit", "Kafka option 'enable.auto.commit' is not supported"),
         ("interceptor.classes", "Kafka option 'interceptor.classes' is not supported"),
-        ("sasl.jaas.config", "Kafka option 'sasl.jaas.config' is not supported yet: this version has no SASL"),
     ],
 )
 def test_settings_that_spark_refuses_are_refused(setting: str, message: str) -> None:
@@ -219,22 +218,6 @@ def test_settings_that_spark_refuses_are_refused(setting: str, message: str) -> 
 def test_bootstrap_servers_must_be_given() -> None:
     with pytest.raises(ConfigError, match=r"Option 'kafka\.bootstrap\.servers' must be specified for configuring"):
         SourceOptions.parse({"subscribe": "a", "bootstrap.servers": "h:1"})
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("ssl.truststore.location", "/etc/client.JKS"),
-        ("ssl.keystore.location", "/etc/client.p12"),
-        ("ssl.truststore.type", "jks"),
-        ("ssl.keystore.type", "PKCS12"),
-    ],
-)
-def test_java_keystores_get_an_error_that_says_pem(setting: str, value: str) -> None:
-    error = refused(**{f"kafka.{setting}": value})
-    assert error.key == f"kafka.{setting}"
-    assert "PEM" in str(error)
-    assert "TLS itself is not supported" in str(error)
 
 
 def test_settings_go_to_the_client_with_defaults_for_spark() -> None:

@@ -10,6 +10,7 @@ import pytest
 from monedula import DataLossError, OffsetOutOfRangeError, TopicPartition
 from monedula._monedula import ReaderCore
 from monedula.spark import idle, worker
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.idle import IdleClients
 from monedula.spark.options import SourceOptions
@@ -48,7 +49,7 @@ def _layout(kafka: KafkaCluster, topic: str) -> Layout:
 
 def _settings(kafka: KafkaCluster, columns: tuple[str, ...] = COLUMNS, **more: str) -> ReadSettings:
     settings = {"bootstrap.servers": kafka.bootstrap, **{name.replace("_", "."): value for name, value in more.items()}}
-    return ReadSettings(tuple(sorted(settings.items())), columns)
+    return ReadSettings(ClientSettings.of(settings), columns)
 
 
 def _task(layout: Layout, ranges: dict[tuple[str, int], tuple[int, int]], fail: bool = True) -> ReadTask:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from monedula import BatchSendError, ClosedError, ConfigError, Producer, TopicPartition
 from monedula.spark import idle, sink, writing
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.sink import Sink
 from monedula.spark.writing import WriteSettings, Written, write
@@ -19,7 +20,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 
-Store = IdleClients[tuple[tuple[str, str], ...], Producer]
+Store = IdleClients[ClientSettings, Producer]
 WAIT_SECONDS = 60.0
 
 
@@ -39,7 +40,7 @@ def settings(
 ) -> WriteSettings:
     of_kafka = {"bootstrap.servers": kafka.bootstrap, **{name.replace("_", "."): value for name, value in more.items()}}
     places = tuple((name, place) for place, name in enumerate(columns))
-    return WriteSettings(tuple(sorted(of_kafka.items())), topic, places)
+    return WriteSettings(ClientSettings.of(of_kafka), topic, places)
 
 
 def batch(*values: bytes | None) -> pa.RecordBatch:

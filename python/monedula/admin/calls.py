@@ -79,7 +79,11 @@ class AdminBase(Unpicklable):
     """Base of `Admin` and `AsyncAdmin`."""
 
     def __init__(self, config: Settings | None = None, /, **settings: Any) -> None:
-        self._core = AdminCore(raw_settings(config, settings))
+        try:
+            raw = raw_settings(config, settings)
+        finally:
+            del config, settings  # no traceback shows passwords as locals
+        self._core = AdminCore(raw)
         self._security = self._core.security()
 
     def metrics(self) -> dict[str, int]:

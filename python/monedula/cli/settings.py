@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from monedula._properties import properties
+from monedula._providers import has_variables
 from monedula.cli.running import UsageError
-from monedula.config import config_keys
+from monedula.config import config_keys, is_secret
 
 SERVERS_VARIABLE = "MONEDULA_BOOTSTRAP_SERVERS"
 _DEFAULT_SERVERS = "localhost:9092"
@@ -35,10 +37,16 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
     """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
 
     Raises:
-        UsageError: if a `-X` or a line of the file is not a setting.
+        UsageError: if a `-X` or a line of the file is not a setting, or a `-X` is a password.
     """
     settings = {} if file is None else read_properties(file)
-    settings.update(pair(text, "-X") for text in pairs or ())
+    for key, value in (pair(text, "-X") for text in pairs or ()):
+        if is_secret(key) and not has_variables(value):
+            raise UsageError(
+                f"-X {key}: everyone on this machine can read the arguments of a command. Put it into a file for -F, "
+                f"or give -X config.providers=env and -X '{key}=${{env:NAME}}' for an environment variable NAME"
+            )
+        settings[key] = value
     names = _names_of_servers()
     if servers is not None:
         settings = {key: value for key, value in settings.items() if key not in names}
@@ -57,29 +65,23 @@ def pair(text: str, option: str) -> tuple[str, str]:
     key, separator, value = text.partition("=")
     if not separator or not key.strip():
         raise UsageError(f"{option} {text}: expected key=value")
-    return key.strip(), value.strip()
+    return key.strip(), value
 
 
 def read_properties(file: Path) -> dict[str, str]:
     """The settings of a Java properties file: `key=value` or `key: value`, `#` and `!` for comments.
 
     Raises:
-        UsageError: if a line has another form.
+        UsageError: if a line has another form. It is not shown: a password may be in it.
     """
     settings: dict[str, str] = {}
-    begun = ""
-    for number, raw in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        line = raw.strip()
-        if not begun and (not line or line[0] in "#!"):
-            continue
-        if line.endswith("\\"):
-            begun += line[:-1]
-            continue
-        line, begun = begun + line, ""
-        ends = [line.index(mark) for mark in "=:" if mark in line]
-        if not ends or min(ends) == 0:
-            raise UsageError(f"{file}, line {number}: expected key=value, not {line!r}")
-        settings[line[: min(ends)].strip()] = line[min(ends) + 1 :].strip()
+    try:
+        for entry in properties(file.read_text(encoding="utf-8")):
+            if not entry.is_separated or not entry.key:
+                raise UsageError(f"{file}, line {entry.line}: expected key=value")
+            settings[entry.key] = entry.value
+    except ValueError as error:
+        raise UsageError(f"{file}, {error}") from None
     return settings
 
 

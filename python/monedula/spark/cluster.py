@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeVar
 
 from monedula._monedula import ConsumerCore
-from monedula.config import config_keys
+from monedula.config import RawSettings, config_keys
 from monedula.errors import AuthorizationError, ConfigError, KafkaError, UnknownTopicError
 from monedula.partitions import TopicPartition
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.offsets import PartitionOffsets, partition_text
 from monedula.spark.options import Assign, SourceOptions, Subscribe
 from monedula.spark.pattern import topic_pattern
@@ -120,20 +121,16 @@ class Cluster:
 
     def _client(self) -> ConsumerCore:
         if self._core is None:
-            core = ConsumerCore(list(self._options.kafka.items()), None, False)
+            settings = ClientSettings.of(self._options.kafka).here()
+            core = ConsumerCore(settings, None, False)
             try:
                 # A request without topics, with a short timeout: reports soon if the cluster cannot be reached at all.
-                core.describe([], self._first_contact_seconds())
+                core.describe([], _first_contact_seconds(settings))
             except KafkaError:
                 core.close(1.0)
                 raise
             self._core = core
         return self._core
-
-    def _first_contact_seconds(self) -> float:
-        settings = self._options.kafka
-        default = next(key.default for key in config_keys() if key.name == "bootstrap.timeout.ms")
-        return int(settings.get("bootstrap.timeout.ms", default or "")) / 1000
 
     def _describe(self) -> tuple[Layout, dict[str, UnknownTopicError]]:
         """The selected partitions that exist, and by topic the error of a selected topic or partition that does not."""
@@ -204,3 +201,8 @@ class Cluster:
 
     def _pause(self) -> None:
         time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
+
+
+def _first_contact_seconds(settings: RawSettings) -> float:
+    default = next(key.default for key in config_keys() if key.name == "bootstrap.timeout.ms")
+    return int(dict(settings).get("bootstrap.timeout.ms", default or "")) / 1000

@@ -2,11 +2,13 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from monedula._monedula import check_settings
-from monedula.config import config_keys
+from monedula._providers import PROVIDERS, resolved
+from monedula.config import HiddenValues, RawSettings, config_keys
 from monedula.errors import ConfigError
+from monedula.spark.shipped import shipped
 
 _LOGGER = logging.getLogger("monedula.spark")
 
@@ -30,7 +32,6 @@ _REFUSED = {
     "value.deserializer": _DESERIALIZER.format("value"),
     "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
     "interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
-    "sasl.jaas.config": "Kafka option 'sasl.jaas.config' is not supported yet: this version has no SASL",
 }
 
 # Settings that matter only to a Java consumer or to a group member. Jobs written for Spark's source may have them.
@@ -64,8 +65,6 @@ _GROUP_ID = (
     "Kafka option 'kafka.group.id' has been set on this query, it is not recommended to set this option. It does "
     "nothing here: partitions are assigned, and the source is no member of a group."
 )
-_JAVA_STORES = ("ssl.truststore", "ssl.keystore")
-_JAVA_STORE_ENDINGS = (".jks", ".p12", ".pfx", ".pkcs12", ".bcfks")
 
 _DEFAULTS = {"isolation.level": "read_uncommitted", "queued.max.bytes": "33554432"}
 
@@ -89,12 +88,9 @@ def kafka_settings(options: Mapping[str, str], client_id: str) -> dict[str, str]
             _LOGGER.warning("Option groupIdPrefix will be ignored as option kafka.group.id has been set.")
     if others := [PREFIX + name for name in sorted(left_out - {"group.id"})]:
         _LOGGER.warning("options that this source has no use for are left out: %s", ", ".join(others))
-    settings = {name: value for name, value in given.items() if name not in left_out}
-    settings = with_defaults(settings, {**_DEFAULTS, "client.id": client_id})
-    try:
-        check_settings(list(settings.items()))
-    except ConfigError as error:
-        raise kafka_error(error) from None
+    used = HiddenValues((name, value) for name, value in given.items() if name not in left_out)
+    settings = with_defaults(used, {**_DEFAULTS, "client.id": client_id})
+    check(settings, check_settings)
     return settings
 
 
@@ -107,15 +103,14 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
         client: the client that they configure, consumer or producer, for the messages.
 
     Raises:
-        ConfigError: if a setting is in `refused`, is about Java's keystores or needs TLS or SASL, or if
-            `bootstrap.servers` is missing.
+        ConfigError: if a setting is in `refused`, or if `bootstrap.servers` is missing.
     """
     # The client accepts underscores for dots, so a refused setting must be found in that spelling too.
-    given = {
-        name.removeprefix(PREFIX).strip().replace("_", "."): value
+    given = HiddenValues(
+        (name.removeprefix(PREFIX).strip().replace("_", "."), value)
         for name, value in options.items()
         if name.startswith(PREFIX)
-    }
+    )
     for name, message in refused.items():
         if name in given:
             raise ConfigError(message, key=PREFIX + name)
@@ -124,17 +119,38 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
         if "bootstrap.servers" in options:
             message += "; settings of Kafka begin with 'kafka.', and 'bootstrap.servers' was given without it"
         raise ConfigError(message, key="kafka.bootstrap.servers")
-    _refuse_java_stores(given)
-    _refuse_security(given)
     return given
 
 
 def with_defaults(settings: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
     """`settings`, with those of `defaults` that are not set under any of their names."""
-    return {
-        **settings,
-        **{name: value for name, value in defaults.items() if not settings.keys() & _names_of(name)},
-    }
+    missing = {name: value for name, value in defaults.items() if not settings.keys() & _names_of(name)}
+    return HiddenValues({**settings, **missing})
+
+
+def check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]]], None]) -> None:
+    """Check settings, those from config providers with the values that they have in this process.
+
+    If one has no value here, nothing is checked: an executor may have it. The client that is made of them checks all.
+
+    Args:
+        settings: by dotted name.
+        of_client: checks those of a consumer or of a producer.
+
+    Raises:
+        ConfigError: a name is not known, or a value is not allowed.
+    """
+    try:
+        texts = RawSettings(resolved(settings.items(), shipped))
+    except ConfigError as error:
+        if error.key is not None and error.key.startswith(PROVIDERS):
+            raise kafka_error(error) from None
+        _LOGGER.debug("settings are checked where they are used: %s", error)
+        return
+    try:
+        of_client(texts)
+    except ConfigError as error:
+        raise kafka_error(error) from None
 
 
 def kafka_error(error: ConfigError) -> ConfigError:
@@ -159,27 +175,3 @@ def client_keys() -> set[str]:
 
 def _names_of(name: str) -> set[str]:
     return next({key.name, *key.aliases} for key in config_keys() if key.name == name)
-
-
-def _refuse_java_stores(given: Mapping[str, str]) -> None:
-    for store in _JAVA_STORES:
-        for name in (f"{store}.location", f"{store}.type"):
-            value = given.get(name, "")
-            of_java = value.lower().endswith(_JAVA_STORE_ENDINGS) or (
-                name.endswith(".type") and value.upper() not in ("", "PEM")
-            )
-            if of_java:
-                message = (
-                    f"option '{PREFIX}{name}' is '{value}': keystores of Java cannot be read; certificates and keys "
-                    "must be PEM. TLS itself is not supported by this version"
-                )
-                raise ConfigError(message, key=PREFIX + name)
-
-
-def _refuse_security(given: Mapping[str, str]) -> None:
-    protocol = given.get("security.protocol", "").strip().upper()
-    if protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        message = (
-            f"Kafka option 'security.protocol' is '{protocol}': this version has neither TLS nor SASL, only PLAINTEXT"
-        )
-        raise ConfigError(message, key="kafka.security.protocol")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from monedula.config import HiddenValues
 from monedula.errors import ConfigError
 from monedula.partitions import TopicPartition
 from monedula.spark import bounds
@@ -154,7 +155,7 @@ class SourceOptions:
         Raises:
             ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
         """
-        options = {name.lower(): str(value) for name, value in raw.items()}
+        options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
         check_names(options, OPTIONS, _PASSED_ALONG)
         selection = _selection(options)
         numbers = _Numbers(options)

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 
 from monedula._monedula import check_producer_settings
-from monedula.errors import ConfigError
-from monedula.spark.kafka_settings import PREFIX, given_settings, kafka_error, with_defaults
+from monedula.config import HiddenValues
+from monedula.spark.kafka_settings import PREFIX, check, given_settings, with_defaults
 
 _LOGGER = logging.getLogger("monedula.spark")
 
@@ -22,7 +22,6 @@ _REFUSED = {
         "Kafka option 'transactional.id' is not supported: a sink writes at least once, without transactions"
     ),
     "interceptor.classes": "Kafka option 'interceptor.classes' is not supported: no class of Java can be run here",
-    "sasl.jaas.config": "Kafka option 'sasl.jaas.config' is not supported yet: this version has no SASL",
 }
 
 # Settings that matter only to a producer in Java, as in jobs written for Spark's sink, or to a source with the same
@@ -30,7 +29,6 @@ _REFUSED = {
 _LEFT_OUT = {
     "auto.include.jmx.reporter",
     "client.dns.lookup",
-    "config.providers",
     "enable.metrics.push",
     "group.remote.assignor",
     "max.poll.records",
@@ -61,9 +59,7 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, str]:
     if left_out:
         names = ", ".join(PREFIX + name for name in sorted(left_out))
         _LOGGER.warning("options that this sink has no use for are left out: %s", names)
-    settings = with_defaults({name: value for name, value in given.items() if name not in left_out}, _DEFAULTS)
-    try:
-        check_producer_settings(list(settings.items()))
-    except ConfigError as error:
-        raise kafka_error(error) from None
+    used = HiddenValues((name, value) for name, value in given.items() if name not in left_out)
+    settings = with_defaults(used, _DEFAULTS)
+    check(settings, check_producer_settings)
     return settings

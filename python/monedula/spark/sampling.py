@@ -9,6 +9,7 @@ from collections import defaultdict
 from monedula._monedula import ReaderCore
 from monedula.errors import KafkaError
 from monedula.partitions import TopicPartition
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.options import SourceOptions
@@ -62,9 +63,9 @@ class ByteEstimate:
 
     def _sample(self, ranges: dict[TopicPartition, tuple[int, int]], layout: Layout) -> float:
         if self._core is None:
-            settings = {**self._options.kafka, **_SMALL_FETCHES}
+            settings = ClientSettings.of({**self._options.kafka, **_SMALL_FETCHES}).here()
             columns = ["key", "value", "headers"] if self._options.include_headers else ["key", "value"]
-            self._core = ReaderCore(list(settings.items()), columns, False, 1 << 16, 8 << 20)
+            self._core = ReaderCore(settings, columns, False, 1 << 16, 8 << 20)
         brokers = [(node, *address) for node, address in layout.brokers.items()]
         leaders = [(each, *layout.leaders[each]) for each in ranges if each in layout.leaders]
         asked = [(each, *bounds) for each, bounds in ranges.items()]

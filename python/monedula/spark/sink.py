@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from monedula.errors import ConfigError
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.process import show_warnings
 from monedula.spark.sink_options import SinkOptions
 from monedula.spark.writing import WriteSettings, Written, write
@@ -56,7 +57,7 @@ class Sink:
         parsed = SinkOptions.parse(options)
         self.schema = schema
         self.settings = WriteSettings(
-            kafka=tuple(sorted(parsed.kafka.items())),
+            kafka=ClientSettings.of(parsed.kafka),
             topic=parsed.topic,
             columns=_columns(schema, parsed.topic),
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from monedula.config import HiddenValues
 from monedula.spark import options as source
 from monedula.spark.names import check_names
 from monedula.spark.producer_settings import producer_settings
@@ -35,7 +36,7 @@ class SinkOptions:
         Raises:
             ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
         """
-        options = {name.lower(): str(value) for name, value in raw.items()}
+        options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
         check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))

@@ -6,6 +6,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from monedula.errors import ConfigError
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.options import SourceOptions
@@ -44,9 +45,8 @@ class Source:
     @property
     def read_settings(self) -> ReadSettings:
         """The settings of the client in a worker."""
-        kafka = dict(self.options.kafka)
-        kafka["default.api.timeout.ms"] = str(self.options.poll_timeout_ms)
-        return ReadSettings(tuple(sorted(kafka.items())), self.columns)
+        timeout = {"default.api.timeout.ms": str(self.options.poll_timeout_ms)}
+        return ReadSettings(ClientSettings.of({**self.options.kafka, **timeout}), self.columns)
 
     def plan(self, start: PartitionOffsets, end: PartitionOffsets, layout: Layout) -> list[InputPartition]:
         """The tasks that read from the offsets `start` to before the offsets `end`."""

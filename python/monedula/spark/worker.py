@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from monedula._monedula import Batch, ReaderCore
 from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError, TopicRecreatedError, UnknownTopicError
 from monedula.partitions import TopicPartition
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
@@ -27,7 +28,7 @@ MAX_BYTES = 8 << 20
 class ReadSettings:
     """The settings of the client and the columns to read; tasks with equal settings reuse a client."""
 
-    kafka: tuple[tuple[str, str], ...]
+    kafka: ClientSettings
     columns: tuple[str, ...]
 
 
@@ -131,7 +132,7 @@ def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> N
 
 
 def _open(settings: ReadSettings) -> ReaderCore:
-    return ReaderCore(list(settings.kafka), list(settings.columns), False, MAX_ROWS, MAX_BYTES)
+    return ReaderCore(settings.kafka.here(), list(settings.columns), False, MAX_ROWS, MAX_BYTES)
 
 
 _clients = IdleClients(_open, ReaderCore.close)

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from monedula._monedula import BatchFuture
+from monedula.config import HiddenValues
 from monedula.errors import ArgumentError, BatchSendError, KafkaError
 from monedula.partitions import TopicPartition
 from monedula.producer import Producer
 from monedula.reports import BatchReport
+from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
@@ -27,7 +29,7 @@ _NULL_TOPIC = (
 class WriteSettings:
     """The producer's settings, the topic and the columns; tasks with equal producer settings reuse a producer."""
 
-    kafka: tuple[tuple[str, str], ...]
+    kafka: ClientSettings
     topic: str | None
     columns: tuple[tuple[str, int], ...]
     """The columns to send, each with its index in Spark's batches."""
@@ -124,8 +126,8 @@ def _of_partition(error: KafkaError) -> str:
     return f", for partition {partition_text(TopicPartition(error.topic, error.partition))}"
 
 
-def _open(kafka: tuple[tuple[str, str], ...]) -> Producer:
-    return Producer(dict(kafka))
+def _open(kafka: ClientSettings) -> Producer:
+    return Producer(HiddenValues(kafka.here()))
 
 
 _producers = IdleClients(_open, Producer.close)

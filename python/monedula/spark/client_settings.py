@@ -1,0 +1,43 @@
+"""`ClientSettings`: settings of a Kafka client on their way to the process that makes it, driver or executor.
+
+They travel as the user gave them. The process that makes the client looks up what config providers give, and where
+files are that were shipped with `--files`: neither is the same on every machine, and a secret that is looked up there
+is in no pickled task.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from monedula._providers import resolved
+from monedula.config import RawSettings
+from monedula.errors import ConfigError
+from monedula.spark.kafka_settings import kafka_error
+from monedula.spark.shipped import shipped
+
+_FILE_ENDINGS = (".location", ".keytab", ".file")
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """Printed without values: passwords may be among them."""
+
+    given: tuple[tuple[str, str], ...] = field(repr=False)
+    """By dotted name, as the user gave them."""
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> "ClientSettings":
+        """In an order, so that equal settings are equal."""
+        return cls(tuple(sorted(settings.items())))
+
+    def here(self) -> RawSettings:
+        """The settings for a client in this process.
+
+        Raises:
+            ConfigError: a config provider has no value for a variable in this process.
+        """
+        try:
+            found = resolved(self.given, shipped)
+        except ConfigError as error:
+            error.__context__ = None
+            raise kafka_error(error).with_traceback(None) from None  # without the frames below, which have values
+        return RawSettings((name, shipped(value) if name.endswith(_FILE_ENDINGS) else value) for name, value in found)

@@ -1,0 +1,27 @@
+"""`shipped`: where files are that a job brings along."""
+
+from pathlib import Path
+from typing import Any
+
+
+def shipped(path: str) -> str:
+    """Where a file is: shipped with `--files` or `addFile` if it is not in the working directory, else as it is named.
+
+    An executor works in the folder of shipped files, a driver does not.
+    """
+    if not path or Path(path).is_absolute() or Path(path).exists():
+        return path
+    root = _folder_of_shipped_files()
+    return str(root / path) if root is not None and (root / path).exists() else path
+
+
+def _folder_of_shipped_files() -> Path | None:
+    from pyspark import SparkContext, SparkFiles
+
+    files: Any = SparkFiles
+    context: Any = SparkContext
+    # Not `getRootDirectory()`, which fails where there is no context, as with Spark Connect.
+    if files._is_running_on_worker:
+        return Path(files._root_directory) if files._root_directory else None
+    active = context._active_spark_context
+    return None if active is None else Path(files.getRootDirectory())

@@ -1,0 +1,89 @@
+"""Settings on their way to driver and executors: looked up where they are used, and never printed."""
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+from monedula.errors import ConfigError
+from monedula.spark.client_settings import ClientSettings
+from monedula.spark.options import SourceOptions
+from monedula.spark.shipped import shipped
+from monedula.spark.sink_options import SinkOptions
+from pyspark import SparkFiles
+
+SECRET = "canary-5b1e"
+SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
+PROVIDED = {**SERVERS, "kafka.config.providers": "env,file", "kafka.client.id": "${env:MONEDULA_TEST_CLIENT}"}
+
+
+@pytest.fixture
+def as_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of shipped files, in this process as if it were one of Spark's workers."""
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(folder))
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    working = tmp_path / "working"
+    working.mkdir()
+    monkeypatch.chdir(working)
+    return folder
+
+
+def test_values_are_looked_up_where_the_client_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONEDULA_TEST_CLIENT", "of the driver")
+    options = SourceOptions.parse({**PROVIDED, "subscribe": "orders"})
+    sent = pickle.dumps(ClientSettings.of(options.kafka))
+    assert b"of the driver" not in sent
+    monkeypatch.setenv("MONEDULA_TEST_CLIENT", "of the executor")
+    found = dict(pickle.loads(sent).here())
+    assert found["client.id"] == "of the executor"
+    assert not [name for name in found if name.startswith("config.providers")]
+
+
+def test_a_value_that_only_executors_have_is_no_error_of_the_driver() -> None:
+    settings = ClientSettings.of(SinkOptions.parse({**PROVIDED, "topic": "orders"}).kafka)
+    with pytest.raises(ConfigError) as raised:
+        settings.here()
+    assert raised.value.key == "kafka.client.id"
+    assert "this process has no environment variable MONEDULA_TEST_CLIENT" in str(raised.value)
+
+
+def test_what_is_wrong_whatever_a_variable_says_is_an_error_of_the_driver() -> None:
+    with pytest.raises(ConfigError, match="none of env, file, directory") as raised:
+        SinkOptions.parse({**PROVIDED, "kafka.config.providers": "vault"})
+    assert raised.value.key == "kafka.config.providers"
+
+
+def test_a_file_is_found_where_it_was_shipped_to(as_worker: Path) -> None:
+    (as_worker / "ca.pem").touch()
+    assert shipped("ca.pem") == str(as_worker / "ca.pem")
+    Path("ca.pem").touch()  # an executor works in that folder
+    assert shipped("ca.pem") == "ca.pem"
+    assert shipped("missing.pem") == "missing.pem"
+    assert shipped("/etc/ca.pem") == "/etc/ca.pem"
+
+
+def test_settings_name_shipped_files(as_worker: Path) -> None:
+    (as_worker / "ca.pem").touch()
+    (as_worker / "kafka.properties").write_text(f"password={SECRET}\n")
+    given = {
+        "ssl.ca.location": "ca.pem",
+        "client.id": "ca.pem",
+        "config.providers": "file",
+        "config.providers.file.param.allowed.paths": os.fspath(Path.cwd()),
+        "sasl.password": "${file:kafka.properties:password}",
+    }
+    assert dict(ClientSettings.of(given).here()) == {
+        "ssl.ca.location": str(as_worker / "ca.pem"),
+        "client.id": "ca.pem",
+        "sasl.password": SECRET,
+    }
+
+
+@pytest.mark.parametrize("parse", [SourceOptions.parse, SinkOptions.parse])
+def test_no_value_is_printed(parse: type) -> None:
+    options = parse({**SERVERS, "subscribe": "orders", "kafka.client.id": SECRET, "topic": "copies"})
+    for each in (options, options.kafka, ClientSettings.of(options.kafka), ClientSettings.of(options.kafka).here()):
+        assert SECRET not in repr(each)
+        assert SECRET not in str(each)
