@@ -32,13 +32,11 @@ mod world;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use checks::Violation;
 use excuses::{Excuse, Excuses};
 use monedula_broker::planted as broker;
-use monedula_engine::Now;
-use plan::{Disruption, Plan};
+use plan::Plan;
 use planted::Bug;
 use sometimes::{Situation, Sometimes};
 use world::World;
@@ -140,24 +138,6 @@ fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
         println!("{bug:?}: seed {seed}, {violation:?}");
         assert!(bug.breaks().contains(&violation.rule), "{bug:?} in seed {seed} breaks {violation:?}");
     }
-}
-
-// A static member comes back while its topic is gone, and has its old assignment at once. The topic that comes is read, though its
-// partitions stood without an id when they were assigned.
-#[test]
-fn what_is_assigned_of_a_topic_that_does_not_exist_is_read_once_it_does() {
-    let mut plan = Plan::quiet(1, 1, 4);
-    plan.slots[0].instance_id = Some("static-0".into());
-    (plan.produces, plan.calm) = (true, Now::from_secs(40));
-    plan.disruptions = vec![
-        (Now::ZERO, Disruption::Start(0)),
-        (Now::from_secs(20), Disruption::Recreate(0, Duration::from_secs(5))),
-        (Now::from_secs(21), Disruption::TakeOver(0)),
-    ];
-    let mut world = World::new(plan, None, false);
-    world.run();
-    assert!(world.checks.violation.is_none(), "{:?}", world.checks.violation);
-    assert!(world.checks.committed.len() == 4 && world.now > Now::from_secs(40), "{:?}", world.checks.committed);
 }
 
 #[test]
