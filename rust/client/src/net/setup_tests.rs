@@ -56,7 +56,7 @@ async fn error(port: u16, settings: &[(&str, &str)]) -> String {
     let versions = MetadataRequest::VERSIONS;
     let call = network.call(NodeId::Bootstrap(0), Purpose::Control, versions, Duration::ZERO, build);
     let answer = tokio::time::timeout(PATIENCE, call).await.expect("ends by its own deadline");
-    answer.err().expect("no broker").to_string()
+    answer.map(|_| ()).expect_err("no broker").to_string()
 }
 
 const TLS: &[(&str, &str)] = &[("security.protocol", "SSL"), ("enable.ssl.certificate.verification", "false")];

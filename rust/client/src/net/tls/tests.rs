@@ -272,7 +272,7 @@ async fn a_trusted_certificate_without_its_key_is_not_taken() {
     let own = usual_self_signed(&["localhost"], |_| {});
     let other = usual_self_signed(&["localhost"], |_| {});
     let mut config = server_config(&other, None, BOTH);
-    let shown = material::read(own.chain.as_bytes(), None, Default::default()).ok().expect("a certificate");
+    let Ok(shown) = material::read(own.chain.as_bytes(), None, Default::default()) else { panic!("no certificate") };
     let key =
         material::read(other.key.as_bytes(), None, Default::default()).ok().and_then(|found| found.key).expect("a key");
     let signer = aws_lc_rs::sign::any_supported_type(&key).expect("a key");
@@ -538,7 +538,7 @@ fn a_wrong_or_missing_password_is_said() {
 fn a_pem_in_one_line_is_read() {
     let authority = Authority::new();
     let text = authority.pem().replace('\n', " ");
-    let found = material::read(text.as_bytes(), None, Passwords::default()).ok().expect("PEM");
+    let Ok(found) = material::read(text.as_bytes(), None, Passwords::default()) else { panic!("no PEM") };
     assert_eq!(found.certificates, [authority.0.der().clone()]);
 }
 
