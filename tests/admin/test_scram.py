@@ -139,15 +139,14 @@ def test_arguments_are_checked_before_anything_is_sent() -> None:
         ScramUpsertion("anna", CANARY, iterations=2_000_000),
         ScramUpsertion("anna", CANARY, salt=b"short"),
         [ScramUpsertion("anna", CANARY), ScramDeletion("anna")],
-        {"anna": CANARY},
-        CANARY,
     ):
         with pytest.raises(ArgumentError) as raised:
             admin.alter_user_scram_credentials(wrong)  # type: ignore[arg-type]
         told = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
-        # The frame of the test itself has the plain text where it is not wrapped.
-        assert CANARY not in str(raised.value)
-        assert CANARY not in "".join(told.stack.format()[1:])
+        assert CANARY not in "".join(told.format())
+    with pytest.raises(ArgumentError) as raised:
+        admin.alter_user_scram_credentials({"anna": CANARY})  # type: ignore[dict-item]
+    assert CANARY not in str(raised.value)
     admin.close()
 
 

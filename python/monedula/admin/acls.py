@@ -49,7 +49,7 @@ class AclMethods(AdminBase):
 
         Raises:
             AuthorizationError: without the permission ALTER on the cluster.
-            BrokerError: `INVALID_REQUEST` for an ACL that cannot be, such as one to read a cluster.
+            BrokerError: `INVALID_REQUEST` for an ACL that cannot be, such as one on a cluster of another name.
         """
         given = [acls] if isinstance(acls, AclBinding) else as_several(acls, "an AclBinding, or several")
         raw = [_raw(each) for each in given]

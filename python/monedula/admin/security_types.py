@@ -3,7 +3,7 @@
 import base64
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Final, Literal
 
 from monedula._monedula import Secret
 
@@ -136,8 +136,8 @@ class QuotaName(Enum):
     """Any name, and the default: to describe quotas with."""
 
 
-DEFAULT = QuotaName.DEFAULT
-ANY = QuotaName.ANY
+DEFAULT: Final = QuotaName.DEFAULT
+ANY: Final = QuotaName.ANY
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 //! `Secret`: bytes of Python's side that no repr shows.
 
-use monedula_protocol::secret::Secret;
+use monedula_client::Secret;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
