@@ -121,7 +121,7 @@ def test_librdkafka_logs_in_again_before_its_session_ends() -> None:
 
 
 def kafka_python(broker: Broker, mechanism: str) -> dict[str, Any]:
-    from kafka.sasl.oauth import AbstractTokenProvider
+    from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class Tokens(AbstractTokenProvider):  # type: ignore[misc, unused-ignore]
         def token(self) -> str:
@@ -286,9 +286,11 @@ def test_franz_go_logs_in(broker: Broker, unique: Unique, mechanism: str) -> Non
 
 def properties(path: Path, settings: dict[str, str]) -> Path:
     def escaped(text: str) -> str:
-        return text.replace("\\", "\\\\").replace("\n", "\\n")
+        # Java's tools read these files as Latin-1.
+        ascii_only = (c if c.isascii() else f"\\u{ord(c):04x}" for c in text.replace("\\", "\\\\"))
+        return "".join(ascii_only).replace("\n", "\\n")
 
-    path.write_text("".join(f"{key}={escaped(value)}\n" for key, value in settings.items()), encoding="utf-8")
+    path.write_text("".join(f"{key}={escaped(value)}\n" for key, value in settings.items()))
     return path
 
 

@@ -178,6 +178,7 @@ class FaultSetter:
             BrokerCommandError: a name does not exist, or the arguments contradict each other.
         """
         corrupts = corrupt or corrupt_offset is not None
+        lies = scram is not None or scram_iterations is not None
         effects: dict[str, dict[str, object] | None] = {
             "error": None if error is None else {"error": error, "whole": whole},
             "delay": None if delay_ms is None else {"ms": delay_ms},
@@ -190,7 +191,7 @@ class FaultSetter:
             "fragment": None if fragment_bytes is None else {"bytes": fragment_bytes, "pause_ms": fragment_pause_ms},
             "corrupt": {"offset": corrupt_offset, "bytes": corrupt_bytes} if corrupts else None,
             "throttle": None if throttle_ms is None else {"ms": throttle_ms},
-            "scram": None if scram is scram_iterations is None else {"lie": scram, "iterations": scram_iterations},
+            "scram": {"lie": scram, "iterations": scram_iterations} if lies else None,
         }
         given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
         if len(given) != 1:

@@ -1,7 +1,8 @@
 //! AlterUserScramCredentials, version 0 (KIP-554): sets and deletes SCRAM credentials. The password stays with the
 //! client, which sends what PBKDF2 made of it.
 //!
-//! Users are kept in memory only: a restart loses what was altered, also with a data directory.
+//! Not implemented: storing users. They are kept in memory only: a restart loses what was altered, also with a data
+//! directory.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! CreateAcls, versions 1-3. Without an authorizer it answers SECURITY_DISABLED.
 //!
-//! ACLs are kept in memory only: a restart loses them, also with a data directory.
+//! Not implemented: storing ACLs. They are kept in memory only: a restart loses them, also with a data directory.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse};

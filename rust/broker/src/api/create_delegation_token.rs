@@ -1,7 +1,7 @@
 //! CreateDelegationToken, versions 1-3 (KIP-48, KIP-373). Only clients that have authenticated may create tokens, and
 //! none that have done so with a token.
 //!
-//! Tokens are kept in memory only: a restart loses them, also with a data directory.
+//! Not implemented: storing tokens. They are kept in memory only: a restart loses them, also with a data directory.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::create_delegation_token::{

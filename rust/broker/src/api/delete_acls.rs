@@ -1,4 +1,6 @@
 //! DeleteAcls, versions 1-3: deletes the ACLs that filters select. Without an authorizer it answers SECURITY_DISABLED.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_acls::{

@@ -1,5 +1,7 @@
 //! DescribeAcls, versions 1-3: the ACLs that a filter selects, by resource pattern. Without an authorizer it answers
 //! SECURITY_DISABLED.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! DescribeClientQuotas, versions 0-1 (KIP-546): the quotas of the entities that a filter selects.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,7 @@
 //! DescribeDelegationToken, versions 1-3 (KIP-48, KIP-373): the tokens that the client owns, may renew, or may
 //! describe.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_delegation_token::{

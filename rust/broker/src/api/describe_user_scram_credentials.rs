@@ -1,4 +1,6 @@
 //! DescribeUserScramCredentials, version 0 (KIP-554): the SCRAM mechanisms of users, with their iterations.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeSet;
 

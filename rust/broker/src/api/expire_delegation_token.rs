@@ -1,4 +1,6 @@
 //! ExpireDelegationToken, versions 1-2 (KIP-48): brings the expiry of a token forward, or deletes it at once.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::expire_delegation_token::{

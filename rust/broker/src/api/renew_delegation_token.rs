@@ -1,4 +1,6 @@
 //! RenewDelegationToken, versions 1-2 (KIP-48): moves the expiry of a token, up to its longest lifetime.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};

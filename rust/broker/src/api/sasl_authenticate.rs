@@ -1,5 +1,7 @@
 //! SaslAuthenticate, versions 0-2: carries the messages of the SASL mechanism that SaslHandshake chose, and ends with
 //! the client logged in or refused. A refusal is answered late, and closes the connection.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;

@@ -265,7 +265,7 @@ mod tests {
         let deny = |acl: Acl| Acl { permission: PermissionType::Deny, ..acl };
         let prefixed = |acl: Acl| Acl { pattern_type: PatternType::Prefixed, ..acl };
         assert!(!may(&[]));
-        assert!(may(&[write.clone()]));
+        assert!(may(std::slice::from_ref(&write)));
         assert!(!may(&[entry("User:anna", "READ", "TOPIC", "orders")]));
         assert!(!may(&[write.clone(), deny(write.clone())]));
         assert!(!may(&[write.clone(), deny(prefixed(entry("User:anna", "WRITE", "TOPIC", "ord")))]));
