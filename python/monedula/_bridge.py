@@ -32,14 +32,14 @@ def holder() -> int:
     return _HOLDERS[task]
 
 
-def when_task_ends(owner: "ref[_O]", holder: int, tell: Callable[[_O, int], object]) -> None:
-    """Call `tell(owner, holder)` when the current task ends, unless the owner was collected before."""
+def when_task_ends(owner: "ref[_O]", holder: int, call: Callable[[_O, int], object]) -> None:
+    """Call `call(owner, holder)` when the current task ends, unless the owner was collected before."""
     task = asyncio.current_task()
 
     def ended(_: asyncio.Task[Any]) -> None:
         there = owner()
         if there is not None:
-            tell(there, holder)
+            call(there, holder)
 
     if task is not None:
         task.add_done_callback(ended)

@@ -160,10 +160,10 @@ def _subscription(
         assignor.assigned(set(partitions), user_data)
     if not hasattr(assignor, "subscription"):
         return None
-    told = assignor.subscription(set(topics), partitions, generation)
-    if told is not None and not isinstance(told, (bytes, bytearray, memoryview)):
-        raise TypeError(f"subscription() returned {told!r}, not bytes or None")
-    return None if told is None else bytes(told)
+    user_data = assignor.subscription(set(topics), partitions, generation)
+    if user_data is not None and not isinstance(user_data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"subscription() returned {user_data!r}, not bytes or None")
+    return None if user_data is None else bytes(user_data)
 
 
 def _assign(

@@ -22,7 +22,7 @@ WORDS = {
     "Rejoin": "rejoin",
     "DropGeneration": "lose",
     "DropMember": "lose, new id",
-    "Tell": "tell",
+    "Report": "report",
     "Fail": "fail",
     "Done": "done",
 }

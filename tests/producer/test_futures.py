@@ -60,12 +60,12 @@ def test_a_wait_ends_in_its_time_and_the_record_goes_on(broker: Broker, producer
     broker.create_topic("orders")
     fault = broker.fault(api="Produce", hold=True)
     future = producer().send("orders", "x")
-    with pytest.raises(monedula.KafkaTimeoutError, match=r"the record is still under way after 0\.1 s"):
+    with pytest.raises(monedula.KafkaTimeoutError, match=r"the record is still in flight after 0\.1 s"):
         future.result(timeout=0.1)
     with pytest.raises(monedula.KafkaTimeoutError):
         future.exception(timeout=0.0)
     assert not future.done()
-    assert repr(future) == "<monedula.SendFuture under way>"
+    assert repr(future) == "<monedula.SendFuture in flight>"
     fault.remove()
     assert future.result(PATIENCE).offset == 0
     assert repr(future) == "<monedula.SendFuture <monedula.RecordMetadata orders-0 @0>>"

@@ -65,10 +65,10 @@ _TYPES = {
 
 
 def items(
-    told: Items, key: Callable[[Any], K], value: Callable[[K, Any], V]
+    answer: Items, key: Callable[[Any], K], value: Callable[[K, Any], V]
 ) -> tuple[list[tuple[K, V]], dict[K, KafkaError]]:
     """Convert a result for several items, with a function for the item and one for its value."""
-    values, errors = told
+    values, errors = answer
     named = [(key(raw), found) for raw, found in values]
     return [(item, value(item, found)) for item, found in named], {key(raw): error for raw, error in errors}
 

@@ -89,9 +89,9 @@ def consume(
 ) -> None:
     """Read topics to a screen, a file or a pipe.
 
-    As text, JSON lines, Arrow or Parquet. All that is there now, unless told otherwise, without a group and without
-    committing anything. On a terminal each line says where
-    the record is; in a pipe it is the record's value and nothing else.
+    As text, JSON lines, Arrow or Parquet. All that is there now, unless an option says otherwise, without
+    a group and without committing anything. On a terminal each line says where the record is; in a pipe it is the
+    record's value and nothing else.
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
     wanted = None if columns is None else tuple(name.strip() for name in columns.split(","))

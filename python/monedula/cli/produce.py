@@ -70,9 +70,9 @@ def produce(
 ) -> None:
     """Send lines, JSON, Arrow or Parquet to topics.
 
-    From standard input or a file; a line is a record, unless told otherwise. JSON lines are what monedula consume
-    --format json writes: objects with value, key, headers, and so on. Lines that are JSON and simply the values need no
-    format.
+    From standard input or a file; a line is a record, unless an option says otherwise. JSON lines are what
+    monedula consume --format json writes: objects with value, key, headers, and so on. Lines that are JSON
+    and simply the values need no format.
     """
     kind = input_of(format_, file)
     _check_options(kind, topic, key, key_separator, null, header, key_column, value_column)
@@ -209,7 +209,7 @@ class _Lines:
                 self._acknowledged += 1
             elif self._failure is None:
                 said = common.partition is None and not common.any_partition
-                self._failure = Failure(f"line {number}: {_told(error, said)}")
+                self._failure = Failure(f"line {number}: {_described(error, said)}")
 
 
 class _Tables:
@@ -277,11 +277,13 @@ class _Tables:
             self._acknowledged += report.acknowledged
             if report.failed and self._failure is None:
                 row, error = report.errors[0]
-                told = _told(error, not self._replaced)
-                self._failure = Failure(f"row {first + row}: {told} ({report.failed} of {report.num_rows} rows failed)")
+                described = _described(error, not self._replaced)
+                self._failure = Failure(
+                    f"row {first + row}: {described} ({report.failed} of {report.num_rows} rows failed)"
+                )
 
 
-def _told(error: BaseException, said: bool) -> str:
+def _described(error: BaseException, said: bool) -> str:
     """The text of an error; names `--any-partition` if the data has a partition that the topic does not have."""
     if said and isinstance(error, UnknownTopicError) and error.partition is not None:
         return f"{error}; --any-partition does not heed the partitions of the data"

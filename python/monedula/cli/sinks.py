@@ -56,9 +56,6 @@ class Look:
 class Sink(ABC):
     """An output for batches. After `close` the output is complete, even if the command was interrupted."""
 
-    keeps = False
-    """Whether the output is readable only after `close`."""
-
     @abstractmethod
     def write(self, batch: Batch, rows: int) -> None:
         """Write the first `rows` rows of a batch."""
@@ -197,10 +194,9 @@ class ArrowSink(Sink):
         import pyarrow
         import pyarrow.ipc
 
-        self.keeps = kind is Format.arrow_file
         self._file = file
         self._of = pyarrow.record_batch
-        make = pyarrow.ipc.new_file if self.keeps else pyarrow.ipc.new_stream
+        make = pyarrow.ipc.new_file if kind is Format.arrow_file else pyarrow.ipc.new_stream
         self._writer = make(pyarrow.PythonFile(file, mode="w"), pyarrow.schema(schema))
 
     def write(self, batch: Batch, rows: int) -> None:
@@ -219,8 +215,6 @@ class ArrowSink(Sink):
 
 class ParquetSink(Sink):
     """Parquet; batches are collected into large row groups."""
-
-    keeps = True
 
     def __init__(self, file: BufferedWriter, schema: Any) -> None:
         import pyarrow

@@ -81,7 +81,7 @@ class Sink:
         show_warnings()  # Spark calls abort() in a process of its own
         rows = sum(each.written.rows for each in messages if isinstance(each, Committed))
         _log.warning(
-            "%swas given up. What its tasks wrote until then is in Kafka and stays there: %d rows of those that ended, "
+            "%swas aborted. What its tasks wrote until then is in Kafka and stays there: %d rows of those that ended, "
             "and some of the others",
             batch,
             rows,

@@ -239,7 +239,7 @@ const GENERAL: &[Key] = &[
         &[],
         Kind::Bool,
         "true",
-        "commit what was finished every auto.commit.interval.ms, and before partitions are given up; a batch is finished \
+        "commit what was finished every auto.commit.interval.ms, and before partitions are revoked; a batch is finished \
          when the next one is asked for",
     )),
     consumer(key("auto.commit.interval.ms", &[], int(1, DAY_MS), "5000", "time between automatic commits, ms")),

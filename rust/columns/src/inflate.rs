@@ -4,6 +4,7 @@ use bytes::Bytes;
 use monedula_protocol::compression::{Compression, CompressionError, Limits};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, Tail};
 
+use crate::crc32c::crc32c;
 use crate::error::WalkErrorKind;
 use crate::pool::{BufferPool, PooledVec};
 use crate::walker::{Scratch, WalkOptions};
@@ -198,7 +199,7 @@ impl Output<'_> {
     /// is granted for the batch.
     fn inflate(&mut self, batch: Located, rest_bytes: usize) -> Result<bool, WalkErrorKind> {
         if self.options.check_crcs {
-            batch.header.verify_crc(&batch.bytes)?;
+            batch.header.verify_crc_by(&batch.bytes, crc32c)?;
         }
         if let Some(mut open) = self.open.take() {
             let room = open.buffer.capacity() - open.filled;

@@ -10,13 +10,14 @@
 //! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!
 //! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `records` and
-//! `payload` (copies into reserved room), `parse` (reads within a checked window), and `finish` and `constant`
-//! (arrays over buffers that this crate filled).
+//! `payload` (copies into reserved room), `parse` (reads within a checked window), `finish` and `constant` (arrays over
+//! buffers that this crate filled), and `crc32c` (instructions that not every processor has).
 
 mod aborted;
 mod batch;
 mod builder;
 mod constant;
+mod crc32c;
 mod error;
 mod finish;
 mod headers;
@@ -34,6 +35,7 @@ mod write;
 pub use aborted::AbortedTransaction;
 pub use batch::{ColumnBatch, Span};
 pub use builder::BatchBuilder;
+pub use crc32c::crc32c;
 pub use error::{WalkError, WalkErrorKind};
 pub use inflate::{Inflated, inflate, segments};
 pub use memory::OutOfMemory;

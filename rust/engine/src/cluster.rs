@@ -146,11 +146,11 @@ impl Cluster {
 
     /// Merges another view of the cluster: unknown brokers, topics, and newer leaders. The addresses of known brokers,
     /// which came from metadata, stay.
-    pub fn learn(&mut self, told: &Self) {
-        for (&node_id, broker) in &told.brokers {
+    pub fn learn(&mut self, other: &Self) {
+        for (&node_id, broker) in &other.brokers {
             self.brokers.entry(node_id).or_insert_with(|| broker.clone());
         }
-        for (name, topic) in &told.topics {
+        for (name, topic) in &other.topics {
             let known = self.topics.entry(name.clone()).or_insert_with(|| topic.clone());
             if known.id != topic.id {
                 *known = topic.clone();

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 
 use crate::admin_values as values;
 use crate::config::{parse_admin, seed};
-use crate::consumer::{PyPartition, py_partition, topic_partition};
+use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};

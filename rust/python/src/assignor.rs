@@ -14,7 +14,7 @@ use monedula_engine::assign::{
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::consumer::{PyPartition, py_partition, topic_partition};
+use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 use monedula_client::lock::lock;
@@ -33,12 +33,12 @@ enum Question {
     Assign { topics: BTreeMap<String, usize>, members: Vec<Subscription> },
 }
 
-enum Told {
+enum Answer {
     UserData(Option<Vec<u8>>),
     Shares(Vec<PyShare>),
 }
 
-type Reply = Sender<Result<Told, String>>;
+type Reply = Sender<Result<Answer, String>>;
 
 struct Job {
     name: Arc<str>,
@@ -81,12 +81,12 @@ struct PyAssignor {
 }
 
 impl PyAssignor {
-    fn ask(&self, question: Question, timeout: Duration) -> Result<Told, String> {
-        let (reply, told) = channel();
+    fn ask(&self, question: Question, timeout: Duration) -> Result<Answer, String> {
+        let (reply, answer) = channel();
         let job = Job { name: self.name.clone(), question, reply };
         self.jobs.send(job).map_err(|_| "its thread has ended".to_owned())?;
         // Heartbeats continue: tokio moves the other tasks of this runtime thread to another thread.
-        tokio::task::block_in_place(|| told.recv_timeout(timeout))
+        tokio::task::block_in_place(|| answer.recv_timeout(timeout))
             .unwrap_or_else(|_| Err(format!("it did not answer within {} s", timeout.as_secs())))
     }
 }
@@ -105,7 +105,7 @@ impl Assignor for PyAssignor {
         // On a failure the subscription has no user data, so that the leader treats this as a new member; Python has
         // logged it.
         match self.ask(Question::Subscription { topics, last: last.clone() }, SUBSCRIPTION_TIMEOUT) {
-            Ok(Told::UserData(data)) => data,
+            Ok(Answer::UserData(data)) => data,
             _ => None,
         }
     }
@@ -114,8 +114,8 @@ impl Assignor for PyAssignor {
         let topics = topics.iter().map(|(name, partitions)| (name.to_string(), partitions.len())).collect();
         let failed = |reason| AssignError::Failed { assignor: self.name.to_string(), reason };
         match self.ask(Question::Assign { topics, members: members.to_vec() }, ASSIGN_TIMEOUT).map_err(failed)? {
-            Told::Shares(shares) => Ok(shares.into_iter().map(share).collect()),
-            Told::UserData(_) => Err(failed("it answered another question".into())),
+            Answer::Shares(shares) => Ok(shares.into_iter().map(share).collect()),
+            Answer::UserData(_) => Err(failed("it answered another question".into())),
         }
     }
 }
@@ -179,14 +179,14 @@ impl AssignorDesk {
         Ok(Some((number, name.to_string(), kind, arguments)))
     }
 
-    fn answer(&self, number: u64, told: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn answer(&self, number: u64, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let Some((assigns, reply)) = self.take(number)? else { return Ok(()) };
-        let told = match assigns {
-            true => told.extract().map(Told::Shares),
-            false => told.extract().map(Told::UserData),
+        let answer = match assigns {
+            true => answer.extract().map(Answer::Shares),
+            false => answer.extract().map(Answer::UserData),
         };
         // Fails if the response comes after the timeout, when nothing waits for it.
-        let _ = reply.send(told.map_err(|error| error.to_string()));
+        let _ = reply.send(answer.map_err(|error| error.to_string()));
         Ok(())
     }
 

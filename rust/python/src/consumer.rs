@@ -6,45 +6,32 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, Found, GroupOffset, PartitionStatus, Position, Want};
+use monedula_client::consumer::{Consumer, Found, GroupOffset};
 use monedula_client::error::ClientError;
 use monedula_client::group::Step;
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_engine::TopicPartition;
-use monedula_engine::cluster::Cluster;
-use monedula_engine::fetch::{Fault, Start};
+use monedula_engine::fetch::Fault;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::assignor::{AssignorDesk, assignors};
 use crate::batch::{Batch, Records};
 use crate::config;
-use crate::error::{argument_error, to_py};
+use crate::consumer_values::{
+    PyCluster, PyCommitted, PyPartition, PyStart, offsets_dict, position, py_cluster, py_partition, py_status,
+    times_dict, topic_partition, want,
+};
+use crate::error::to_py;
 use crate::group::{MemberCore, PendingCallback};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
-use crate::seconds::{Seconds, seconds};
+use crate::seconds::Seconds;
 use crate::thread_ids::thread_holder;
 use crate::tokens::Settings;
-
-/// A partition: topic and index.
-pub(crate) type PyPartition = (String, i32);
-
-/// A topic: id, whether it is internal, error name, and `{partition: (leader or -1, leader epoch)}`.
-type PyTopic = (String, bool, Option<&'static str>, BTreeMap<i32, (i32, i32)>);
-
-/// The cluster: `{node id: (host, port)}` and the topics by name.
-type PyCluster = (BTreeMap<i32, (String, u16)>, BTreeMap<String, PyTopic>);
-
-/// A committed offset: offset, leader epoch or -1, metadata.
-type PyCommitted = (i64, i32, String);
-
-/// A start position: its kind ("offset", "earliest", "latest", "timestamp" in ms, "committed" or "default") and its
-/// number.
-pub(crate) type PyStart = (String, i64);
 
 /// The consumer's core; see `monedula.Consumer`.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -516,91 +503,4 @@ async fn all_assigned(consumer: &Consumer, timeout: Duration) -> Result<Vec<Topi
         partitions.extend(consumer.partitions_of(topics, timeout).await?);
     }
     Ok(partitions.into_iter().collect())
-}
-
-pub(crate) fn topic_partition((topic, partition): PyPartition) -> TopicPartition {
-    TopicPartition::new(topic, partition)
-}
-
-pub(crate) fn py_partition(partition: TopicPartition) -> PyPartition {
-    (partition.topic.to_string(), partition.partition)
-}
-
-fn position(py: Python<'_>, consumer: &Consumer, (kind, number): &PyStart) -> PyResult<Position> {
-    Ok(match kind.as_str() {
-        "offset" => Start::Offset(*number, -1).into(),
-        "earliest" => Start::Earliest.into(),
-        "latest" => Start::Latest.into(),
-        "timestamp" => Start::Timestamp(*number).into(),
-        "committed" => Position::Committed,
-        "default" => consumer.default_position(),
-        other => return Err(argument_error(py, format!("no such start: {other}"))),
-    })
-}
-
-/// A positive whole number from Python. The error names the argument, whatever its type.
-fn count(name: &str, given: &Bound<'_, PyAny>) -> PyResult<usize> {
-    match given.extract::<usize>() {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err(argument_error(
-            given.py(),
-            format!("{name}={}: expected a whole number, 1 or more", given.repr()?.to_string_lossy()),
-        )),
-    }
-}
-
-pub(crate) fn want(
-    py: Python<'_>,
-    max_rows: &Bound<'_, PyAny>,
-    max_bytes: &Bound<'_, PyAny>,
-    max_wait: f64,
-    timeout: Option<Seconds>,
-) -> PyResult<Want> {
-    let (max_rows, max_bytes) = (count("max_rows", max_rows)?, count("max_bytes", max_bytes)?);
-    let deadline = timeout.map(|timeout| timeout.duration(py)).transpose()?;
-    let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
-    Ok(Want { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
-}
-
-fn py_status<'py>(py: Python<'py>, consumer: &Consumer, status: &PartitionStatus) -> PyResult<Bound<'py, PyDict>> {
-    // The end of the readable records: with read_committed, nothing beyond the last stable offset is returned.
-    let stable = status.last_stable_offset.filter(|_| consumer.config().read_committed);
-    let log_end = stable.or(status.high_watermark);
-    let dict = PyDict::new(py);
-    dict.set_item("position", status.position)?;
-    dict.set_item("high_watermark", status.high_watermark)?;
-    dict.set_item("last_stable_offset", status.last_stable_offset)?;
-    dict.set_item("log_end_offset", log_end)?;
-    dict.set_item("log_start_offset", status.log_start_offset)?;
-    dict.set_item("paused", status.paused)?;
-    dict.set_item("queued_records", status.queued_records)?;
-    dict.set_item("queued_bytes", status.queued_bytes)?;
-    dict.set_item("error", status.fault.as_ref().map(ToString::to_string))?;
-    Ok(dict)
-}
-
-fn py_cluster(cluster: &Cluster) -> PyCluster {
-    let brokers = cluster.brokers.iter().map(|(&node_id, broker)| (node_id, (broker.host.clone(), broker.port)));
-    let topics = cluster.topics.iter().map(|(name, topic)| {
-        let leaders = topic.partitions.iter();
-        let leaders = leaders.map(|(&index, known)| (index, (known.leader.unwrap_or(-1), known.leader_epoch)));
-        (name.to_string(), (topic.id.to_string(), topic.is_internal, topic.error_name(), leaders.collect()))
-    });
-    (brokers.collect(), topics.collect())
-}
-
-fn offsets_dict<'py>(py: Python<'py>, found: BTreeMap<TopicPartition, Option<Found>>) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (partition, found) in found {
-        dict.set_item(py_partition(partition), found.map(|found| found.offset))?;
-    }
-    Ok(dict)
-}
-
-fn times_dict<'py>(py: Python<'py>, found: BTreeMap<TopicPartition, Option<Found>>) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    for (partition, found) in found {
-        dict.set_item(py_partition(partition), found.map(|found| (found.offset, found.timestamp)))?;
-    }
-    Ok(dict)
 }

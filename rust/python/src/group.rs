@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::Batch;
-use crate::consumer::{PyPartition, py_partition, topic_partition};
+use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::to_py;
 use crate::group_state::{PyEvent, py_event, py_figures, py_health};
 use crate::logging::flush_log;

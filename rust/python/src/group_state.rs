@@ -11,7 +11,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::consumer::{PyPartition, py_partition};
+use crate::consumer_values::{PyPartition, py_partition};
 
 /// An event: seconds since the epoch, name of a class of `monedula.events`, its attributes.
 pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
@@ -42,11 +42,11 @@ fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field
         GroupEvent::Joined { generation, leader, protocol, took } => {
             ("Joined", fields![generation: generation, leader: leader, assignor: protocol, seconds: took.as_secs_f64()])
         }
-        GroupEvent::Synced { generation, took, rebalance, owned, gained, revoked } => (
+        GroupEvent::Synced { generation, took, rebalance, owned, assigned, revoked } => (
             "Synced",
             fields![
                 generation: generation, seconds: took.as_secs_f64(), rebalance: rebalance.as_secs_f64(),
-                owned: owned, gained: gained, revoked: revoked
+                owned: owned, gained: assigned, revoked: revoked
             ],
         ),
         GroupEvent::Heartbeat { took } => ("Heartbeat", fields![seconds: took.as_secs_f64()]),
@@ -137,7 +137,7 @@ pub(crate) fn py_figures<'py>(py: Python<'py>, figures: Option<&GroupFigures>) -
     }
     let counts = [
         ("commit_failed_partitions", figures.commits_failed),
-        ("partitions_gained", figures.gained),
+        ("partitions_gained", figures.assigned),
         ("partitions_revoked", figures.revoked),
         ("partitions_lost", figures.lost),
         ("lease_expiries", figures.lease_expiries),

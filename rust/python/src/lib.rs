@@ -11,6 +11,7 @@ mod broker;
 mod capsule;
 mod config;
 mod consumer;
+mod consumer_values;
 mod error;
 mod group;
 mod group_state;

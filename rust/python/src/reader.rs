@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::Batch;
-use crate::consumer::{PyPartition, PyStart, py_partition, topic_partition, want};
+use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
@@ -101,10 +101,10 @@ impl ReaderCore {
         brokers: Vec<PyBroker>,
         leaders: Vec<PyLeader>,
     ) -> PyResult<()> {
-        let told = cluster(py, brokers, leaders)?;
+        let known = cluster(py, brokers, leaders)?;
         let ranges = ranges.into_iter().map(|(partition, start, end)| (topic_partition(partition), (start, end)));
         let (ranges, reader) = (ranges.collect(), self.reader.get()?);
-        py.detach(|| lock(reader).begin(ranges, Some(&told))).map_err(|error| to_py(py, error))
+        py.detach(|| lock(reader).begin(ranges, Some(&known))).map_err(|error| to_py(py, error))
     }
 
     /// Ends the read early. The connections stay open.

@@ -1,4 +1,6 @@
 //! AddOffsetsToTxn, versions 0-4: adds a group's partition of `__consumer_offsets` to a transaction.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};

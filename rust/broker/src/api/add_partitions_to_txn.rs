@@ -1,6 +1,8 @@
 //! AddPartitionsToTxn, versions 0-5. Clients send versions 0-3, for one transaction. Versions 4 and 5 are the ones that
 //! Kafka's brokers send to each other: for several transactions, and to verify that partitions are in a transaction
 //! (KIP-890).
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeSet;
 

@@ -9,6 +9,8 @@
 //!
 //! A request of an unknown higher version is answered in version 0, with UNSUPPORTED_VERSION and the versions of
 //! ApiVersions alone (KIP-511).
+//!
+//! Not implemented: the features `kraft.version`, `share.version` and others that no client acts upon.
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;

@@ -1,5 +1,7 @@
 //! ConsumerGroupDescribe, versions 0-1 (KIP-848): describes consumer groups. As in Kafka, a classic group gets
 //! GROUP_ID_NOT_FOUND.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! ConsumerGroupHeartbeat, versions 0-1 (KIP-848): a member of a consumer group joins, stays alive, reports the
 //! partitions that it owns, and leaves with this one request.
 //!
-//! Differs from Kafka: patterns of topics (SubscribedTopicRegex) are those of Rust's `regex` crate, where Kafka uses
-//! RE2/J.
+//! Not implemented: RE2/J for patterns of topics (SubscribedTopicRegex). They are those of Rust's `regex` crate.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::consumer_group_heartbeat::{

@@ -1,5 +1,7 @@
 //! CreatePartitions, versions 0-3: adds partitions to topics, with the replicas that the request assigns or that the
 //! broker places. Every node accepts it.
+//!
+//! Not implemented: policies of the broker for topics (`create.topic.policy.class.name`).
 
 use std::collections::BTreeSet;
 

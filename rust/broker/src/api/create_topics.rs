@@ -1,4 +1,6 @@
 //! CreateTopics, versions 2-7. Every node accepts it, as Kafka's brokers forward it to the controller.
+//!
+//! Not implemented: policies of the broker for new topics (`create.topic.policy.class.name`).
 
 use std::collections::BTreeSet;
 

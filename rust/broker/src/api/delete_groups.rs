@@ -1,4 +1,6 @@
 //! DeleteGroups, versions 0-3: deletes groups without members, with their committed offsets.
+//!
+//! Not implemented: share groups (KIP-932) and streams groups (KIP-1071), of which there are none.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};

@@ -1,4 +1,6 @@
 //! DeleteTopics, versions 1-6: deletes topics by name, and from version 6 on by id.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};

@@ -1,5 +1,7 @@
 //! DescribeGroups, versions 0-6: describes classic groups. An unknown group, or a consumer group, is described as Dead
 //! up to version 5, and gets GROUP_ID_NOT_FOUND from version 6 on.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;

@@ -1,4 +1,6 @@
 //! DescribeProducers, version 0 (KIP-664): the state of the producers that each partition remembers.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_producers::{

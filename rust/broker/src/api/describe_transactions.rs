@@ -1,4 +1,6 @@
 //! DescribeTransactions, version 0 (KIP-664): the state of transactional ids that the node coordinates.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeMap;
 

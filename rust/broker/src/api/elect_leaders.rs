@@ -1,5 +1,7 @@
 //! ElectLeaders, versions 0-2 (KIP-460): elects preferred leaders, and from version 1 on also leaders outside the
 //! in-sync replicas (unclean). An election ends within the request.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::elect_leaders::{

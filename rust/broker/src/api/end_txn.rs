@@ -3,6 +3,8 @@
 //!
 //! Differs from Kafka: the markers are written within the request where the partitions allow it, in Kafka after the
 //! response.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};

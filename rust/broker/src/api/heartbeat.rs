@@ -1,5 +1,7 @@
 //! Heartbeat, versions 0-4: keeps a member's session alive, in a classic group or with the classic protocol in a
 //! consumer group.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};

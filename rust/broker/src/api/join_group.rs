@@ -1,5 +1,7 @@
 //! JoinGroup, versions 0-9: joins a classic group, or a consumer group with the classic protocol. The response waits
 //! until the rebalance has all members.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};

@@ -1,5 +1,7 @@
 //! LeaveGroup, versions 0-5: removes one member, or from version 3 on several (KIP-345), from a classic group, or from
 //! a consumer group if they use the classic protocol.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberResponse};

@@ -1,5 +1,7 @@
 //! ListPartitionReassignments, version 0 (KIP-455): lists partitions that are being reassigned. Unknown topics and
 //! partitions are left out.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_partition_reassignments::{

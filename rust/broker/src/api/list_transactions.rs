@@ -1,5 +1,7 @@
 //! ListTransactions, versions 0-2 (KIP-664): lists the transactional ids that the node coordinates, filtered by state,
 //! producer id, duration and pattern.
+//!
+//! Not implemented: RE2/J, in which Kafka reads the pattern. It is one of Rust's `regex` crate here.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_transactions::{

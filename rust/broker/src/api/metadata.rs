@@ -3,6 +3,8 @@
 //!
 //! Differs from Kafka: a topic that this request creates is in the response at once, where Kafka answers
 //! UNKNOWN_TOPIC_OR_PARTITION until the topic exists.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,7 @@
 //!
 //! Not implemented in any API: authorization (every request is allowed), quotas (the throttle time is 0 unless a fault
 //! sets it), and the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries
-//! out what Kafka's brokers forward to the controller. A file header names what else is missing.
+//! out what Kafka's brokers forward to the controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -62,6 +62,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::decode_request_header;
+use monedula_protocol::messages;
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
 
@@ -121,16 +122,14 @@ impl<'a> TopicKey<'a> {
 }
 
 macro_rules! apis {
-    ($($key:ident, $module:ident, $request:ty;)*) => {
+    ($($module:ident::$request:ident,)*) => {
         /// The implemented APIs with their versions.
-        pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[
-            $((ApiKey::$key, *<$request as Request<'_>>::VERSIONS.start(), *<$request as Request<'_>>::VERSIONS.end()),)*
-        ];
+        pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[$(versions::<messages::$module::$request<'_>>(),)*];
 
         fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>) -> Answer {
             match call.key {
-                $(ApiKey::$key => {
-                    let request = match decode::<$request>(call, body) {
+                $(messages::$module::$request::API_KEY => {
+                    let request = match decode::<messages::$module::$request<'_>>(call, body) {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
@@ -138,7 +137,7 @@ macro_rules! apis {
                         let mentions = $module::mentions(&request);
                         let refused = |error| match mentions.unanswered {
                             true => Answer::Close(format!("a fault refuses it: {error}")),
-                            false => call.answer::<$request>(&$module::refuse(&request, error)),
+                            false => call.answer::<messages::$module::$request<'_>>(&$module::refuse(&request, error)),
                         };
                         if let Some(answer) = faults::on_request(core, call, &mentions, &refused) {
                             return answer;
@@ -152,55 +151,56 @@ macro_rules! apis {
     };
 }
 
+// The API key and the versions come from the request's type, which has the name of the file's message.
 apis! {
-    Produce, produce, monedula_protocol::messages::produce::ProduceRequest<'_>;
-    Fetch, fetch, monedula_protocol::messages::fetch::FetchRequest<'_>;
-    ListOffsets, list_offsets, monedula_protocol::messages::list_offsets::ListOffsetsRequest<'_>;
-    Metadata, metadata, monedula_protocol::messages::metadata::MetadataRequest<'_>;
-    OffsetCommit, offset_commit, monedula_protocol::messages::offset_commit::OffsetCommitRequest<'_>;
-    OffsetFetch, offset_fetch, monedula_protocol::messages::offset_fetch::OffsetFetchRequest<'_>;
-    FindCoordinator, find_coordinator, monedula_protocol::messages::find_coordinator::FindCoordinatorRequest<'_>;
-    JoinGroup, join_group, monedula_protocol::messages::join_group::JoinGroupRequest<'_>;
-    Heartbeat, heartbeat, monedula_protocol::messages::heartbeat::HeartbeatRequest<'_>;
-    LeaveGroup, leave_group, monedula_protocol::messages::leave_group::LeaveGroupRequest<'_>;
-    SyncGroup, sync_group, monedula_protocol::messages::sync_group::SyncGroupRequest<'_>;
-    DescribeGroups, describe_groups, monedula_protocol::messages::describe_groups::DescribeGroupsRequest<'_>;
-    ListGroups, list_groups, monedula_protocol::messages::list_groups::ListGroupsRequest<'_>;
-    ConsumerGroupHeartbeat, consumer_group_heartbeat,
-        monedula_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest<'_>;
-    ConsumerGroupDescribe, consumer_group_describe,
-        monedula_protocol::messages::consumer_group_describe::ConsumerGroupDescribeRequest<'_>;
-    ApiVersions, api_versions, monedula_protocol::messages::api_versions::ApiVersionsRequest<'_>;
-    CreateTopics, create_topics, monedula_protocol::messages::create_topics::CreateTopicsRequest<'_>;
-    DeleteTopics, delete_topics, monedula_protocol::messages::delete_topics::DeleteTopicsRequest<'_>;
-    DeleteRecords, delete_records, monedula_protocol::messages::delete_records::DeleteRecordsRequest<'_>;
-    OffsetForLeaderEpoch, offset_for_leader_epoch, monedula_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest<'_>;
-    CreatePartitions, create_partitions, monedula_protocol::messages::create_partitions::CreatePartitionsRequest<'_>;
-    DescribeConfigs, describe_configs, monedula_protocol::messages::describe_configs::DescribeConfigsRequest<'_>;
-    AlterConfigs, alter_configs, monedula_protocol::messages::alter_configs::AlterConfigsRequest<'_>;
-    IncrementalAlterConfigs, incremental_alter_configs, monedula_protocol::messages::incremental_alter_configs::IncrementalAlterConfigsRequest<'_>;
-    InitProducerId, init_producer_id, monedula_protocol::messages::init_producer_id::InitProducerIdRequest<'_>;
-    AddPartitionsToTxn, add_partitions_to_txn, monedula_protocol::messages::add_partitions_to_txn::AddPartitionsToTxnRequest<'_>;
-    AddOffsetsToTxn, add_offsets_to_txn, monedula_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest<'_>;
-    TxnOffsetCommit, txn_offset_commit, monedula_protocol::messages::txn_offset_commit::TxnOffsetCommitRequest<'_>;
-    EndTxn, end_txn, monedula_protocol::messages::end_txn::EndTxnRequest<'_>;
-    DescribeTransactions, describe_transactions, monedula_protocol::messages::describe_transactions::DescribeTransactionsRequest<'_>;
-    ListTransactions, list_transactions, monedula_protocol::messages::list_transactions::ListTransactionsRequest<'_>;
-    AlterPartitionReassignments, alter_partition_reassignments,
-        monedula_protocol::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest<'_>;
-    ListPartitionReassignments, list_partition_reassignments,
-        monedula_protocol::messages::list_partition_reassignments::ListPartitionReassignmentsRequest<'_>;
-    ElectLeaders, elect_leaders, monedula_protocol::messages::elect_leaders::ElectLeadersRequest<'_>;
-    DescribeTopicPartitions, describe_topic_partitions, monedula_protocol::messages::describe_topic_partitions::DescribeTopicPartitionsRequest<'_>;
-    DescribeCluster, describe_cluster, monedula_protocol::messages::describe_cluster::DescribeClusterRequest<'_>;
-    DescribeLogDirs, describe_log_dirs, monedula_protocol::messages::describe_log_dirs::DescribeLogDirsRequest<'_>;
-    AlterReplicaLogDirs, alter_replica_log_dirs, monedula_protocol::messages::alter_replica_log_dirs::AlterReplicaLogDirsRequest<'_>;
-    DescribeQuorum, describe_quorum, monedula_protocol::messages::describe_quorum::DescribeQuorumRequest<'_>;
-    UpdateFeatures, update_features, monedula_protocol::messages::update_features::UpdateFeaturesRequest<'_>;
-    ListConfigResources, list_config_resources, monedula_protocol::messages::list_config_resources::ListConfigResourcesRequest<'_>;
-    DescribeProducers, describe_producers, monedula_protocol::messages::describe_producers::DescribeProducersRequest<'_>;
-    DeleteGroups, delete_groups, monedula_protocol::messages::delete_groups::DeleteGroupsRequest<'_>;
-    OffsetDelete, offset_delete, monedula_protocol::messages::offset_delete::OffsetDeleteRequest<'_>;
+    produce::ProduceRequest,
+    fetch::FetchRequest,
+    list_offsets::ListOffsetsRequest,
+    metadata::MetadataRequest,
+    offset_commit::OffsetCommitRequest,
+    offset_fetch::OffsetFetchRequest,
+    find_coordinator::FindCoordinatorRequest,
+    join_group::JoinGroupRequest,
+    heartbeat::HeartbeatRequest,
+    leave_group::LeaveGroupRequest,
+    sync_group::SyncGroupRequest,
+    describe_groups::DescribeGroupsRequest,
+    list_groups::ListGroupsRequest,
+    consumer_group_heartbeat::ConsumerGroupHeartbeatRequest,
+    consumer_group_describe::ConsumerGroupDescribeRequest,
+    api_versions::ApiVersionsRequest,
+    create_topics::CreateTopicsRequest,
+    delete_topics::DeleteTopicsRequest,
+    delete_records::DeleteRecordsRequest,
+    offset_for_leader_epoch::OffsetForLeaderEpochRequest,
+    create_partitions::CreatePartitionsRequest,
+    describe_configs::DescribeConfigsRequest,
+    alter_configs::AlterConfigsRequest,
+    incremental_alter_configs::IncrementalAlterConfigsRequest,
+    init_producer_id::InitProducerIdRequest,
+    add_partitions_to_txn::AddPartitionsToTxnRequest,
+    add_offsets_to_txn::AddOffsetsToTxnRequest,
+    txn_offset_commit::TxnOffsetCommitRequest,
+    end_txn::EndTxnRequest,
+    describe_transactions::DescribeTransactionsRequest,
+    list_transactions::ListTransactionsRequest,
+    alter_partition_reassignments::AlterPartitionReassignmentsRequest,
+    list_partition_reassignments::ListPartitionReassignmentsRequest,
+    elect_leaders::ElectLeadersRequest,
+    describe_topic_partitions::DescribeTopicPartitionsRequest,
+    describe_cluster::DescribeClusterRequest,
+    describe_log_dirs::DescribeLogDirsRequest,
+    alter_replica_log_dirs::AlterReplicaLogDirsRequest,
+    describe_quorum::DescribeQuorumRequest,
+    update_features::UpdateFeaturesRequest,
+    list_config_resources::ListConfigResourcesRequest,
+    describe_producers::DescribeProducersRequest,
+    delete_groups::DeleteGroupsRequest,
+    offset_delete::OffsetDeleteRequest,
+}
+
+const fn versions<'a, R: Request<'a>>() -> (ApiKey, i16, i16) {
+    (R::API_KEY, *R::VERSIONS.start(), *R::VERSIONS.end())
 }
 
 /// Decodes the body of a request. Trailing bytes are ignored, as Kafka does: librdkafka sends three with Metadata.

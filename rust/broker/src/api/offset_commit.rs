@@ -1,5 +1,7 @@
 //! OffsetCommit, versions 2-10: commits offsets of a group, for its members or for clients that assign partitions
 //! themselves.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::sync::Arc;
 

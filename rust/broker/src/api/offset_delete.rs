@@ -1,4 +1,6 @@
 //! OffsetDelete, version 0 (KIP-496): deletes committed offsets of topics that no member of the group subscribes to.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_delete::{

@@ -1,6 +1,8 @@
 //! OffsetFetch, versions 1-10: returns the committed offsets of groups.
 //!
 //! Requests of all versions are converted to the form of version 8: several groups, each with an error of its own.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! SyncGroup, versions 0-5: takes the assignments from the leader of a classic group and returns each member its own.
 //! Members of consumer groups that use the classic protocol are served too.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};

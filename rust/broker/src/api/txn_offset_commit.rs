@@ -1,6 +1,8 @@
 //! TxnOffsetCommit, versions 0-6: writes offsets that are committed when the transaction commits. From version 5 on it
 //! adds the group's partition to the transaction itself (KIP-890); from version 6 on topics are identified by id
 //! (KIP-1319).
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::sync::Arc;
 

@@ -135,8 +135,8 @@ impl Shared {
             let nodes: Vec<i32> = self.brokers(left()).await?.brokers.into_keys().collect();
             let call = ListGroups { filter: filter.clone(), unrest: unrest.clone() };
             let mut groups = BTreeMap::new();
-            for (_, told) in self.run(call, nodes, left()).await? {
-                groups.extend(told?);
+            for (_, listed) in self.run(call, nodes, left()).await? {
+                groups.extend(listed?);
             }
             if !unrest.load(Ordering::Relaxed) {
                 return Ok(groups);
@@ -407,12 +407,12 @@ fn classic_member(member: &describe_groups::DescribedGroupMember<'_>, consumer: 
         ..Default::default()
     };
     // Clients other than consumers put arbitrary bytes there, and so may a user-defined assignor.
-    if consumer && let Ok(told) = ConsumerProtocolSubscription::read(member.member_metadata) {
-        described.topics = told.topics.iter().map(|&topic| topic.to_owned()).collect();
-        described.rack = told.rack_id.map(str::to_owned);
+    if consumer && let Ok(subscription) = ConsumerProtocolSubscription::read(member.member_metadata) {
+        described.topics = subscription.topics.iter().map(|&topic| topic.to_owned()).collect();
+        described.rack = subscription.rack_id.map(str::to_owned);
     }
-    if consumer && let Ok(told) = ConsumerProtocolAssignment::read(member.member_assignment) {
-        let topics = told.assigned_partitions.iter();
+    if consumer && let Ok(assignment) = ConsumerProtocolAssignment::read(member.member_assignment) {
+        let topics = assignment.assigned_partitions.iter();
         let each =
             topics.flat_map(|topic| topic.partitions.iter().map(|&index| TopicPartition::new(topic.topic, index)));
         described.assignment = each.collect();

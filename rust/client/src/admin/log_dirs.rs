@@ -112,8 +112,8 @@ impl ItemCall for DescribeLogDirs {
     }
 }
 
-fn directory(told: &DescribeLogDirsResult<'_>) -> LogDir {
-    let replicas = told.topics.iter().flat_map(|topic| {
+fn directory(described: &DescribeLogDirsResult<'_>) -> LogDir {
+    let replicas = described.topics.iter().flat_map(|topic| {
         topic.partitions.iter().map(|at| {
             let replica =
                 LogDirReplica { size: at.partition_size, offset_lag: at.offset_lag, is_future: at.is_future_key };
@@ -123,10 +123,10 @@ fn directory(told: &DescribeLogDirsResult<'_>) -> LogDir {
     let mut replicas: Vec<(TopicPartition, LogDirReplica)> = replicas.collect();
     replicas.sort_by(|(one, _), (other, _)| one.cmp(other));
     LogDir {
-        path: told.log_dir.to_owned(),
-        error: ErrorCode::check(told.error_code).err(),
-        total_bytes: Some(told.total_bytes).filter(|&bytes| bytes >= 0),
-        usable_bytes: Some(told.usable_bytes).filter(|&bytes| bytes >= 0),
+        path: described.log_dir.to_owned(),
+        error: ErrorCode::check(described.error_code).err(),
+        total_bytes: Some(described.total_bytes).filter(|&bytes| bytes >= 0),
+        usable_bytes: Some(described.usable_bytes).filter(|&bytes| bytes >= 0),
         replicas,
     }
 }

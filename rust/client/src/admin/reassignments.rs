@@ -165,13 +165,13 @@ impl ItemCall for ListReassignments {
             return Ok(refuse_all(keys, &refusal));
         }
         let moves = response.topics.iter().flat_map(|topic| {
-            topic.partitions.iter().map(|told| {
+            topic.partitions.iter().map(|partition| {
                 let found = Reassignment {
-                    replicas: told.replicas.clone(),
-                    adding: told.adding_replicas.clone(),
-                    removing: told.removing_replicas.clone(),
+                    replicas: partition.replicas.clone(),
+                    adding: partition.adding_replicas.clone(),
+                    removing: partition.removing_replicas.clone(),
                 };
-                (TopicPartition::new(topic.name, told.partition_index), found)
+                (TopicPartition::new(topic.name, partition.partition_index), found)
             })
         });
         Ok(vec![((), Ok(moves.collect()))])

@@ -89,10 +89,10 @@ impl Consumer {
         }
         let call = self.buffer.begin_commit();
         let group = self.group_metadata();
-        let given_up = self.buffer.take_revoked_unfinished();
-        if let Some(partition) = given_up.first() {
+        let revoked = self.buffer.take_revoked_unfinished();
+        if let Some(partition) = revoked.first() {
             return Err(must_abort(format!(
-                "{partition} was given up to another member of the group before its offset was in the transaction"
+                "{partition} was revoked for another member of the group before its offset was in the transaction"
             )));
         }
         let (offsets, known) = self.to_commit(what);

@@ -125,14 +125,15 @@ impl Group {
         let (config, buffer) = (parts.config.clone(), parts.buffer.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
         let running = runtime.spawn(Task::new(parts, shared.clone()).run(inbox));
-        let told = buffer.clone();
+        let buffer_of_group = buffer.clone();
         let task = runtime.spawn(async move {
             // Without this, a task that panicked would leave the user's calls waiting for ever.
             if let Err(error) = Ended(running).wait().await
                 && error.is_panic()
             {
-                told.raise(ClientError::Internal(format!("the task of the consumer group ended: {error}")), true);
-                told.set_leaving(false);
+                buffer_of_group
+                    .raise(ClientError::Internal(format!("the task of the consumer group ended: {error}")), true);
+                buffer_of_group.set_leaving(false);
             }
         });
         Self { shared, config, buffer, commands, task: Mutex::new(Some(task)) }

@@ -49,7 +49,7 @@ pub struct GroupFigures {
     /// Partitions whose commit failed.
     pub commits_failed: u64,
     /// Partitions newly assigned.
-    pub gained: u64,
+    pub assigned: u64,
     /// Partitions revoked, not counting those that were lost.
     pub revoked: u64,
     /// Partitions lost.
@@ -78,10 +78,10 @@ impl GroupFigures {
     pub(crate) fn count(&mut self, event: &GroupEvent) {
         match event {
             GroupEvent::Joined { took, .. } => self.joins.take(*took),
-            GroupEvent::Synced { took, rebalance, gained, revoked, .. } => {
+            GroupEvent::Synced { took, rebalance, assigned, revoked, .. } => {
                 self.syncs.take(*took);
                 self.rebalances.take(*rebalance);
-                self.gained += *gained as u64;
+                self.assigned += *assigned as u64;
                 self.revoked += *revoked as u64;
             }
             GroupEvent::Heartbeat { took } => self.heartbeats.take(*took),
@@ -235,11 +235,13 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             let role = if *leader { "leader" } else { "follower" };
             (Level::Info, format!("joined generation {generation} as {role}, {protocol}, in {} ms", ms(took)))
         }
-        GroupEvent::Synced { generation, rebalance, owned, gained, revoked, .. } => {
+        GroupEvent::Synced { generation, rebalance, owned, assigned, revoked, .. } => {
             let (what, took) = (if is_consumer { "epoch" } else { "generation" }, ms(rebalance));
             (
                 Level::Info,
-                format!("{what} {generation}: {owned} partitions, {gained} gained, {revoked} to give up, in {took} ms"),
+                format!(
+                    "{what} {generation}: {owned} partitions, {assigned} assigned, {revoked} to revoke, in {took} ms"
+                ),
             )
         }
         GroupEvent::Heartbeat { took } => (Level::Trace, format!("heartbeat acknowledged in {} ms", ms(took))),
@@ -250,7 +252,7 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             (Level::Warning, format!("{partitions} partitions committed and {failed} not, in {} ms", ms(took)))
         }
         GroupEvent::Retried { api, reason } => (Level::Debug, format!("{api} is tried again: {reason}")),
-        GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be given up: {}", list(partitions))),
+        GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be revoked: {}", list(partitions))),
         GroupEvent::Lost { partitions, reason } => (Level::Warning, format!("lost {}: {reason}", list(partitions))),
         GroupEvent::Reserved { partitions, members, names, left } => {
             (Level::Info, format!("{} kept for {} for {} ms", list(partitions), lost(*members, names), ms(left)))

@@ -272,7 +272,8 @@ impl Task {
     }
 
     fn give_topics(&mut self, view: &View) {
-        let known = topic_infos(&view.cluster, self.subscribed.union(&self.led));
+        // Topics that the leader of a group holds for other members need not exist.
+        let known = topic_infos(&view.cluster, view.complete, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
             self.handle(Input::Topics { topics: known });
@@ -429,8 +430,8 @@ impl Task {
             }
             GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
             GroupEvent::Lost { partitions, .. } => {
-                let untold = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
-                self.inputs.extend(untold.into_iter().map(|ticket| Input::CalledBack { ticket }));
+                let uncalled = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
+                self.inputs.extend(uncalled.into_iter().map(|ticket| Input::CalledBack { ticket }));
             }
             GroupEvent::LeaseExpired => {
                 let stalled = self.parts.buffer.queued_records();

@@ -2,7 +2,7 @@
 //!
 //! `accumulator` encodes records into the open batch of their partition, on the caller's thread. `driver` owns the
 //! delivery machine ([`monedula_engine::produce`]) and carries out its outputs: `pack` compresses, `sender` sends,
-//! `topic_metadata` awaits unknown topics. `receipt` returns the outcome of each record.
+//! `pending_topics` awaits unknown topics. `receipt` returns the outcome of each record.
 //!
 //! Imports go one way: `handle` (with `send_batch` and `transactions`) -> `driver` -> `accumulator`, `session`, `sender`, `pack` ->
 //! `command` -> `open_batch` -> `receipt` -> `table` -> `admission`, `record`. No module imports one to the left of it.
@@ -19,6 +19,7 @@ mod in_flight;
 mod memory;
 mod open_batch;
 mod pack;
+mod pending_topics;
 mod receipt;
 mod record;
 mod request;
@@ -27,7 +28,6 @@ mod sender;
 mod sent_offsets;
 mod session;
 mod table;
-mod topic_metadata;
 mod transactions;
 mod waiting_records;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use monedula_columns::{BufferPool, PayloadWriter, PooledVec};
+use monedula_columns::{BufferPool, PayloadWriter, PooledVec, crc32c};
 use monedula_engine::TopicPartition;
 use monedula_engine::produce::{Batch, BatchId, Identity};
 use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, Limits};
@@ -52,7 +52,7 @@ impl PackedBatch {
         header.attributes |= if transactional { TRANSACTIONAL } else { 0 };
         (header.producer_id, header.producer_epoch) = (identity.producer_id, identity.epoch);
         header.base_sequence = base_sequence;
-        header.crc = header.crc_over(&self.payload);
+        header.crc = header.crc_over_by(&self.payload, crc32c);
         header.to_bytes()
     }
 

@@ -44,7 +44,7 @@ impl Assignor for CooperativeSticky {
 
 /// The owned partitions. Only members from before KIP-792 send the generation in the user data.
 fn claim(member: &Subscription) -> Claim<'_> {
-    let told = || member.user_data.as_deref()?.first_chunk().copied().map(i32::from_be_bytes);
-    let generation = if member.generation >= 0 { member.generation } else { told().unwrap_or(-1) };
+    let from_user_data = || member.user_data.as_deref()?.first_chunk().copied().map(i32::from_be_bytes);
+    let generation = if member.generation >= 0 { member.generation } else { from_user_data().unwrap_or(-1) };
     (generation, Cow::Borrowed(&member.owned))
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::claims::Claims;
 use super::group::{Group, Owners};
-use super::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, Told, newest};
+use super::schedule::{Deferral, DeferredUserData, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, newest};
 use super::{AssignError, Assignment, Assignor, LastAssignment, Protocol, Subscription, Topics, sticky};
 
 /// The delays and limits of the deferring assignors.
@@ -85,12 +85,12 @@ impl Assignor for Deferred {
     fn user_data(&self, _topics: &BTreeSet<Arc<str>>, last: &LastAssignment) -> Option<Vec<u8>> {
         // The user data of an assignment fits into a subscription. A member without user data only counts as one that
         // knows no schedule.
-        Told::write(last).ok()
+        DeferredUserData::write(last).ok()
     }
 
     fn deferral(&self, user_data: Option<&[u8]>) -> Deferral {
-        let told = user_data.and_then(|bytes| Schedule::read(bytes).ok());
-        told.map(|schedule| schedule.deferral()).unwrap_or_default()
+        let schedule = user_data.and_then(|bytes| Schedule::read(bytes).ok());
+        schedule.map(|schedule| schedule.deferral()).unwrap_or_default()
     }
 
     fn defers(&self) -> bool {
@@ -143,19 +143,19 @@ struct Lost {
 impl<'g, 'a> Round<'g, 'a> {
     fn new(pace: Pace, max_moves: Option<usize>, group: &'g Group<'a>) -> Self {
         let claims = Claims::settle(group, |member| (member.generation, Cow::Borrowed(&member.owned)));
-        let (mut told, mut stood) = (Vec::new(), Vec::new());
+        let (mut known, mut stood) = (Vec::new(), Vec::new());
         for member in &group.members {
-            match member.user_data.as_deref().map(Told::read) {
+            match member.user_data.as_deref().map(DeferredUserData::read) {
                 Some(Ok(says)) => {
                     stood.push(says.generation.is_some());
-                    told.push(says);
+                    known.push(says);
                 }
                 // No readable user data: a member that owns partitions was in the group.
                 _ => stood.push(!member.owned.is_empty()),
             }
         }
-        let ends_waits = told.iter().any(|says| says.ends_waits);
-        let known = newest(told).map(|known| allowed(known, &pace));
+        let ends_waits = known.iter().any(|says| says.ends_waits);
+        let known = newest(known).map(|known| allowed(known, &pace));
         let known = known.map(|known| if ends_waits { known.ended() } else { known });
         let (losses, newcomers) = (Vec::new(), Vec::new());
         Self { pace, max_moves, group, claims, known, stood, losses, newcomers, grown: false }
@@ -366,7 +366,8 @@ impl<'g, 'a> Round<'g, 'a> {
         let numbered = |numbers: &mut dyn Iterator<Item = usize>| numbers.map(|one| self.group.named(one)).collect();
         let mut moving = (0..owners.len()).filter(|&one| self.claims.claimed[one] && owners[one].is_none());
         let mut room = NAMES_BYTES_MAX;
-        let mut told = |names: BTreeSet<Arc<str>>| match room.checked_sub(names.iter().map(|name| name.len()).sum()) {
+        let mut if_room = |names: BTreeSet<Arc<str>>| match room.checked_sub(names.iter().map(|name| name.len()).sum())
+        {
             Some(left) => {
                 room = left;
                 names
@@ -377,7 +378,7 @@ impl<'g, 'a> Round<'g, 'a> {
             remaining: lost.remaining,
             members: lost.members,
             partitions: numbered(&mut lost.partitions.iter().copied()),
-            names: told(lost.names.clone()),
+            names: if_room(lost.names.clone()),
         });
         let losses = losses.collect();
         Schedule {
@@ -394,7 +395,7 @@ impl<'g, 'a> Round<'g, 'a> {
             moving: numbered(&mut moving),
             losses,
             newcomers: self.newcomers.clone(),
-            names: told(self.names()),
+            names: if_room(self.names()),
         }
     }
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use self::deferred::{Pace, ROUNDS};
 pub use self::registry::{BUILTIN, builtin, builtin_with, eager_beside_deferring};
-pub use self::schedule::{Deferral, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, ScheduleError, Told};
+pub use self::schedule::{Deferral, DeferredUserData, Loss, NAMES_BYTES_MAX, Newcomers, Schedule, ScheduleError};
 pub use self::subscription::{
     assignment_bytes, perform, read_assignment, read_subscription, subscribed_topics, subscription_bytes,
     with_user_data,

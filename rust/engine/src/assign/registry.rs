@@ -23,7 +23,7 @@ pub fn eager_beside_deferring(assignors: &[Arc<dyn Assignor>]) -> Option<String>
     let deferring = assignors.iter().find(|assignor| assignor.defers())?;
     let eager = assignors.iter().find(|assignor| assignor.protocol() == Protocol::Eager)?;
     Some(format!(
-        "{} works among cooperative assignors only, and {} is eager: beside it all partitions would be given up before each \
+        "{} works among cooperative assignors only, and {} is eager: beside it all partitions would be revoked before each \
          rebalance; list cooperative-sticky in its place, and bring a group that is eager to that first",
         deferring.name(),
         eager.name()

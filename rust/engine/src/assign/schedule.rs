@@ -196,7 +196,7 @@ impl Schedule {
 
 /// The user data of a subscription, which a member sends to the leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct DeferredUserData {
     /// The generation of the last assignment, if the member has been in the group ever since; `None` if it is new, or
     /// has lost all partitions.
     pub generation: Option<i32>,
@@ -206,16 +206,16 @@ pub struct Told {
     pub ends_waits: bool,
 }
 
-impl Told {
+impl DeferredUserData {
     /// Decodes the user data of a subscription.
     ///
     /// # Errors
     /// Malformed bytes, an unknown version, or an invalid number.
     pub fn read(bytes: &[u8]) -> Result<Self, ScheduleError> {
-        let told = ScheduleSubscription::read(bytes)?;
-        let schedule = told.schedule.map(Schedule::read).transpose()?;
-        let generation = Some(told.generation).filter(|generation| *generation >= 0);
-        Ok(Self { generation, schedule, ends_waits: told.ends_waits })
+        let subscription = ScheduleSubscription::read(bytes)?;
+        let schedule = subscription.schedule.map(Schedule::read).transpose()?;
+        let generation = Some(subscription.generation).filter(|generation| *generation >= 0);
+        Ok(Self { generation, schedule, ends_waits: subscription.ends_waits })
     }
 
     /// Encodes the user data for a member's subscription. A last assignment by another assignor contains no schedule.
@@ -232,8 +232,8 @@ impl Told {
 }
 
 /// The current schedule, from all members' user data: of those with the newest generation, the copy that is oldest.
-pub(super) fn newest(told: Vec<Told>) -> Option<Schedule> {
-    let known = told.into_iter().filter_map(|told| Some((told.generation?, told.schedule?)));
+pub(super) fn newest(members: Vec<DeferredUserData>) -> Option<Schedule> {
+    let known = members.into_iter().filter_map(|member| Some((member.generation?, member.schedule?)));
     let known: Vec<_> = known.collect();
     let last = known.iter().map(|(generation, _)| *generation).max()?;
     let of_last = known.into_iter().filter(|(generation, _)| *generation == last);
@@ -256,8 +256,8 @@ pub enum ScheduleError {
     },
 }
 
-fn names(told: &[&str]) -> BTreeSet<Arc<str>> {
-    told.iter().map(|&name| name.into()).collect()
+fn names(names: &[&str]) -> BTreeSet<Arc<str>> {
+    names.iter().map(|&name| name.into()).collect()
 }
 
 fn left(ms: i32) -> Option<Duration> {

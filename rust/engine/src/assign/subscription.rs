@@ -42,9 +42,9 @@ pub fn subscription_bytes(
 /// # Errors
 /// If the bytes are no subscription, or a field cannot be encoded.
 pub fn with_user_data(bytes: &[u8], user_data: Option<&[u8]>) -> Result<Vec<u8>, WireError> {
-    let mut told = ConsumerProtocolSubscription::read(bytes)?;
-    told.user_data = user_data;
-    told.write(LAST_VERSION)
+    let mut subscription = ConsumerProtocolSubscription::read(bytes)?;
+    subscription.user_data = user_data;
+    subscription.write(LAST_VERSION)
 }
 
 /// Decodes a member's subscription.
@@ -198,7 +198,7 @@ fn check(
             // If several members report it as owned, it may stay with any of them.
             let moved = |owner: &&str| *owner != member.member_id && !claims.contains(&(partition, *owner));
             if owners.get(partition).is_some_and(moved) {
-                return invalid(format!("moved {partition} away from {} before it was given up", member.member_id));
+                return invalid(format!("moved {partition} away from {} before it was revoked", member.member_id));
             }
         }
     }

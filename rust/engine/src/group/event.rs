@@ -59,7 +59,7 @@ pub enum GroupEvent {
         /// How many partitions are owned now, without those that are revoked next.
         owned: usize,
         /// How many were newly assigned.
-        gained: usize,
+        assigned: usize,
         /// How many are revoked.
         revoked: usize,
     },

@@ -33,8 +33,8 @@ impl FirstSeen {
     pub(crate) fn see(&mut self, topic: &Arc<str>, info: Option<TopicInfo>, old: usize) {
         let id = info.map_or(Uuid::ZERO, |info| info.id);
         let first = self.0.entry(topic.clone()).or_insert(First { id, partitions: old });
-        let is_told = !id.is_zero() && !first.id.is_zero();
-        let replaced = is_told && first.id != id;
+        let are_known = !id.is_zero() && !first.id.is_zero();
+        let replaced = are_known && first.id != id;
         // Without topic ids, a missing topic counts as deleted, and so does one with fewer partitions than before:
         // topics never lose partitions. With ids, the next topic's id shows whether it was recreated.
         let gone = first.id.is_zero() && info.map_or(0, |info| info.partitions) < first.partitions;

@@ -8,7 +8,24 @@
 
 use std::time::Duration;
 
+use super::words::CallId;
 use crate::Now;
+
+/// The heartbeat in flight, and when the next one follows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heartbeats {
+    pub(crate) in_flight: Option<CallId>,
+    /// How many heartbeats in a row failed.
+    pub(crate) attempts: u32,
+    pub(crate) cadence: Cadence,
+}
+
+impl Heartbeats {
+    /// `times`: see [`Cadence::new`].
+    pub(crate) fn new(times: u32) -> Self {
+        Self { in_flight: None, attempts: 0, cadence: Cadence::new(times) }
+    }
+}
 
 /// The heartbeat frequency: how many heartbeats per interval, and until when.
 #[derive(Clone, Copy, Debug)]

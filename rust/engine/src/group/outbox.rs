@@ -101,6 +101,23 @@ impl Outbox {
         ticket
     }
 
+    /// Releases partitions that are lost. Their Lost callback leaves out those for which the Revoked callback was
+    /// already requested (`notified`). Returns its ticket, if it runs.
+    pub(crate) fn lose(
+        &mut self,
+        lost: BTreeSet<TopicPartition>,
+        notified: &BTreeSet<TopicPartition>,
+        reason: &str,
+    ) -> Option<Ticket> {
+        if lost.is_empty() {
+            return None;
+        }
+        let not_notified: BTreeSet<TopicPartition> = lost.difference(notified).cloned().collect();
+        self.push(Output::Released { partitions: lost.clone() });
+        self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
+        (!not_notified.is_empty()).then(|| self.call_back(CallbackKind::Lost, not_notified))
+    }
+
     /// Sends a call.
     pub(crate) fn send(
         &mut self,

@@ -19,6 +19,17 @@ pub(crate) enum Step {
     Draining,
 }
 
+/// What follows when finished offsets have arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// These offsets are not needed, and are collected again.
+    NotNeeded(Offsets),
+    /// Nothing is committed: the Revoked callback runs.
+    CallBack,
+    /// The step is [`Step::Committing`]: these offsets are committed, and then the Revoked callback runs.
+    Commit(Offsets),
+}
+
 /// The state of one revocation. It has no partitions if a classic member only commits before it joins.
 #[derive(Clone, Debug)]
 pub(crate) struct Revocation {
@@ -43,26 +54,24 @@ impl Revocation {
         self.step
     }
 
-    /// Takes finished offsets that arrived under `ticket`. The first value: all finished offsets of this revocation, if
-    /// this is the answer that it waits for. The second value: offsets that it does not need.
-    pub(crate) fn take_finished(&mut self, ticket: Ticket, mut offsets: Offsets) -> (Option<Offsets>, Offsets) {
+    /// Takes finished offsets that arrived under `ticket`. `commits`: whether the revocation commits them.
+    pub(crate) fn take_finished(&mut self, ticket: Ticket, mut offsets: Offsets, commits: bool) -> Finished {
         if self.step != Step::Finishing {
-            return (None, offsets);
+            return Finished::NotNeeded(offsets);
         }
         if self.ticket != ticket {
             // A revocation or commit that is over asked for them. Those of other partitions are collected again.
             let ours = offsets.extract_if(.., |partition, _| self.partitions.contains(partition));
             self.finished.extend(ours);
-            return (None, offsets);
+            return Finished::NotNeeded(offsets);
         }
         let mut finished = std::mem::take(&mut self.finished);
         finished.append(&mut offsets);
-        (Some(finished), Offsets::new())
-    }
-
-    /// Begins to commit the finished offsets.
-    pub(crate) fn begin_commit(&mut self) {
+        if !commits {
+            return Finished::CallBack;
+        }
         self.step = Step::Committing;
+        Finished::Commit(finished)
     }
 
     /// The Revoked callback was requested under `ticket`.

@@ -6,7 +6,7 @@
 
 mod answers;
 mod batches;
-mod failing;
+mod expiring;
 mod io;
 mod machine;
 mod metadata;

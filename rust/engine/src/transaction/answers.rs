@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::session::{CallInFlight, ProducerSession, TransactionContents, Verb};
+use super::session::{CallInFlight, ProducerSession, Verb};
 use super::{
     Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, State, Target, TransactionError,
     reaction,
@@ -24,7 +24,7 @@ impl ProducerSession {
             Err(CallFailure::Code(code, message)) => self.react(&sent, code, message),
             Err(CallFailure::Lost(reason)) => self.call_lost(&sent, reason),
             Err(CallFailure::Fatal(reason)) => match &sent.call {
-                Call::AddPartitions { .. } | Call::AddOffsets { .. } | Call::CommitOffsets { .. } => {
+                Call::AddPartitionsToTxn { .. } | Call::AddOffsetsToTxn { .. } | Call::TxnOffsetCommit { .. } => {
                     self.must_abort(reason);
                 }
                 _ => self.fatal(TransactionError::Fatal(reason)),
@@ -39,21 +39,21 @@ impl ProducerSession {
                 Some(group) => _ = self.group_coordinators.insert(group.clone(), node_id),
             },
             (Call::InitProducerId { .. }, Answer::Identity(identity)) => self.initialized(identity),
-            (Call::AddPartitions { partitions, .. }, Answer::Partitions(codes)) => {
+            (Call::AddPartitionsToTxn { partitions, .. }, Answer::Partitions(codes)) => {
                 let codes = complete(partitions.iter(), codes);
                 self.partitions_added(&sent, codes);
             }
-            (Call::AddOffsets { group, .. }, Answer::Ok) => {
+            (Call::AddOffsetsToTxn { group, .. }, Answer::Ok) => {
                 self.succeeded();
                 self.contents.started = true;
                 self.contents.groups.insert(group.clone());
             }
-            (Call::CommitOffsets { offsets, .. }, Answer::Partitions(codes)) => {
+            (Call::TxnOffsetCommit { offsets, .. }, Answer::Partitions(codes)) => {
                 let codes = complete(offsets.keys(), codes);
                 self.offsets_committed(&sent, codes);
             }
-            (Call::End { .. }, Answer::Identity(identity)) => self.end_answered(Some(identity)),
-            (Call::End { .. }, Answer::Ok) => self.end_answered(None),
+            (Call::EndTxn { .. }, Answer::Identity(identity)) => self.end_answered(Some(identity)),
+            (Call::EndTxn { .. }, Answer::Ok) => self.end_answered(None),
             // Only a bug of the driver can lead here: it decodes an answer by the call.
             (call, _) => self.fatal(TransactionError::Fatal(format!("{}: the answer is another call's", call.api()))),
         }
@@ -72,27 +72,6 @@ impl ProducerSession {
         self.take_identity(identity);
         self.skip_end_txn = false;
         self.finish_waiters(|verb| matches!(verb, Verb::Init | Verb::End(_)), Ok(()));
-    }
-
-    fn end_answered(&mut self, next: Option<Identity>) {
-        if matches!(self.state, State::Committing | State::Aborting) {
-            self.ended(next);
-        }
-    }
-
-    /// The transaction has ended. `next` is the producer's identity from now on, if EndTxn returned one (KIP-890).
-    pub(super) fn ended(&mut self, next: Option<Identity>) {
-        self.contents = TransactionContents::default();
-        self.failure = None;
-        self.push(Output::Ended);
-        if let Some(next) = next {
-            self.take_identity(next);
-        }
-        if self.epoch_bump_required {
-            return self.enter(State::Initializing);
-        }
-        self.enter(State::Ready);
-        self.finish_waiters(|verb| matches!(verb, Verb::End(_)), Ok(()));
     }
 
     fn partitions_added(&mut self, sent: &CallInFlight, codes: BTreeMap<TopicPartition, ErrorCode>) {
@@ -139,7 +118,10 @@ impl ProducerSession {
         // reason for KIP-890). A new epoch prevents both.
         let writes = matches!(
             sent.call,
-            Call::AddPartitions { .. } | Call::AddOffsets { .. } | Call::CommitOffsets { .. } | Call::End { .. }
+            Call::AddPartitionsToTxn { .. }
+                | Call::AddOffsetsToTxn { .. }
+                | Call::TxnOffsetCommit { .. }
+                | Call::EndTxn { .. }
         );
         self.epoch_bump_required |= writes && !self.version2;
         self.forget_coordinator(sent);
@@ -150,7 +132,7 @@ impl ProducerSession {
     fn forget_coordinator(&mut self, sent: &CallInFlight) {
         let Target::Coordinator { node_id } = sent.target else { return };
         match &sent.call {
-            Call::CommitOffsets { group, .. } => _ = self.group_coordinators.remove(&group.group),
+            Call::TxnOffsetCommit { group, .. } => _ = self.group_coordinators.remove(&group.group),
             _ => _ = self.coordinator.take_if(|known| *known == node_id),
         }
     }
@@ -159,7 +141,7 @@ impl ProducerSession {
         let api = sent.call.api();
         let words = message.as_deref().unwrap_or(code.message());
         let text = format!("{api}: {} ({words})", code.name());
-        let nothing_to_abort = matches!(&sent.call, Call::End { ending: Ending::Abort, .. })
+        let nothing_to_abort = matches!(&sent.call, Call::EndTxn { ending: Ending::Abort, .. })
             && code == ErrorCode::InvalidTxnState
             && !self.contents.started;
         if nothing_to_abort {
@@ -189,7 +171,7 @@ impl ProducerSession {
     fn abort_for(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, text: String) {
         match (self.state, &sent.call) {
             // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not decide that.
-            (State::Committing, call) if self.contents.end_sent && !matches!(call, Call::End { .. }) => {
+            (State::Committing, call) if self.contents.end_sent && !matches!(call, Call::EndTxn { .. }) => {
                 self.retry(sent, code, text);
             }
             (State::InTransaction | State::Committing, _) => {
@@ -198,7 +180,7 @@ impl ProducerSession {
                 self.must_abort(text);
             }
             // EndTxn was refused: InitProducerId with the current epoch aborts the transaction as well.
-            (State::Aborting, Call::End { .. }) => {
+            (State::Aborting, Call::EndTxn { .. }) => {
                 self.skip_end_txn = true;
                 self.epoch_bump_required = true;
             }

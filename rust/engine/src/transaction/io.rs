@@ -81,22 +81,22 @@ pub enum Call {
         /// The identity whose epoch is bumped.
         current: Option<Identity>,
     },
-    /// AddPartitionsToTxn; not needed under transaction version 2 (KIP-890).
-    AddPartitions {
+    /// Adds partitions to the transaction; not needed under transaction version 2 (KIP-890).
+    AddPartitionsToTxn {
         /// The producer.
         identity: Identity,
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
     },
-    /// AddOffsetsToTxn; not needed under transaction version 2.
-    AddOffsets {
+    /// Adds a group to the transaction; not needed under transaction version 2.
+    AddOffsetsToTxn {
         /// The producer.
         identity: Identity,
         /// The group.
         group: String,
     },
-    /// TxnOffsetCommit, to the group's coordinator.
-    CommitOffsets {
+    /// Commits offsets with the transaction, at the group's coordinator.
+    TxnOffsetCommit {
         /// The producer.
         identity: Identity,
         /// The group and its member.
@@ -106,8 +106,8 @@ pub enum Call {
         /// Whether it adds the group to the transaction (transaction version 2, KIP-890).
         version2: bool,
     },
-    /// EndTxn.
-    End {
+    /// Ends the transaction.
+    EndTxn {
         /// The producer.
         identity: Identity,
         /// Commit or abort.

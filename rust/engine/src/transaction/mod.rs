@@ -5,6 +5,7 @@
 //! the driver passes these requests on to the session.
 
 mod answers;
+mod end_txn;
 mod io;
 mod reactions;
 mod session;

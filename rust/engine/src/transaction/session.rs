@@ -316,20 +316,14 @@ impl ProducerSession {
     fn next_addition(&mut self) -> Option<Call> {
         let identity = self.identity?;
         if !self.contents.pending_partitions.is_empty() {
-            return Some(Call::AddPartitions { identity, partitions: self.contents.pending_partitions.clone() });
+            return Some(Call::AddPartitionsToTxn { identity, partitions: self.contents.pending_partitions.clone() });
         }
         let PendingOffsets { group, offsets, .. } = self.contents.offsets.front()?;
         if !self.version2 && !self.contents.groups.contains(&group.group) {
-            return Some(Call::AddOffsets { identity, group: group.group.clone() });
+            return Some(Call::AddOffsetsToTxn { identity, group: group.group.clone() });
         }
         let (group, offsets, version2) = (group.clone(), offsets.clone(), self.version2);
-        Some(Call::CommitOffsets { identity, group, offsets, version2 })
-    }
-
-    fn next_end(&self, ending: Ending) -> Option<Call> {
-        let identity = self.identity?;
-        let known = self.contents.started || self.contents.may_have_started;
-        (known && !self.skip_end_txn).then_some(Call::End { identity, ending, version2: self.version2 })
+        Some(Call::TxnOffsetCommit { identity, group, offsets, version2 })
     }
 
     /// The call and its coordinator; FindCoordinator if that is not known.
@@ -338,7 +332,7 @@ impl ProducerSession {
             Call::InitProducerId { .. } if self.config.transactional_id.is_none() => {
                 return (Target::Any { attempt: self.failures }, call);
             }
-            Call::CommitOffsets { group, .. } => {
+            Call::TxnOffsetCommit { group, .. } => {
                 (self.group_coordinators.get(&group.group).copied(), Some(group.group.clone()))
             }
             _ => (self.coordinator, None),
@@ -346,12 +340,12 @@ impl ProducerSession {
         match node_id {
             Some(node_id) => {
                 match &call {
-                    Call::AddPartitions { .. }
-                    | Call::AddOffsets { .. }
-                    | Call::CommitOffsets { version2: true, .. } => {
+                    Call::AddPartitionsToTxn { .. }
+                    | Call::AddOffsetsToTxn { .. }
+                    | Call::TxnOffsetCommit { version2: true, .. } => {
                         self.contents.may_have_started = true;
                     }
-                    Call::End { .. } => self.contents.end_sent = true,
+                    Call::EndTxn { .. } => self.contents.end_sent = true,
                     _ => {}
                 }
                 (Target::Coordinator { node_id }, call)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{PendingOffsets, ProducerSession, TransactionContents, Verb, Waiter};
-use super::{Ending, GroupMetadata, Output, State, Ticket, TransactionError};
+use super::{GroupMetadata, Output, State, Ticket, TransactionError};
 use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
@@ -127,37 +127,6 @@ impl ProducerSession {
         }
         self.waiters.push(Waiter { ticket, deadline, verb: Verb::SendOffsets });
         self.contents.offsets.push_back(PendingOffsets { ticket, group, offsets });
-    }
-
-    pub(super) fn end(&mut self, ticket: Ticket, ending: Ending, deadline: Now) {
-        match (ending, self.state) {
-            (Ending::Commit, State::InTransaction) => self.enter(State::Committing),
-            (Ending::Abort, State::InTransaction | State::AbortableError) => {
-                self.enter(State::Aborting);
-                self.failure = None;
-                self.contents.pending_partitions.clear();
-                self.contents.offsets.clear();
-                let reason = "the transaction was aborted".into();
-                self.finish_waiters(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
-            }
-            // Called again after its deadline.
-            (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
-            (_, State::Initializing) if self.timed_out_end == Some(ending) => {}
-            (_, State::Ready) if self.timed_out_end == Some(ending) => {
-                self.timed_out_end = None;
-                return self.done(ticket, Ok(()));
-            }
-            (Ending::Abort, State::Committing) => {
-                return self
-                    .refuse(ticket, "the transaction is being committed already: call commit_transaction() again");
-            }
-            (Ending::Commit, State::Aborting) => {
-                return self.refuse(ticket, "the transaction is being aborted already: call abort_transaction() again");
-            }
-            _ => return self.refuse(ticket, "no transaction is open: call begin_transaction() first"),
-        }
-        self.timed_out_end = None;
-        self.waiters.push(Waiter { ticket, deadline, verb: Verb::End(ending) });
     }
 
     /// Records of the transaction failed.

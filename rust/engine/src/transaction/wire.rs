@@ -38,10 +38,10 @@ impl Call {
         match self {
             Self::FindCoordinator { .. } => "FindCoordinator",
             Self::InitProducerId { .. } => "InitProducerId",
-            Self::AddPartitions { .. } => "AddPartitionsToTxn",
-            Self::AddOffsets { .. } => "AddOffsetsToTxn",
-            Self::CommitOffsets { .. } => "TxnOffsetCommit",
-            Self::End { .. } => "EndTxn",
+            Self::AddPartitionsToTxn { .. } => "AddPartitionsToTxn",
+            Self::AddOffsetsToTxn { .. } => "AddOffsetsToTxn",
+            Self::TxnOffsetCommit { .. } => "TxnOffsetCommit",
+            Self::EndTxn { .. } => "EndTxn",
         }
     }
 
@@ -50,10 +50,10 @@ impl Call {
         match self {
             Self::FindCoordinator { .. } => ApiKey::FindCoordinator,
             Self::InitProducerId { .. } => ApiKey::InitProducerId,
-            Self::AddPartitions { .. } => ApiKey::AddPartitionsToTxn,
-            Self::AddOffsets { .. } => ApiKey::AddOffsetsToTxn,
-            Self::CommitOffsets { .. } => ApiKey::TxnOffsetCommit,
-            Self::End { .. } => ApiKey::EndTxn,
+            Self::AddPartitionsToTxn { .. } => ApiKey::AddPartitionsToTxn,
+            Self::AddOffsetsToTxn { .. } => ApiKey::AddOffsetsToTxn,
+            Self::TxnOffsetCommit { .. } => ApiKey::TxnOffsetCommit,
+            Self::EndTxn { .. } => ApiKey::EndTxn,
         }
     }
 
@@ -68,17 +68,17 @@ impl Call {
                 lowest..=*InitProducerIdRequest::VERSIONS.end()
             }
             // From version 4 on, only brokers send it.
-            Self::AddPartitions { .. } => 0..=3,
-            Self::AddOffsets { .. } => 0..=*AddOffsetsToTxnRequest::VERSIONS.end(),
-            Self::CommitOffsets { version2: true, group, offsets, .. } => {
+            Self::AddPartitionsToTxn { .. } => 0..=3,
+            Self::AddOffsetsToTxn { .. } => 0..=*AddOffsetsToTxnRequest::VERSIONS.end(),
+            Self::TxnOffsetCommit { version2: true, group, offsets, .. } => {
                 let by_ids = are_all_known(&group.topic_ids, offsets.keys());
                 5..=if by_ids { *TxnOffsetCommitRequest::VERSIONS.end() } else { TOPIC_IDS_FROM - 1 }
             }
             // Without the member (version 3), the group could not fence a member that it has removed (KIP-447).
-            Self::CommitOffsets { group, .. } if !group.member_id.is_empty() => 3..=4,
-            Self::CommitOffsets { .. } => 0..=4,
-            Self::End { version2: true, .. } => 5..=5,
-            Self::End { .. } => 0..=4,
+            Self::TxnOffsetCommit { group, .. } if !group.member_id.is_empty() => 3..=4,
+            Self::TxnOffsetCommit { .. } => 0..=4,
+            Self::EndTxn { version2: true, .. } => 5..=5,
+            Self::EndTxn { .. } => 0..=4,
         }
     }
 
@@ -103,7 +103,7 @@ impl Call {
                 let request = init_request(config, *current);
                 encode_request(&request, version, correlation_id, client_id)
             }
-            Self::AddPartitions { identity, partitions } => {
+            Self::AddPartitionsToTxn { identity, partitions } => {
                 let request = AddPartitionsToTxnRequest {
                     v3_and_below_transactional_id: transactional_id,
                     v3_and_below_producer_id: identity.producer_id,
@@ -113,7 +113,7 @@ impl Call {
                 };
                 encode_request(&request, version, correlation_id, client_id)
             }
-            Self::AddOffsets { identity, group } => {
+            Self::AddOffsetsToTxn { identity, group } => {
                 let request = AddOffsetsToTxnRequest {
                     transactional_id,
                     producer_id: identity.producer_id,
@@ -123,11 +123,11 @@ impl Call {
                 };
                 encode_request(&request, version, correlation_id, client_id)
             }
-            Self::CommitOffsets { identity, group, offsets, .. } => {
+            Self::TxnOffsetCommit { identity, group, offsets, .. } => {
                 let request = commit_request(transactional_id, identity, group, offsets, version);
                 encode_request(&request, version, correlation_id, client_id)
             }
-            Self::End { identity, ending, .. } => {
+            Self::EndTxn { identity, ending, .. } => {
                 let request = EndTxnRequest {
                     transactional_id,
                     producer_id: identity.producer_id,
@@ -160,7 +160,7 @@ impl Call {
                 let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
                 check(response.error_code).map(|()| Answer::Identity(identity))
             }
-            Self::AddPartitions { .. } => {
+            Self::AddPartitionsToTxn { .. } => {
                 let response = decode_response::<AddPartitionsToTxnRequest<'_>>(frame, version)?;
                 let topics = response.results_by_topic_v3_and_below.iter();
                 Ok(Answer::Partitions(first_of_each(topics.flat_map(|topic| {
@@ -168,11 +168,11 @@ impl Call {
                     each.map(|at| (topic.name, at.partition_index, at.partition_error_code))
                 }))))
             }
-            Self::AddOffsets { .. } => {
+            Self::AddOffsetsToTxn { .. } => {
                 let response = decode_response::<AddOffsetsToTxnRequest<'_>>(frame, version)?;
                 check(response.error_code).map(|()| Answer::Ok)
             }
-            Self::CommitOffsets { group, .. } => {
+            Self::TxnOffsetCommit { group, .. } => {
                 let response = decode_response::<TxnOffsetCommitRequest<'_>>(frame, version)?;
                 Ok(Answer::Partitions(first_of_each(response.topics.iter().flat_map(|topic| {
                     let by_name = version < TOPIC_IDS_FROM;
@@ -180,7 +180,7 @@ impl Call {
                     topic.partitions.iter().map(move |at| (name, at.partition_index, at.error_code))
                 }))))
             }
-            Self::End { .. } => {
+            Self::EndTxn { .. } => {
                 let response = decode_response::<EndTxnRequest<'_>>(frame, version)?;
                 let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
                 check(response.error_code).map(|()| match next.producer_id {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::assign::{LastAssignment, Loss, Newcomers, Schedule, ScheduleError, Told, builtin};
+use monedula_engine::assign::{DeferredUserData, LastAssignment, Loss, Newcomers, Schedule, ScheduleError, builtin};
 use monedula_protocol::error::WireError;
 
 use crate::group::{assign, member, topics};
@@ -64,7 +64,7 @@ fn a_member_tells_what_is_left_by_its_own_clock() {
         ..Default::default()
     };
     let told = |last: &LastAssignment| {
-        Told::read(&builtin("deferred").unwrap().user_data(&BTreeSet::new(), last).unwrap()).unwrap()
+        DeferredUserData::read(&builtin("deferred").unwrap().user_data(&BTreeSet::new(), last).unwrap()).unwrap()
     };
     let known = told(&last).schedule.unwrap();
     assert_eq!(told(&last).generation, Some(7));
@@ -75,11 +75,11 @@ fn a_member_tells_what_is_left_by_its_own_clock() {
     assert_eq!(Schedule { losses, round, newcomers, ..known }, schedule());
     // One that has lost all, and one that never had anything, know nothing.
     for gone in [LastAssignment { current: false, ..last.clone() }, LastAssignment { generation: -1, ..last.clone() }] {
-        assert_eq!(told(&gone), Told::default());
+        assert_eq!(told(&gone), DeferredUserData::default());
     }
     // What another assignor told is not taken for knowledge.
     let other = LastAssignment { user_data: Some(vec![0, 0, 0, 7]), ..last };
-    assert_eq!(told(&other), Told { generation: Some(7), ..Told::default() });
+    assert_eq!(told(&other), DeferredUserData { generation: Some(7), ..DeferredUserData::default() });
     // The user's wish is told by one that knows nothing as well.
     assert!(told(&LastAssignment { ends_waits: true, ..LastAssignment::default() }).ends_waits);
 }

@@ -92,7 +92,7 @@ impl Driver {
     /// Does what the member wants, which owns these; an output that is not the user's business comes back.
     pub(crate) fn carry_out(&mut self, output: Output, owned: &BTreeSet<TopicPartition>) -> Option<Output> {
         match output {
-            Output::Assigned { partitions } => self.note_partitions("gained", &partitions),
+            Output::Assigned { partitions } => self.note_partitions("assigned", &partitions),
             Output::StartingOffsets { partitions } => {
                 self.note_partitions("start", &partitions.iter().map(|(partition, ..)| partition.clone()).collect());
                 self.starts.extend(partitions);

@@ -340,7 +340,7 @@ impl Sim {
             Target::Coordinator { node_id } => *node_id,
         };
         if self.bug == Some(Bug::OffsetsDropped)
-            && let Call::CommitOffsets { offsets, .. } = &call
+            && let Call::TxnOffsetCommit { offsets, .. } = &call
         {
             let good = offsets.keys().map(|place| (place.clone(), ErrorCode::None));
             let outcome = Ok(Answer::Partitions(good.collect()));
@@ -363,7 +363,7 @@ impl Sim {
         let mut outcome = call.decode(&user.config, &frame[4..], version).unwrap();
         user.heard(id, outcome.is_ok());
         if bug == Some(Bug::FencedForNothing) && user.lost_init && !user.is_fenced() {
-            let abort = matches!(call, Call::End { ending: Ending::Abort, .. });
+            let abort = matches!(call, Call::EndTxn { ending: Ending::Abort, .. });
             outcome = if abort { Err(CallFailure::Code(ErrorCode::ProducerFenced, None)) } else { outcome };
         }
         self.trace(|| format!("answer to {:?}: {outcome:?}", Asked::Call(id)));

@@ -36,7 +36,7 @@ fn everything_is_kept_and_flows_while_the_member_joins() {
     assert_eq!(world.owned(), [0, 1]);
     world.answer(id, crate::world::synced(&[0, 1]));
     let trace = world.trace();
-    assert_eq!(trace, ["OffsetCommit", "SyncGroup"], "nothing was settled, dropped, gained or looked up");
+    assert_eq!(trace, ["OffsetCommit", "SyncGroup"], "nothing was settled, dropped, assigned or looked up");
     assert_eq!(world.owned(), [0, 1]);
 }
 
@@ -69,7 +69,7 @@ fn callbacks_and_lookups_are_about_what_changed() {
         world.trace(),
         [
             "SyncGroup",
-            "gained t-2",
+            "assigned t-2",
             "Assigned t-2",
             "settle t-0",
             "OffsetFetch",
@@ -221,7 +221,7 @@ fn a_change_of_the_subscription_leads_to_a_join_and_no_topic_is_had_that_is_not_
         let (id, _) = world.call("SyncGroup");
         world.answer(id, crate::world::synced(&[0]));
         assert_eq!(world.owned(), [0; 0], "{protocol:?}");
-        assert!(!world.trace().contains(&"gained t-0".to_owned()));
+        assert!(!world.trace().contains(&"assigned t-0".to_owned()));
         let (_, call) = world.call("JoinGroup");
         assert_eq!(subscription(&call).topics, [Arc::from("u")]);
     }

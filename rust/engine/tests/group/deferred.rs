@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::{
-    Loss, MemberAssignment, Protocol, Schedule, Told, assignment_bytes, builtin, read_subscription, subscription_bytes,
+    DeferredUserData, Loss, MemberAssignment, Protocol, Schedule, assignment_bytes, builtin, read_subscription,
+    subscription_bytes,
 };
 use monedula_engine::group::classic::{GroupConfig, State};
 use monedula_engine::group::{Answer, Call, GroupEvent, Input};
@@ -58,8 +59,8 @@ fn waits() -> World {
     world
 }
 
-fn known(call: &Call) -> Told {
-    Told::read(&subscription(call).user_data.expect("user data")).expect("it decodes")
+fn known(call: &Call) -> DeferredUserData {
+    DeferredUserData::read(&subscription(call).user_data.expect("user data")).expect("it decodes")
 }
 
 #[test]
@@ -70,7 +71,10 @@ fn the_member_joins_again_when_what_was_left_is_due_and_says_that_nothing_is_lef
     world.pass(secs(1));
     let (_, call) = world.call("JoinGroup");
     assert_eq!(world.trace(), ["JoinGroup"], "nothing of what it owns stops for that");
-    assert_eq!(known(&call), Told { generation: Some(2), schedule: Some(waiting(Duration::ZERO)), ends_waits: false });
+    assert_eq!(
+        known(&call),
+        DeferredUserData { generation: Some(2), schedule: Some(waiting(Duration::ZERO)), ends_waits: false }
+    );
     let Call::JoinGroup { reason, .. } = call else { panic!("{call:?}") };
     assert_eq!(reason, "what the assignment left for later is due");
 }
@@ -103,13 +107,13 @@ fn a_member_that_lost_what_it_had_knows_nothing() {
     world.beating = false;
     world.beat(ErrorCode::UnknownMemberId);
     let (id, call) = world.call("JoinGroup");
-    assert_eq!(known(&call), Told::default());
+    assert_eq!(known(&call), DeferredUserData::default());
     // Nor does it after a rebalance that was overtaken before it had an assignment.
     world.join(id, 3);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
     let (_, call) = world.call("JoinGroup");
-    assert_eq!(known(&call), Told::default());
+    assert_eq!(known(&call), DeferredUserData::default());
 }
 
 /// The coordinator begins a rebalance, of which the member hears by its next heartbeat, 3 s from now at most.
@@ -226,7 +230,7 @@ fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
     world.answer(id, answer);
     let read = |bytes: &[u8]| read_subscription("m", None, bytes).expect("it decodes");
     let (now, before) = (read(&world.told[0].2), read(&mine));
-    let now_told = Told::read(&now.user_data.clone().expect("user data")).expect("it decodes");
+    let now_told = DeferredUserData::read(&now.user_data.clone().expect("user data")).expect("it decodes");
     assert_eq!(now_told.schedule, Some(waiting(secs(50))));
     assert_eq!(monedula_engine::assign::Subscription { user_data: before.user_data.clone(), ..now }, before);
     assert_eq!(world.told[1], members[1], "what others told is theirs");

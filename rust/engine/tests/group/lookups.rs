@@ -205,7 +205,7 @@ fn what_is_gained_meanwhile_does_not_wait_for_an_offset_that_is_refused() {
     assert!(matches!(call, Call::OffsetFetch { partitions, .. } if partitions == [t(1)]), "at once, and alone");
     world.answer(id, found(&[(1, Ok(Some(at(6))))]));
     assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
-    // Given up, it is asked for no more; gained again, it is told again.
+    // Given up, it is asked for no more; assigned again, it is told again.
     world.trace();
     world.rejoin();
     world.rebalance(3, &[1]);

@@ -35,7 +35,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
         }
         world.no_call();
         assert_eq!(world.owned(), [0, 1], "{api} {code}");
-        return Reaction::Tell;
+        return Reaction::Report;
     }
     if trace.iter().any(|line| line.starts_with("Lost")) {
         world.pass(BACKOFF);

@@ -280,7 +280,7 @@ fn the_assigned_callback_comes_right_after_the_sync_and_before_any_start() {
     world.look_up(10);
     let trace = world.trace();
     let after: Vec<&str> = trace.iter().map(String::as_str).skip_while(|line| *line != "SyncGroup").collect();
-    assert_eq!(after, ["SyncGroup", "gained t-0 t-1", "Assigned t-0 t-1", "OffsetFetch", "start t-0 t-1"]);
+    assert_eq!(after, ["SyncGroup", "assigned t-0 t-1", "Assigned t-0 t-1", "OffsetFetch", "start t-0 t-1"]);
 }
 
 #[test]

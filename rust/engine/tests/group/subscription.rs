@@ -137,7 +137,7 @@ fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not()
     assert_eq!(world.starts, [(t(1), None, false), (t(3), None, true)]);
 }
 
-/// Whether t-0 is new when it is gained now.
+/// Whether t-0 is new when it is assigned now.
 fn is_new(world: &mut World, generation: i32) -> bool {
     world.rebalance(generation, &[0]);
     let (id, _) = world.call("OffsetFetch");

@@ -11,7 +11,7 @@ fn the_first_target_is_gained_told_looked_up_and_acknowledged() {
     world.trace();
     let (id, _) = world.heartbeat();
     world.ok(id, 1, Some(&ids(&[0, 1])));
-    assert_eq!(world.trace(), ["gained t-0 t-1", "Assigned t-0 t-1", "OffsetFetch"]);
+    assert_eq!(world.trace(), ["assigned t-0 t-1", "Assigned t-0 t-1", "OffsetFetch"]);
     assert_eq!(world.state(), State::Reconciling);
     world.look_up(10);
     assert_eq!(world.trace(), ["start t-0 t-1"]);
@@ -43,7 +43,7 @@ fn a_topic_without_a_name_is_asked_for_and_does_not_block_the_others() {
     world.trace();
     world.ok(heartbeat, 2, Some(&both));
     let trace = world.trace();
-    assert_eq!(trace[..2], ["gained t-1", "Assigned t-1"], "what is known is taken");
+    assert_eq!(trace[..2], ["assigned t-1", "Assigned t-1"], "what is known is taken");
     assert!(trace.contains(&"resolve 1".to_owned()), "{trace:?}");
     assert_eq!(world.resolving, [[id("u")].into()]);
     assert_eq!(world.owned(), [0, 1]);
@@ -51,10 +51,10 @@ fn a_topic_without_a_name_is_asked_for_and_does_not_block_the_others() {
     world.settle_heartbeats(2);
     assert_eq!(world.state(), State::Reconciling, "the name is still missing");
     assert_eq!(world.member.status().unresolved, [id("u")].into());
-    // Its name comes: it is gained and acknowledged in turn.
+    // Its name comes: it is assigned and acknowledged in turn.
     world.trace();
     world.topic("u", 2);
-    assert_eq!(world.trace()[..2], ["gained u-0", "Assigned u-0"]);
+    assert_eq!(world.trace()[..2], ["assigned u-0", "Assigned u-0"]);
     assert_eq!(world.heartbeat().1.owned, Some(both));
     assert_eq!(world.state(), State::Stable);
     assert_eq!(world.member.status().unresolved, [].into());
@@ -96,7 +96,7 @@ fn the_coordinator_computes_and_the_member_takes_what_it_is_told() {
     let moves: Vec<&String> = trace.iter().filter(|line| line.contains("t-")).collect();
     assert_eq!(
         moves,
-        ["settle t-0", "Revoked t-0", "dropped t-0", "gained t-3", "Assigned t-3"],
+        ["settle t-0", "Revoked t-0", "dropped t-0", "assigned t-3", "Assigned t-3"],
         "and t-1 is left alone"
     );
     assert_eq!(world.owned(), [1, 3]);
@@ -121,7 +121,7 @@ fn a_topic_that_is_made_anew_is_lost_not_revoked_and_gained_again() {
     world.target(2, &of("n", &[0]));
     assert_eq!(
         world.trace(),
-        ["dropped t-0", "Lost t-0", "gained t-0", "Assigned t-0", "OffsetFetch", "ConsumerGroupHeartbeat"]
+        ["dropped t-0", "Lost t-0", "assigned t-0", "Assigned t-0", "OffsetFetch", "ConsumerGroupHeartbeat"]
     );
     let (_, call) = world.heartbeat();
     assert_eq!(call.owned, Some(of("n", &[0])));

@@ -1,7 +1,7 @@
 //! The coordinator: found, moved, loading, lost.
 
-use monedula_engine::group::Target;
 use monedula_engine::group::consumer::State;
+use monedula_engine::group::{Input, Target};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, SESSION, World, by_hand, commit_codes, config, coordinator, ids, is_full, ms, offsets};
@@ -108,4 +108,19 @@ fn a_coordinator_that_is_silent_for_a_session_counts_as_dead() {
     let (_, call) = world.heartbeat();
     assert!(is_full(&call));
     assert_eq!((call.epoch, world.state()), (1, State::Stable));
+}
+
+#[test]
+fn a_coordinator_that_could_never_be_asked_for_is_asked_for_again_after_a_new_subscription() {
+    let mut world = World::new(config());
+    world.subscribe(&["t"]);
+    let (id, _) = world.call("FindCoordinator");
+    world.never(id);
+    assert_eq!(world.state(), State::Fatal);
+    world.put(Input::Unsubscribe);
+    assert_eq!(world.state(), State::Unsubscribed);
+    world.subscribe(&["t"]);
+    world.pass(BACKOFF);
+    world.find(1);
+    assert_eq!(world.apis(), ["ConsumerGroupHeartbeat"]);
 }

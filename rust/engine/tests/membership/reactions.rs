@@ -76,7 +76,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
         || trace.iter().any(|line| line.starts_with("start of t-0 failed"))
     {
         assert_eq!(world.owned(), [0, 1], "{api} {code}");
-        return Reaction::Tell;
+        return Reaction::Report;
     }
     if trace.iter().any(|line| line.starts_with("Lost")) {
         let (id, call) = world.heartbeat();

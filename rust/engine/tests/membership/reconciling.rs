@@ -77,7 +77,7 @@ fn a_newer_target_waits_until_the_one_at_hand_is_acknowledged() {
     assert_eq!(world.state(), State::Stable);
 }
 
-// Found by the simulation: an acknowledgement says that t-1 is not owned, a name comes, t-1 is gained, and the coordinator, whose
+// Found by the simulation: an acknowledgement says that t-1 is not owned, a name comes, t-1 is assigned, and the coordinator, whose
 // newer target leaves t-1 out, takes the acknowledgement for its return and gives it to another.
 #[test]
 fn nothing_is_gained_while_a_heartbeat_is_out_that_says_that_it_is_not_owned() {
@@ -92,9 +92,9 @@ fn nothing_is_gained_while_a_heartbeat_is_out_that_says_that_it_is_not_owned() {
     world.topic("u", 2);
     assert_eq!(world.trace(), [""; 0]);
     world.ok(acknowledgement, 3, Some(&ids(&[0])));
-    assert!(!world.trace().iter().any(|line| line.starts_with("gained")));
+    assert!(!world.trace().iter().any(|line| line.starts_with("assigned")));
 
-    // Where the coordinator does not mind, it is gained then; and where nobody knows, after the next answer.
+    // Where the coordinator does not mind, it is assigned then; and where nobody knows, after the next answer.
     let mut world = World::stable(by_hand(), &[0]);
     world.subscribe(&["t", "u"]);
     let (heartbeat, _) = world.heartbeat();
@@ -108,7 +108,7 @@ fn nothing_is_gained_while_a_heartbeat_is_out_that_says_that_it_is_not_owned() {
     assert_eq!(call.owned, Some(ids(&[0])));
     world.trace();
     world.ok(again, 2, Some(&both));
-    assert_eq!(world.trace()[..2], ["gained u-1", "Assigned u-1"]);
+    assert_eq!(world.trace()[..2], ["assigned u-1", "Assigned u-1"]);
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn what_a_newer_target_takes_back_is_not_gained_any_more() {
     let (id, _) = world.heartbeat();
     world.ok(id, 3, None);
     let trace = world.trace();
-    assert!(!trace.iter().any(|line| line == "gained t-1"), "{trace:?}");
-    assert!(trace.iter().any(|line| line == "gained t-2"), "{trace:?}");
+    assert!(!trace.iter().any(|line| line == "assigned t-1"), "{trace:?}");
+    assert!(trace.iter().any(|line| line == "assigned t-2"), "{trace:?}");
 }
 
 #[test]
@@ -246,7 +246,9 @@ fn the_end_of_a_rebalance_is_told() {
     world.events.clear();
     world.target(7, &ids(&[1, 2]));
     let synced = world.events.iter().find_map(|event| match event {
-        GroupEvent::Synced { generation, owned, gained, revoked, .. } => Some((*generation, *owned, *gained, *revoked)),
+        GroupEvent::Synced { generation, owned, assigned, revoked, .. } => {
+            Some((*generation, *owned, *assigned, *revoked))
+        }
         _ => None,
     });
     assert_eq!(synced, Some((7, 2, 1, 1)));

@@ -23,7 +23,7 @@ struct Storm {
     next_ticket: u64,
     tickets: BTreeSet<u64>,
     log: Vec<String>,
-    /// Callbacks of each partition: gained less given up.
+    /// Callbacks of each partition: assigned less given up.
     told: BTreeMap<String, i32>,
 }
 

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use monedula_engine::assign::{Pace, ROUNDS, Schedule, Told, assignment_bytes, read_assignment, read_subscription};
+use monedula_engine::assign::{
+    DeferredUserData, Pace, ROUNDS, Schedule, assignment_bytes, read_assignment, read_subscription,
+};
 use monedula_engine::{Now, TopicPartition};
 
 use crate::checks::{Pid, Rule};
@@ -33,8 +35,10 @@ impl World {
         let subscriptions =
             members.iter().map(|(id, instance, bytes)| read_subscription(id, instance.as_deref(), bytes));
         let subscriptions: Vec<_> = subscriptions.map(Result::unwrap).collect();
-        let told: Vec<Told> =
-            subscriptions.iter().map(|one| Told::read(one.user_data.as_deref().unwrap()).unwrap()).collect();
+        let told: Vec<DeferredUserData> = subscriptions
+            .iter()
+            .map(|one| DeferredUserData::read(one.user_data.as_deref().unwrap()).unwrap())
+            .collect();
         let known: Vec<&Schedule> = told.iter().filter_map(|told| told.schedule.as_ref()).collect();
         let mut begun = Partitions::new();
         for member in &subscriptions {

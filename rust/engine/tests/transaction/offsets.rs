@@ -12,12 +12,12 @@ fn the_group_is_added_once_and_its_coordinator_gets_the_offsets() {
     let ticket = world.send_offsets(&[(0, 5), (1, 7)]);
     let (_, target, call) = world.calls[0].clone();
     assert_eq!(target, Target::Coordinator { node_id: COORDINATOR });
-    assert_eq!(call, Call::AddOffsets { identity: identity(9, 0), group: "g".into() });
+    assert_eq!(call, Call::AddOffsetsToTxn { identity: identity(9, 0), group: "g".into() });
     world.answer("AddOffsetsToTxn", Answer::Ok);
     world.find();
     let (_, target, call) = world.calls[0].clone();
     assert_eq!(target, Target::Coordinator { node_id: GROUPS });
-    let expected = Call::CommitOffsets {
+    let expected = Call::TxnOffsetCommit {
         identity: identity(9, 0),
         group: group(),
         offsets: offsets(&[(0, 5), (1, 7)]),
@@ -46,7 +46,7 @@ fn under_version_2_the_offsets_take_their_group_in() {
     let ticket = world.send_offsets(&[(0, 5)]);
     world.find();
     let call = world.answer("TxnOffsetCommit", good(&[0]));
-    assert!(matches!(call, Call::CommitOffsets { version2: true, .. }));
+    assert!(matches!(call, Call::TxnOffsetCommit { version2: true, .. }));
     world.succeeded(ticket);
     world.end(Ending::Commit);
     // Though it has no records.
@@ -61,7 +61,7 @@ fn only_what_failed_is_sent_again() {
     let codes = [(t(0), ErrorCode::None), (t(1), ErrorCode::UnknownTopicOrPartition)];
     world.answer("TxnOffsetCommit", Answer::Partitions(codes.into()));
     world.pass(BACKOFF);
-    let Call::CommitOffsets { offsets: again, .. } = world.answer("TxnOffsetCommit", good(&[1])) else { panic!() };
+    let Call::TxnOffsetCommit { offsets: again, .. } = world.answer("TxnOffsetCommit", good(&[1])) else { panic!() };
     assert_eq!(again, offsets(&[(1, 7)]));
     world.succeeded(ticket);
 }
@@ -142,7 +142,7 @@ fn offsets_that_took_too_long_are_in_the_transaction_or_spoil_it() {
     assert!(matches!(world.error(late), TransactionError::TimedOut { what: "send_offsets", .. }));
     let commit = world.end(Ending::Commit);
     // The end waits for them.
-    assert!(matches!(world.calls[..], [(_, _, Call::CommitOffsets { .. })]));
+    assert!(matches!(world.calls[..], [(_, _, Call::TxnOffsetCommit { .. })]));
     world.answer("TxnOffsetCommit", good(&[0]));
     world.answer("EndTxn", Answer::Identity(identity(9, 1)));
     world.succeeded(commit);

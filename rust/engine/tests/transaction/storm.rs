@@ -138,7 +138,7 @@ impl Storm {
             }
             2..=3 => {
                 // A coordinator that has carried a commit out says so.
-                let through = matches!(call, Call::End { .. }) && self.broker.commits > self.commits_before;
+                let through = matches!(call, Call::EndTxn { .. }) && self.broker.commits > self.commits_before;
                 let code = CODES[self.roll(if through { RETRIED } else { CODES.len() as u64 }) as usize];
                 refusal(&call, ErrorCode::from_code(code))
             }
@@ -164,19 +164,19 @@ impl Storm {
                 self.broker.producer = Some(identity);
                 Answer::Identity(identity)
             }
-            Call::AddPartitions { identity, partitions } => {
+            Call::AddPartitionsToTxn { identity, partitions } => {
                 self.broker.open |= self.broker.producer == Some(*identity);
                 Answer::Partitions(partitions.iter().map(|partition| (partition.clone(), ErrorCode::None)).collect())
             }
-            Call::AddOffsets { .. } => {
+            Call::AddOffsetsToTxn { .. } => {
                 self.broker.open = true;
                 Answer::Ok
             }
-            Call::CommitOffsets { offsets, version2, .. } => {
+            Call::TxnOffsetCommit { offsets, version2, .. } => {
                 self.broker.open |= version2;
                 Answer::Partitions(offsets.keys().map(|partition| (partition.clone(), ErrorCode::None)).collect())
             }
-            Call::End { identity, ending, version2 } => {
+            Call::EndTxn { identity, ending, version2 } => {
                 let current = self.broker.producer == Some(*identity);
                 self.broker.commits += u32::from(current && *ending == Ending::Commit);
                 self.broker.open = false;

@@ -23,7 +23,7 @@ fn partitions_are_added_before_their_first_records_and_together() {
     world.answer("AddPartitionsToTxn", good(&[0]));
     let (_, target, call) = world.calls[0].clone();
     assert_eq!(target, Target::Coordinator { node_id: COORDINATOR });
-    let Call::AddPartitions { identity: who, partitions } = call else { panic!("{call:?}") };
+    let Call::AddPartitionsToTxn { identity: who, partitions } = call else { panic!("{call:?}") };
     assert_eq!((who, partitions), (identity(9, 0), [t(1), t(2)].into()));
     world.answer("AddPartitionsToTxn", good(&[1, 2]));
     assert_eq!(world.joined, [t(0), t(1), t(2)]);
@@ -50,7 +50,7 @@ fn the_version_counts_from_the_next_transaction_on() {
     world.answer("AddPartitionsToTxn", good(&[1]));
     world.end(Ending::Commit);
     let call = world.answer("EndTxn", Answer::Ok);
-    assert!(matches!(call, Call::End { version2: false, .. }));
+    assert!(matches!(call, Call::EndTxn { version2: false, .. }));
     world.begin();
     assert!(world.session.version2());
 }
@@ -61,7 +61,7 @@ fn a_commit_ends_at_the_coordinator_and_the_identity_stays() {
     let ticket = world.end(Ending::Commit);
     assert_eq!(world.outcome(ticket), None);
     let call = world.answer("EndTxn", Answer::Ok);
-    assert_eq!(call, Call::End { identity: identity(9, 0), ending: Ending::Commit, version2: false });
+    assert_eq!(call, Call::EndTxn { identity: identity(9, 0), ending: Ending::Commit, version2: false });
     world.succeeded(ticket);
     assert_eq!((world.ended, world.identities.as_slice()), (1, &[identity(9, 0)][..]));
     // The next one adds its partitions anew.
@@ -75,14 +75,14 @@ fn under_version_2_each_end_brings_the_next_epoch() {
     let mut world = World::open(true);
     let ticket = world.end(Ending::Commit);
     let call = world.answer("EndTxn", Answer::Identity(identity(9, 1)));
-    assert_eq!(call, Call::End { identity: identity(9, 0), ending: Ending::Commit, version2: true });
+    assert_eq!(call, Call::EndTxn { identity: identity(9, 0), ending: Ending::Commit, version2: true });
     world.succeeded(ticket);
     assert_eq!(world.identities, [identity(9, 0), identity(9, 1)]);
     world.begin();
     world.join(0);
     world.end(Ending::Abort);
     let call = world.answer("EndTxn", Answer::Identity(identity(10, 0)));
-    assert_eq!(call, Call::End { identity: identity(9, 1), ending: Ending::Abort, version2: true });
+    assert_eq!(call, Call::EndTxn { identity: identity(9, 1), ending: Ending::Abort, version2: true });
     assert_eq!(world.session.identity(), Some(identity(10, 0)));
 }
 

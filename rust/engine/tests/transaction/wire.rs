@@ -21,7 +21,7 @@ fn setup() -> SessionConfig {
 
 fn commit(version2: bool, topic_ids: TopicIds) -> Call {
     let group = GroupMetadata { topic_ids, ..group() };
-    Call::CommitOffsets { identity: identity(9, 3), group, offsets: offsets(&[(0, 5), (1, 7)]), version2 }
+    Call::TxnOffsetCommit { identity: identity(9, 3), group, offsets: offsets(&[(0, 5), (1, 7)]), version2 }
 }
 
 // KIP-1319: offsets of a topic that was deleted were committed for the one made anew under its name.

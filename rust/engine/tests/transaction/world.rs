@@ -249,10 +249,10 @@ pub(crate) fn good(partitions: &[i32]) -> Answer {
 /// An error as this call's answer has it.
 pub(crate) fn refusal(call: &Call, code: ErrorCode) -> Result<Answer, CallFailure> {
     match call {
-        Call::AddPartitions { partitions, .. } => {
+        Call::AddPartitionsToTxn { partitions, .. } => {
             Ok(Answer::Partitions(partitions.iter().map(|partition| (partition.clone(), code)).collect()))
         }
-        Call::CommitOffsets { offsets, .. } => {
+        Call::TxnOffsetCommit { offsets, .. } => {
             Ok(Answer::Partitions(offsets.keys().map(|partition| (partition.clone(), code)).collect()))
         }
         _ => Err(CallFailure::Code(code, None)),

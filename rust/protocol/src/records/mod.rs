@@ -18,7 +18,7 @@ pub use control::{ControlRecordType, control_record};
 #[cfg(feature = "codecs")]
 pub use encode::{BatchEncoder, NewRecord};
 pub use error::{RecordFault, RecordsError};
-pub use header::{BatchHeader, TimestampType, crc_of};
+pub use header::{BatchHeader, Crc32c, TimestampType, crc_of};
 pub use record::{Header, HeaderReader, Headers, RawRecord, Record, Records};
 
 /// The only message format that Kafka 4 writes and that this crate reads.

@@ -9,7 +9,7 @@ use monedula_client::producer::Report;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::consumer::{PyPartition, py_partition};
+use crate::consumer_values::{PyPartition, py_partition};
 use crate::error::{exception, to_py};
 use crate::logging::flush_log;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
@@ -131,7 +131,7 @@ impl BatchFuture {
 
     fn __repr__(&self) -> PyResult<String> {
         let rows = self.rows.get()?;
-        let state = if rows.report.is_done() { "done" } else { "under way" };
+        let state = if rows.report.is_done() { "done" } else { "in flight" };
         Ok(format!("<monedula.BatchFuture of {} rows, {state}>", rows.count))
     }
 }

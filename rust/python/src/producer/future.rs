@@ -169,7 +169,7 @@ impl SendFuture {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match self.parts.get()?.sending.outcome(py) {
-            None => "<monedula.SendFuture under way>".into(),
+            None => "<monedula.SendFuture in flight>".into(),
             Some(Ok(metadata)) => format!("<monedula.SendFuture {}>", metadata.__repr__(py)),
             Some(Err(error)) => format!("<monedula.SendFuture failed: {error}>"),
         })

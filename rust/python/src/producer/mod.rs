@@ -46,7 +46,7 @@ use crate::tokens::Settings;
 
 /// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
-    let message = format!("{what} is still under way after {} s", timeout.map_or(0.0, |timeout| timeout.0));
+    let message = format!("{what} is still in flight after {} s", timeout.map_or(0.0, |timeout| timeout.0));
     let details = PyDict::new(py);
     let made = details.set_item("retriable", true).and_then(|()| exception(py, "KafkaTimeoutError", message, &details));
     made.unwrap_or_else(|failure| failure)

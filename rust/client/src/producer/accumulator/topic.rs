@@ -10,7 +10,7 @@ use super::super::awaiting_metadata::AwaitingMetadata;
 use super::super::in_flight::UnfinishedRecords;
 use super::super::memory::TopicUsage;
 use super::super::open_batch::{BatchCount, ClosedBatch, OpenBatch};
-use super::super::topic_metadata::TopicPartitions;
+use super::super::pending_topics::TopicPartitions;
 use crate::error::ClientError;
 use crate::lock::lock;
 

@@ -10,9 +10,9 @@ use monedula_protocol::records::NewRecord;
 
 use super::super::awaiting_metadata::{AwaitingMetadata, FailedRecords};
 use super::super::memory::TopicUsage;
+use super::super::pending_topics::TopicPartitions;
 use super::super::receipt::Sent;
 use super::super::record::Refused;
-use super::super::topic_metadata::TopicPartitions;
 use super::Accumulator;
 use super::topic::{KnownTopic, Partition, Topic};
 use crate::error::ClientError;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::awaiting_metadata::FailedRecords;
 use super::super::command::ProduceCommand;
-use super::super::topic_metadata::TopicStatus;
+use super::super::pending_topics::TopicStatus;
 use super::{Flush, Running};
 use crate::error::ClientError;
 use crate::log::Level;

@@ -13,7 +13,7 @@ impl Member {
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             State::Unsubscribed | State::Stale | State::Fatal => false,
-            State::Leaving => self.leaving.is_none(),
+            State::Leaving => self.leave.in_flight.is_none(),
             _ => true,
         };
         if is_needed {
@@ -30,7 +30,7 @@ impl Member {
                 let elsewhere = |id: Option<CallId>| {
                     id.and_then(|id| self.out.in_flight(id)).is_some_and(|call| call.node_id != Some(node_id))
                 };
-                if elsewhere(self.join_group) || elsewhere(self.sync_group) {
+                if elsewhere(self.join.join_group) || elsewhere(self.join.sync_group) {
                     self.abandon_join();
                 }
             }
@@ -44,7 +44,7 @@ impl Member {
         if !self.coordinator.lost(asked, reason, &mut self.out, now) {
             return;
         }
-        self.heartbeat = None;
+        self.heartbeats.in_flight = None;
         if abandon {
             self.abandon_join();
         }

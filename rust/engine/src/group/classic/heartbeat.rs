@@ -11,13 +11,13 @@ use crate::group::{Answer, Call, CallId, GroupEvent, InFlight, Kind, Timer};
 impl Member {
     /// Sends a heartbeat if one is due.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
-        if !self.in_group() || self.heartbeat.is_some() || self.coordinator.node_id().is_none() {
+        if !self.in_group() || self.heartbeats.in_flight.is_some() || self.coordinator.node_id().is_none() {
             return;
         }
         // While JoinGroup is in flight the coordinator needs no heartbeats, and Kafka's own consumers send none (seed
         // S016). But owned partitions are read meanwhile, maybe for minutes, and only an answer proves that they still
         // belong to this member.
-        let joining = self.state == State::PreparingRebalance || self.join_outcome_unknown;
+        let joining = self.state == State::PreparingRebalance || self.join.outcome_unknown;
         let due = match joining {
             true => self.lease_needs_heartbeat(now),
             false => !self.out.timers.waits(Timer::Heartbeat, now),
@@ -31,8 +31,8 @@ impl Member {
             instance_id: self.config.instance_id.clone(),
             generation: self.generation,
         };
-        self.heartbeat = self.send(Kind::Heartbeat, call, now);
-        self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.config.heartbeat_interval, now));
+        self.heartbeats.in_flight = self.send(Kind::Heartbeat, call, now);
+        self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.config.heartbeat_interval, now));
     }
 
     /// Whether a heartbeat is due for the lease: partitions are owned, and half of the session timeout has passed since
@@ -48,10 +48,10 @@ impl Member {
     }
 
     pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.heartbeat != Some(id) {
+        if self.heartbeats.in_flight != Some(id) {
             return;
         }
-        self.heartbeat = None;
+        self.heartbeats.in_flight = None;
         // The answer to a heartbeat of an older generation says nothing about this one.
         if call.generation_or_epoch != self.generation {
             return;
@@ -66,10 +66,10 @@ impl Member {
         };
         self.coordinator_answered(code);
         let joining = self.state == State::PreparingRebalance
-            || self.exit.is_some() && self.join_group.is_some()
-            || self.join_outcome_unknown && self.state != State::CompletingRebalance;
+            || self.leave.exit.is_some() && self.join.join_group.is_some()
+            || self.join.outcome_unknown && self.state != State::CompletingRebalance;
         if code == ErrorCode::None {
-            self.heartbeat_attempts = 0;
+            self.heartbeats.attempts = 0;
             self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
             return self.confirm(call.sent);
         }
@@ -78,16 +78,16 @@ impl Member {
                 // The coordinator knows the member, so the session continues. But a member that has not joined at the
                 // end of the rebalance timeout is removed, and the rebalance may have begun right after the last good
                 // answer.
-                self.heartbeat_attempts = 0;
+                self.heartbeats.attempts = 0;
                 let begun = self.lease.confirmed().unwrap_or(call.sent);
-                self.rejoin_by.get_or_insert(begun + self.config.max_poll_interval);
+                self.join.deadline.get_or_insert(begun + self.config.max_poll_interval);
                 self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
                 self.confirm(call.sent);
                 match self.state {
                     State::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
                     State::Revoking => self.join_meanwhile("the coordinator rebalances the group"),
                     // The answer to the SyncGroup in flight is already outdated.
-                    State::CompletingRebalance => self.outdated = true,
+                    State::CompletingRebalance => self.join.outdated = true,
                     _ => {}
                 }
             }
@@ -105,8 +105,8 @@ impl Member {
     }
 
     fn heartbeat_again(&mut self, now: Now) {
-        let delay = self.out.delay(self.heartbeat_attempts);
-        self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
+        let delay = self.out.delay(self.heartbeats.attempts);
+        self.heartbeats.attempts = self.heartbeats.attempts.saturating_add(1);
         self.out.timers.set(Timer::Heartbeat, now + delay.min(self.config.heartbeat_interval));
     }
 
@@ -123,13 +123,13 @@ impl Member {
         // A rebalance that the member does not know of may have begun right after the proof. It ends after the
         // rebalance timeout.
         let silent = confirmed + self.config.session_timeout.min(self.config.max_poll_interval);
-        let end = self.rejoin_by.map_or(silent, |rejoin_by| rejoin_by.min(silent));
+        let end = self.join.deadline.map_or(silent, |rejoin_by| rejoin_by.min(silent));
         end.saturating_sub(self.config.lease_margin())
     }
 
     /// Updates until when records may be handed out.
     pub(super) fn advance_lease(&mut self, now: Now) {
-        let until = match (self.owned.is_empty(), self.join_outcome_unknown) {
+        let until = match (self.owned.is_empty(), self.join.outcome_unknown) {
             (true, _) => None,
             // The leader of the next generation may treat this member's owned partitions as outdated: no records are
             // handed out before its assignment.

@@ -10,7 +10,7 @@ use super::reactions::{api, reaction};
 use super::revocation::Then;
 use super::{Reaction, State};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Timer};
+use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.
@@ -18,6 +18,32 @@ pub(super) type Subscriptions = Vec<(String, Option<String>, Vec<u8>)>;
 
 /// The protocol type of consumer groups (seed S019).
 pub(super) const PROTOCOL_TYPE: &str = "consumer";
+
+/// The next join, and the JoinGroup and SyncGroup in flight.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Join {
+    /// The reason why the member has to join again, if it has to.
+    pub(super) reason: Option<String>,
+    /// The reason of the rebalance that the user requested for a later time.
+    pub(super) later_reason: String,
+    /// Whether everything that has to be revoked and committed before the next join is.
+    pub(super) prepared: bool,
+    pub(super) join_group: Option<CallId>,
+    pub(super) sync_group: Option<CallId>,
+    pub(super) computing_assignment: Option<Ticket>,
+    pub(super) attempts: u32,
+    /// When the current rebalance began, and why.
+    pub(super) rebalance: Option<(Now, String)>,
+    /// The coordinator may have processed a JoinGroup whose answer was lost. Then the generation in which this member
+    /// owned its partitions may be two behind at the next join, and the leader treats its owned partitions as outdated
+    /// (KIP-792).
+    pub(super) outcome_unknown: bool,
+    /// From this time on the coordinator may have removed the member for not having joined or synced in a rebalance,
+    /// even though it sends heartbeats.
+    pub(super) deadline: Option<Now>,
+    /// The next rebalance began before the assignment of the current one arrived.
+    pub(super) outdated: bool,
+}
 
 impl Member {
     /// Sends JoinGroup if the member has to join and all preparations are done.
@@ -27,25 +53,29 @@ impl Member {
             State::Revoking => self.may_join_while_revoking(),
             _ => false,
         };
-        if !may || self.exit.is_some() || !self.subscribed || (self.rejoin.is_none() && self.state != State::Unjoined) {
+        if !may
+            || self.leave.exit.is_some()
+            || !self.topics.subscribed
+            || (self.join.reason.is_none() && self.state != State::Unjoined)
+        {
             return;
         }
-        let reason = self.rejoin.clone().unwrap_or_else(|| "not in the group".into());
-        if self.rebalance.is_none() {
-            self.rebalance = Some((now, reason.clone()));
+        let reason = self.join.reason.clone().unwrap_or_else(|| "not in the group".into());
+        if self.join.rebalance.is_none() {
+            self.join.rebalance = Some((now, reason.clone()));
             self.out.event(GroupEvent::RebalanceStarted { reason: reason.clone() });
         }
         // The subscription may have changed since the preparations were done. A member that already revokes partitions
         // has passed this step, and its other partitions are read on.
         let partitions = self.to_revoke_before_join();
-        if self.state != State::Revoking && (!self.prepared || !partitions.is_empty()) {
+        if self.state != State::Revoking && (!self.join.prepared || !partitions.is_empty()) {
             // Before the first join nothing was read, so there is nothing to commit (seed S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
                 self.revoke(partitions, Then::Join);
                 return;
             }
-            self.prepared = true;
+            self.join.prepared = true;
         }
         if self.coordinator.node_id().is_some() && !self.out.timers.waits(Timer::JoinGroup, now) {
             self.send_join(reason, now);
@@ -74,7 +104,7 @@ impl Member {
         let defers = self.last.current && self.defers();
         let kept = |partition: &&TopicPartition| {
             self.protocol == Protocol::Cooperative
-                && self.topics.contains(&partition.topic)
+                && self.topics.names.contains(&partition.topic)
                 && (!defers || self.last.partitions.contains(*partition))
         };
         let out = self.owned.keys().filter(|partition| !kept(partition));
@@ -93,13 +123,13 @@ impl Member {
         let owned: BTreeSet<TopicPartition> = claims.cloned().collect();
         // If the answer to a JoinGroup was lost, the partitions were owned in the generation of the last assignment,
         // but not in a later one, whose leader may have assigned them to others.
-        let generation = if self.join_outcome_unknown { self.last.generation } else { self.generation };
+        let generation = if self.join.outcome_unknown { self.last.generation } else { self.generation };
         self.last.age = now.saturating_sub(self.last_at);
-        self.last.ends_waits = self.deferring.ends_waits;
+        self.last.ends_waits = self.assignor_deferrals.ends_waits;
         let mut protocols = Vec::new();
         for assignor in &self.config.assignors {
             let rack = self.config.rack.as_deref();
-            match subscription_bytes(&**assignor, &self.topics, &owned, generation, &self.last, rack) {
+            match subscription_bytes(&**assignor, &self.topics.names, &owned, generation, &self.last, rack) {
                 Ok(bytes) => protocols.push((assignor.name().to_owned(), bytes)),
                 Err(error) => {
                     let group = self.config.group_id.clone();
@@ -117,21 +147,21 @@ impl Member {
             protocols,
             reason,
         };
-        self.join_group = self.send(Kind::JoinGroup, call, now);
-        self.joined_topics = self.topics.clone();
-        self.rejoin = None;
+        self.join.join_group = self.send(Kind::JoinGroup, call, now);
+        self.topics.joined = self.topics.names.clone();
+        self.join.reason = None;
         self.out.timers.clear(Timer::KeptBack);
         self.out.timers.clear(Timer::Deferred);
-        self.prepared = false;
+        self.join.prepared = false;
         // No heartbeats are sent until JoinGroup is answered (seed S016), except those that the lease needs.
         self.set_state(State::PreparingRebalance);
     }
 
     pub(super) fn joined(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.join_group != Some(id) {
+        if self.join.join_group != Some(id) {
             return;
         }
-        self.join_group = None;
+        self.join.join_group = None;
         match outcome {
             Ok(Answer::JoinGroup {
                 code: code @ ErrorCode::None,
@@ -175,7 +205,7 @@ impl Member {
         // this member's epochs, which skip numbers, and its partitions are not assigned to others before it has revoked
         // them.
         let missed = !leader.is_empty() && generation > self.generation + 1;
-        if self.generation >= 0 && missed && !self.join_outcome_unknown {
+        if self.generation >= 0 && missed && !self.join.outcome_unknown {
             self.lose(None, "the group had a generation without this member");
         }
         // In such a group JoinGroup does not prove either that the member was in the group until now: a removed member
@@ -186,12 +216,12 @@ impl Member {
     }
 
     fn enter_generation(&mut self, call: InFlight, protocol: String, now: Now) {
-        self.join_attempts = 0;
-        self.assigned_counts = None;
+        self.join.attempts = 0;
+        self.topics.assigned_counts = None;
         self.confirm(call.sent);
         self.out.timers.set(Timer::Heartbeat, now + self.config.heartbeat_interval);
         // A member that does not send SyncGroup in time is removed as well.
-        (self.rejoin_by, self.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
+        (self.join.deadline, self.join.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
         let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
         self.out.event(GroupEvent::Joined { generation, leader, protocol, took });
         self.set_state(State::CompletingRebalance);
@@ -210,10 +240,10 @@ impl Member {
                 self.want_rejoin("the coordinator asked to join with an id".into());
             }
             Reaction::DropMember => {
-                let wait = self.join_attempts > 0;
+                let wait = self.join.attempts > 0;
                 self.back_from_join();
                 self.lose_and_rejoin(code, api(Kind::JoinGroup), true);
-                self.join_attempts = self.join_attempts.saturating_add(1);
+                self.join.attempts = self.join.attempts.saturating_add(1);
                 if wait {
                     self.back_off_join(now);
                 }
@@ -223,7 +253,7 @@ impl Member {
                 self.lose_and_rejoin(code, api(Kind::JoinGroup), false);
                 self.back_off_join(now);
             }
-            Reaction::Fail | Reaction::Tell | Reaction::Done => {
+            Reaction::Fail | Reaction::Report | Reaction::Done => {
                 self.fail(self.error_of(api(Kind::JoinGroup), code), now)
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
@@ -248,17 +278,17 @@ impl Member {
     }
 
     pub(super) fn back_off_join(&mut self, now: Now) {
-        let delay = self.out.delay(self.join_attempts);
-        self.join_attempts = self.join_attempts.saturating_add(1);
+        let delay = self.out.delay(self.join.attempts);
+        self.join.attempts = self.join.attempts.saturating_add(1);
         self.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
     /// Goes back to the state from which a member joins. With a generation, the member continues as before and keeps
     /// its partitions.
     pub(super) fn back_from_join(&mut self) {
-        (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
+        (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
         // The preparations for a join were done. Offsets finished since then are committed with the next join.
-        self.prepared = self.to_revoke_before_join().is_empty();
+        self.join.prepared = self.to_revoke_before_join().is_empty();
         match self.state {
             State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => self.set_joined_state(),
             State::PreparingRebalance | State::CompletingRebalance => self.set_state(State::Unjoined),
@@ -273,12 +303,12 @@ impl Member {
 
     /// Records that a JoinGroup which the coordinator may have processed has no answer.
     fn join_unanswered(&mut self) {
-        self.join_outcome_unknown = self.join_outcome_unknown || (self.generation >= 0 && !self.owned.is_empty());
+        self.join.outcome_unknown = self.join.outcome_unknown || (self.generation >= 0 && !self.owned.is_empty());
     }
 
     /// Whether this member takes part in a running rebalance.
     pub(super) fn join_goes_on(&self) -> bool {
-        self.join_group.is_some() || self.sync_group.is_some() || self.computing_assignment.is_some()
+        self.join.join_group.is_some() || self.join.sync_group.is_some() || self.join.computing_assignment.is_some()
     }
 
     /// Abandons a JoinGroup or SyncGroup that waits at a coordinator that is gone.
@@ -286,11 +316,11 @@ impl Member {
         if !self.join_goes_on() {
             return;
         }
-        if self.exit.is_some() {
-            (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
+        if self.leave.exit.is_some() {
+            (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
             return;
         }
-        if self.join_group.is_some() {
+        if self.join.join_group.is_some() {
             self.join_unanswered();
         }
         self.back_from_join();

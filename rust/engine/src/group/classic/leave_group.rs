@@ -11,12 +11,12 @@ use monedula_protocol::error_code::ErrorCode;
 impl Member {
     /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
-        let close = exit.close || self.exit.is_some_and(|exit| exit.close);
-        self.exit = Some(Exit { close, ..exit });
-        self.subscribed = false;
-        self.topics.clear();
-        self.first_seen.clear();
-        (self.rejoin, self.rebalance) = (None, None);
+        let close = exit.close || self.leave.exit.is_some_and(|exit| exit.close);
+        self.leave.exit = Some(Exit { close, ..exit });
+        self.topics.subscribed = false;
+        self.topics.names.clear();
+        self.topics.first_seen.clear();
+        (self.join.reason, self.join.rebalance) = (None, None);
         self.out.timers.clear(Timer::Rejoin);
         let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.out.timers.set(Timer::Close, deadline);
@@ -26,7 +26,7 @@ impl Member {
 
     /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
-        let Some(exit) = self.exit else { return };
+        let Some(exit) = self.leave.exit else { return };
         if self.revocation.is_some() || self.state == State::Leaving {
             return;
         }
@@ -35,7 +35,7 @@ impl Member {
             self.revoke(all, Then::Leave);
             return;
         }
-        (self.join_group, self.sync_group, self.computing_assignment) = (None, None, None);
+        (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
         if self.generation < 0 && self.member_id.is_empty() || !exit.leave || self.config.instance_id.is_some() {
             return self.end_exit("closed without a word to the group", now);
         }
@@ -44,20 +44,23 @@ impl Member {
         let deadline = self.out.timers.at(Timer::Close).map_or(late, |known| known.min(late));
         self.out.timers.set(Timer::Close, deadline);
         self.out.timers.clear(Timer::JoinGroup);
-        self.join_attempts = 0;
+        self.join.attempts = 0;
         self.set_state(State::Leaving);
     }
 
     /// Sends LeaveGroup, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
-        if self.state != State::Leaving || self.leaving.is_some() || self.out.timers.waits(Timer::JoinGroup, now) {
+        if self.state != State::Leaving
+            || self.leave.in_flight.is_some()
+            || self.out.timers.waits(Timer::JoinGroup, now)
+        {
             return;
         }
         // The answer to a heartbeat was UNKNOWN_MEMBER_ID, so there is nothing to leave.
         if self.member_id.is_empty() {
             return self.end_exit("the coordinator does not know the member any more", now);
         }
-        self.leaving = self.send_leave("the consumer unsubscribed or was closed", now);
+        self.leave.in_flight = self.send_leave("the consumer unsubscribed or was closed", now);
     }
 
     /// Sends LeaveGroup if the member has an id and is not static: a static member keeps its place in the group for its
@@ -76,10 +79,10 @@ impl Member {
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.leaving != Some(id) {
+        if self.leave.in_flight != Some(id) {
             return;
         }
-        self.leaving = None;
+        self.leave.in_flight = None;
         let code = match outcome {
             Ok(Answer::LeaveGroup { code }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
@@ -106,9 +109,9 @@ impl Member {
 
     /// Takes the answer to a JoinGroup or SyncGroup that was in flight when the member began to leave.
     pub(super) fn answered_on_exit(&mut self, id: CallId, call: InFlight, answer: Result<Answer, String>, now: Now) {
-        let waited = self.join_group == Some(id) || self.sync_group == Some(id);
-        self.join_group.take_if(|join| *join == id);
-        self.sync_group.take_if(|sync| *sync == id);
+        let waited = self.join.join_group == Some(id) || self.join.sync_group == Some(id);
+        self.join.join_group.take_if(|join| *join == id);
+        self.join.sync_group.take_if(|sync| *sync == id);
         let Ok(answer) = answer else { return };
         if !self.in_group() || call.generation_or_epoch != self.generation {
             return;
@@ -117,7 +120,7 @@ impl Member {
             answer @ Answer::JoinGroup { code: ErrorCode::None, .. } if waited => {
                 self.joined_while_leaving(call, answer, now)
             }
-            Answer::SyncGroup { code: ErrorCode::None, .. } => self.rejoin_by = None,
+            Answer::SyncGroup { code: ErrorCode::None, .. } => self.join.deadline = None,
             Answer::JoinGroup { code, .. } | Answer::SyncGroup { code, .. } => {
                 self.refused_while_leaving(code, &call, now)
             }
@@ -138,7 +141,7 @@ impl Member {
         self.leader = leader == self.member_id;
         (self.generation, self.assignor) = (generation, protocol);
         self.confirm(call.sent);
-        self.rejoin_by = Some(call.sent + self.config.max_poll_interval);
+        self.join.deadline = Some(call.sent + self.config.max_poll_interval);
         let (protocol, took) = (self.assignor.clone().unwrap_or_default(), now - call.sent);
         self.out.event(GroupEvent::Joined { generation, leader: self.leader, protocol, took });
         self.ask_for_assignment(skip_assignment, members, now);
@@ -155,21 +158,21 @@ impl Member {
     }
 
     fn leave_again(&mut self, now: Now) {
-        let delay = self.out.delay(self.join_attempts);
-        self.join_attempts = self.join_attempts.saturating_add(1);
+        let delay = self.out.delay(self.join.attempts);
+        self.join.attempts = self.join.attempts.saturating_add(1);
         self.out.timers.set(Timer::JoinGroup, now + delay);
     }
 
     /// LeaveGroup cannot be sent to this coordinator at all. It removes the member when the session ends.
     pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
-        if self.leaving == Some(id) {
+        if self.leave.in_flight == Some(id) {
             self.end_exit(reason, now);
         }
     }
 
     /// The deadline for leaving in order has passed.
     pub(super) fn exit_late(&mut self, now: Now) {
-        if self.exit.is_some() {
+        if self.leave.exit.is_some() {
             self.close_commits(now);
             self.lose(None, "the time for leaving is over");
             self.end_exit("the time for leaving is over", now);
@@ -177,10 +180,10 @@ impl Member {
     }
 
     pub(super) fn end_exit(&mut self, how: &str, now: Now) {
-        let Some(exit) = self.exit.take() else { return };
+        let Some(exit) = self.leave.exit.take() else { return };
         self.revocation = None;
         self.close_commits(now);
-        self.leaving = None;
+        self.leave.in_flight = None;
         // A heartbeat may be answered UNKNOWN_MEMBER_ID before LeaveGroup is answered: then the member has no id any
         // more.
         if self.generation >= 0 || !self.member_id.is_empty() || self.state == State::Leaving {
@@ -189,16 +192,16 @@ impl Member {
         self.forget_member();
         self.end_lease(now);
         self.out.timers.clear_all();
-        self.join_attempts = 0;
-        self.joined_topics.clear();
+        self.join.attempts = 0;
+        self.topics.joined.clear();
         if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {
             // Every state of a group member may be followed by Leaving.
             self.set_state(State::Leaving);
         }
         self.set_state(State::Unsubscribed);
         if exit.close {
-            self.closed = true;
-        } else if self.subscribed {
+            self.leave.closed = true;
+        } else if self.topics.subscribed {
             // The user subscribed again while the member left.
             self.set_state(State::Unjoined);
             self.want_rejoin("subscribed again".into());

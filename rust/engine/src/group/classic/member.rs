@@ -5,15 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::deferring::Deferring;
+use super::assignor_deferrals::AssignorDeferrals;
+use super::join_group::Join;
 use super::reactions::api;
 use super::revocation::Then;
+use super::topics::SubscribedTopics;
 use super::{GroupConfig, Reaction, State};
 use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
-    Answer, Cadence, Call, CallError, CallId, CallbackKind, Commits, Exit, FindCoordinator, FirstSeen, GroupError,
-    GroupEvent, InFlight, Input, Kind, Lease, OffsetFetch, Outbox, Output, Revocation, Status, Subscription, Target,
-    Ticket, Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, Commits, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats, InFlight,
+    Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription, Target,
+    Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -32,39 +34,17 @@ pub struct Member {
     pub(super) generation: i32,
     pub(super) leader: bool,
     pub(super) assignor: Option<String>,
-    /// Whether there is a subscription; a pattern may match no topic yet.
-    pub(super) subscribed: bool,
-    /// The subscribed topics, and those of the last JoinGroup.
-    pub(super) topics: BTreeSet<Arc<str>>,
-    pub(super) joined_topics: BTreeSet<Arc<str>>,
-    /// Partition counts by topic: the current ones, and those that the assignment computed by this member is based on.
-    pub(super) counts: BTreeMap<Arc<str>, usize>,
-    pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
-    pub(super) first_seen: FirstSeen,
+    pub(super) topics: SubscribedTopics,
     /// The owned partitions, each with the id that its topic had when the partition was assigned: the topic whose
     /// offsets are read and committed. Zero if the id is not known.
     pub(super) owned: BTreeMap<TopicPartition, Uuid>,
     pub(super) last: LastAssignment,
     /// When the last assignment arrived.
     pub(super) last_at: Now,
-    pub(super) deferring: Deferring,
+    pub(super) assignor_deferrals: AssignorDeferrals,
 
-    /// The reason why the member has to join again, if it has to.
-    pub(super) rejoin: Option<String>,
-    /// The reason of the rebalance that the user requested for a later time.
-    pub(super) rejoin_later: String,
-    /// Whether everything that has to be revoked and committed before the next join is.
-    pub(super) prepared: bool,
-    pub(super) join_group: Option<CallId>,
-    pub(super) sync_group: Option<CallId>,
-    pub(super) computing_assignment: Option<Ticket>,
-    pub(super) join_attempts: u32,
-    pub(super) rebalance: Option<(Now, String)>,
+    pub(super) join: Join,
     pub(super) last_rebalance: Option<(Now, String)>,
-    /// The coordinator may have processed a JoinGroup whose answer was lost. Then the generation in which this member
-    /// owned its partitions may be two behind at the next join, and the leader treats its owned partitions as outdated
-    /// (KIP-792).
-    pub(super) join_outcome_unknown: bool,
 
     /// How many partitions this member, as the leader, assigned to nobody, because their owners have to revoke them
     /// first.
@@ -74,37 +54,24 @@ pub struct Member {
     /// What follows the revocation, if there is one.
     pub(super) then: Then,
 
-    pub(super) heartbeat: Option<CallId>,
-    pub(super) heartbeat_attempts: u32,
-    pub(super) cadence: Cadence,
-    /// From this time on the coordinator may have removed the member for not having joined or synced in a rebalance,
-    /// even though it sends heartbeats.
-    pub(super) rejoin_by: Option<Now>,
-    /// The next rebalance began before the assignment of the current one arrived.
-    pub(super) outdated: bool,
+    pub(super) heartbeats: Heartbeats,
     pub(super) lease: Lease,
 
     pub(super) commits: Commits,
 
     pub(super) offset_fetch: OffsetFetch,
 
-    pub(super) last_poll: Now,
-    pub(super) stale_since: Now,
-    pub(super) exit: Option<Exit>,
-    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
-    pub(super) closed: bool,
-    pub(super) leaving: Option<CallId>,
+    pub(super) poll_interval: PollInterval,
+    pub(super) leave: Leave,
     pub(super) fatal: Option<GroupError>,
 }
 
 impl Member {
     /// A member without a subscription. `seed` determines its jitter.
     pub fn new(config: GroupConfig, seed: u64) -> Self {
-        let cadence = Cadence::new(config.quick_heartbeats);
         let out = Outbox::new(config.backoff, seed);
         Self {
             protocol: config.protocol(),
-            config,
             state: State::Unsubscribed,
             out,
             coordinator: FindCoordinator::default(),
@@ -112,43 +79,24 @@ impl Member {
             generation: -1,
             leader: false,
             assignor: None,
-            subscribed: false,
-            topics: BTreeSet::new(),
-            joined_topics: BTreeSet::new(),
-            counts: BTreeMap::new(),
-            assigned_counts: None,
-            first_seen: FirstSeen::default(),
+            topics: SubscribedTopics::default(),
             owned: BTreeMap::new(),
             last: LastAssignment { generation: -1, ..LastAssignment::default() },
             last_at: Now::ZERO,
-            deferring: Deferring::default(),
-            rejoin: None,
-            rejoin_later: String::new(),
-            prepared: false,
-            join_group: None,
-            sync_group: None,
-            computing_assignment: None,
-            join_attempts: 0,
-            rebalance: None,
+            assignor_deferrals: AssignorDeferrals::default(),
+            join: Join::default(),
             last_rebalance: None,
-            join_outcome_unknown: false,
             kept_back: 0,
             revocation: None,
             then: Then::Join,
-            heartbeat: None,
-            heartbeat_attempts: 0,
-            cadence,
-            rejoin_by: None,
-            outdated: false,
+            heartbeats: Heartbeats::new(config.quick_heartbeats),
             lease: Lease::default(),
             commits: Commits::default(),
             offset_fetch: OffsetFetch::default(),
-            last_poll: Now::ZERO,
-            stale_since: Now::ZERO,
-            exit: None,
-            closed: false,
-            leaving: None,
+            poll_interval: PollInterval::default(),
+            leave: Leave::default(),
             fatal: None,
+            config,
         }
     }
 
@@ -231,7 +179,7 @@ impl Member {
 
     /// The subscription. For a pattern, which the client evaluates, these are the matched topics.
     fn subscription(&self) -> Option<Subscription> {
-        self.subscribed.then(|| Subscription::Topics(self.topics.clone()))
+        self.topics.subscribed.then(|| Subscription::Topics(self.topics.names.clone()))
     }
 
     /// Lets every part take the steps that it can take now.
@@ -247,7 +195,7 @@ impl Member {
         self.advance_offset_fetch(now);
         self.advance_leave(now);
         self.keep_poll_timer();
-        if std::mem::take(&mut self.closed) {
+        if std::mem::take(&mut self.leave.closed) {
             self.out.push(Output::Closed);
         }
     }
@@ -258,16 +206,20 @@ impl Member {
             Timer::Lease => self.lease_over(),
             Timer::Poll => self.poll_expired(now),
             Timer::AutoCommit => self.auto_commit_due(now),
-            Timer::Rejoin => self.rejoin_now(self.rejoin_later.clone()),
+            Timer::Rejoin => self.rejoin_now(self.join.later_reason.clone()),
             Timer::Deferred => self.deferred_due(),
-            Timer::KeptBack => self.want_rejoin("partitions that were given up have no owner yet".into()),
+            Timer::KeptBack => self.want_rejoin("partitions that were released have no owner yet".into()),
             Timer::CommitDeadline => self.expire_commits(now),
             Timer::Revocation => self.revocation_timed_out(now),
             Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // `advance` takes the steps that these timers delayed.
-            Timer::Heartbeat | Timer::FindCoordinator | Timer::JoinGroup | Timer::OffsetCommit | Timer::OffsetFetch => {
-            }
+            Timer::Heartbeat
+            | Timer::FindCoordinator
+            | Timer::JoinGroup
+            | Timer::RefreshMetadata
+            | Timer::OffsetCommit
+            | Timer::OffsetFetch => {}
             // KIP-848 only.
             Timer::HeartbeatBackoff | Timer::ResolveTopicIds => {}
         }
@@ -285,15 +237,14 @@ impl Member {
                 let group = self.config.group_id.clone();
                 if call.kind == Kind::LeaveGroup {
                     return self.cannot_leave(id, &reason, now);
-                } else {
-                    self.fail(GroupError::Call { group, reason: reason.clone() }, now);
                 }
+                self.fail(GroupError::Call { group, reason: reason.clone() }, now);
                 Err(reason)
             }
         };
         match (call.kind, outcome) {
             (Kind::FindCoordinator, outcome) => self.found(id, &outcome, now),
-            (Kind::JoinGroup | Kind::SyncGroup, outcome) if self.exit.is_some() => {
+            (Kind::JoinGroup | Kind::SyncGroup, outcome) if self.leave.exit.is_some() => {
                 self.answered_on_exit(id, call, outcome, now)
             }
             (Kind::JoinGroup, outcome) => self.joined(id, call, outcome, now),
@@ -306,98 +257,53 @@ impl Member {
     }
 
     fn subscribe(&mut self, topics: BTreeSet<Arc<str>>, from_pattern: bool) {
-        if self.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
             return;
         }
         // A pattern matches a new topic. It did not exist before, so it is read from its start (seed S084).
-        if from_pattern && self.subscribed {
-            for topic in topics.difference(&self.topics) {
-                self.first_seen.expect(topic);
+        if from_pattern && self.topics.subscribed {
+            for topic in topics.difference(&self.topics.names) {
+                self.topics.first_seen.expect(topic);
             }
         }
-        self.first_seen.keep(&topics);
-        self.topics = topics;
-        self.subscribed = true;
+        self.topics.first_seen.keep(&topics);
+        self.topics.names = topics;
+        self.topics.subscribed = true;
         if self.state == State::Unsubscribed {
             self.fatal = None;
             self.set_state(State::Unjoined);
             self.want_rejoin("first join".into());
-        } else if self.topics != self.joined_topics && self.exit.is_none() {
+        } else if self.topics.names != self.topics.joined && self.leave.exit.is_none() {
             self.want_rejoin("the subscription changed".into());
         }
     }
 
-    /// Records when the user last polled: the current time while a poll waits. Call [`Self::handle`] right after it,
-    /// which does the work that follows from it.
-    pub fn polled(&mut self, at: Now) {
-        self.last_poll = self.last_poll.max(at);
-        if self.state == State::Stale && at > self.stale_since {
-            self.set_state(State::Unjoined);
-            self.want_rejoin("the user polls again".into());
-        }
-        self.keep_poll_timer();
-    }
-
-    fn keep_poll_timer(&mut self) {
-        let watched = match self.state {
-            State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => true,
-            // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
-            State::Unjoined => self.subscribed,
-            _ => false,
-        };
-        // Leaving has its own deadline.
-        let watched = watched && self.exit.is_none();
-        self.out.timers.put(Timer::Poll, watched.then(|| self.last_poll + self.config.max_poll_interval));
-    }
-
-    fn poll_expired(&mut self, now: Now) {
-        let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
-        // A member that is not in the group has nothing to leave, so there is no error.
-        if self.state != State::Unjoined {
-            self.out.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
-        }
-        let reason = "the user did not poll for max.poll.interval.ms".to_owned();
-        self.lose(None, &reason);
-        self.send_leave(&reason, now);
-        self.forget_member();
-        (self.rejoin, self.rebalance) = (None, None);
-        self.stale_since = now;
-        self.set_state(State::Stale);
-    }
-
     /// Releases all owned partitions at once, without a revocation: other members may own them already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
-        // The user already received on_revoked for these partitions.
-        let told = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
+        let notified = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         // Another member may commit these partitions before this one is assigned them again: the offsets that an
         // OffsetFetch in flight returns do not count.
         self.offset_fetch.clear();
         self.fail_commits(code);
         self.out.timers.clear(Timer::Revocation);
-        self.prepared = false;
-        self.join_outcome_unknown = false;
+        self.join.prepared = false;
+        self.join.outcome_unknown = false;
         self.last.current = false;
-        if !lost.is_empty() {
-            let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-            self.out.push(Output::Released { partitions: lost.clone() });
-            self.out.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
-            if !untold.is_empty() {
-                self.out.call_back(CallbackKind::Lost, untold);
-            }
-        }
+        self.out.lose(lost, &notified, reason);
     }
 
     /// Leaves the generation: no answer in flight counts any more.
     pub(super) fn drop_generation(&mut self) {
         self.generation = -1;
         self.last.current = false;
-        self.deferring.losses.clear();
+        self.assignor_deferrals.losses.clear();
         self.leader = false;
-        self.assigned_counts = None;
-        (self.join_group, self.sync_group, self.heartbeat, self.computing_assignment) = (None, None, None, None);
+        self.topics.assigned_counts = None;
+        (self.join.join_group, self.join.sync_group, self.heartbeats.in_flight, self.join.computing_assignment) =
+            (None, None, None, None);
         self.lease.unconfirm();
-        self.rejoin_by = None;
+        self.join.deadline = None;
         self.commits.forget_auto_commit();
         for timer in
             [Timer::Heartbeat, Timer::Session, Timer::Lease, Timer::AutoCommit, Timer::KeptBack, Timer::Deferred]
@@ -436,7 +342,7 @@ impl Member {
         }
         self.lose(None, &error.to_string());
         self.drop_generation();
-        (self.rejoin, self.rebalance) = (None, None);
+        (self.join.reason, self.join.rebalance) = (None, None);
         self.fatal = Some(error.clone());
         self.set_state(State::Fatal);
         self.out.push(Output::Raise { error, fatal: true });
@@ -463,10 +369,10 @@ impl Member {
 
     /// Makes the member join again as soon as it can.
     pub(super) fn want_rejoin(&mut self, reason: String) {
-        if !self.subscribed || matches!(self.state, State::Fatal | State::Stale) {
+        if !self.topics.subscribed || matches!(self.state, State::Fatal | State::Stale) {
             return;
         }
-        self.rejoin.get_or_insert(reason);
+        self.join.reason.get_or_insert(reason);
     }
 
     /// Sends a call to the coordinator, if it is known.

@@ -6,8 +6,8 @@
 //! protocol; the driver sends its requests, hands out records or holds them back, and runs the user's callbacks.
 //! [`crate::ledger`] knows what the user has finished.
 
+mod assignor_deferrals;
 mod config;
-mod deferring;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
@@ -15,6 +15,7 @@ mod leave_group;
 mod member;
 mod offset_commit;
 mod offset_fetch;
+mod poll_interval;
 mod reactions;
 mod revocation;
 mod state;

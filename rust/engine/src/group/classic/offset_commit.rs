@@ -43,7 +43,7 @@ impl Member {
         // the old generation (seed S116).
         let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
             && self.generation >= 0
-            && !self.join_outcome_unknown
+            && !self.join.outcome_unknown
             && self.lease.holds(now);
         if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;
@@ -84,7 +84,7 @@ impl Member {
         let gone = [ErrorCode::UnknownTopicOrPartition, ErrorCode::UnknownTopicId];
         let waited = self.commits.attempts().is_some_and(|attempts| attempts >= UNKNOWN_TOPIC_ATTEMPTS);
         let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
-            Reaction::Tell => Some(CommitError::Refused { code }),
+            Reaction::Report => Some(CommitError::Refused { code }),
             _ if waited && gone.contains(&code) => Some(CommitError::Refused { code }),
             _ => None,
         };

@@ -23,7 +23,7 @@ pub enum Reaction {
     /// id.
     DropMember,
     /// Report the error of this partition to the user; the membership continues.
-    Tell,
+    Report,
     /// Report the error to the user on every call; the membership is over.
     Fail,
     /// Treat it as success.
@@ -109,16 +109,16 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
         &[
             (E::UnknownTopicOrPartition, R::Retry),
             (E::RequestTimedOut, R::Rediscover),
-            (E::OffsetMetadataTooLarge, R::Tell),
+            (E::OffsetMetadataTooLarge, R::Report),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
             (E::IllegalGeneration, R::DropGeneration),
             (E::UnknownMemberId, R::DropMember),
             (E::RebalanceInProgress, R::Rejoin),
-            (E::InvalidCommitOffsetSize, R::Tell),
-            (E::TopicAuthorizationFailed, R::Tell),
-            (E::GroupAuthorizationFailed, R::Tell),
+            (E::InvalidCommitOffsetSize, R::Report),
+            (E::TopicAuthorizationFailed, R::Report),
+            (E::GroupAuthorizationFailed, R::Report),
             (E::FencedInstanceId, R::Fail),
             (E::UnknownTopicId, R::Retry),
         ],
@@ -126,11 +126,11 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "OffsetFetch",
         &[
-            (E::UnknownTopicOrPartition, R::Tell),
+            (E::UnknownTopicOrPartition, R::Report),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
-            (E::TopicAuthorizationFailed, R::Tell),
+            (E::TopicAuthorizationFailed, R::Report),
             (E::GroupAuthorizationFailed, R::Fail),
             (E::UnstableOffsetCommit, R::Retry),
             (E::UnknownTopicId, R::Retry),
@@ -146,7 +146,7 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
         // A missed assignment can only be had by another rebalance.
         None if code.is_retriable() && api == "SyncGroup" => Reaction::Rejoin,
         None if code.is_retriable() => Reaction::Retry,
-        None if api.starts_with("Offset") => Reaction::Tell,
+        None if api.starts_with("Offset") => Reaction::Report,
         None if api == "LeaveGroup" => Reaction::Done,
         None => Reaction::Fail,
     }

@@ -27,14 +27,14 @@ impl Member {
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
         if self.leader && !skip_assignment {
             let ticket = self.out.new_id();
-            self.computing_assignment = Some(ticket);
+            self.join.computing_assignment = Some(ticket);
             let members = self.as_of_now(members, now);
             let assignor = self.assignor.clone().unwrap_or_default();
             return self.out.push(Output::ComputeAssignment { ticket, assignor, members });
         }
         // A static leader that comes back has to keep the assignment, but still watches the topics (KIP-814).
         if self.leader {
-            self.assigned_counts = Some(self.counts.clone());
+            self.topics.assigned_counts = Some(self.topics.counts());
         }
         self.send_sync(Vec::new(), now);
     }
@@ -43,28 +43,28 @@ impl Member {
     fn as_of_now(&mut self, mut members: Subscriptions, now: Now) -> Subscriptions {
         self.last.age = now.saturating_sub(self.last_at);
         let Some(assignor) = self.chosen().filter(|assignor| assignor.defers()) else { return members };
-        let user_data = assignor.user_data(&self.joined_topics, &self.last);
+        let user_data = assignor.user_data(&self.topics.joined, &self.last);
         if let Some((.., bytes)) = members.iter_mut().find(|(id, ..)| *id == self.member_id)
-            && let Ok(told) = with_user_data(bytes, user_data.as_deref())
+            && let Ok(updated) = with_user_data(bytes, user_data.as_deref())
         {
-            *bytes = told;
+            *bytes = updated;
         }
         members
     }
 
     pub(super) fn assigned_by_leader(&mut self, ticket: Ticket, outcome: Result<Assignments, AssignError>, now: Now) {
-        if self.computing_assignment != Some(ticket) {
+        if self.join.computing_assignment != Some(ticket) {
             return;
         }
-        self.computing_assignment = None;
+        self.join.computing_assignment = None;
         match outcome {
             Ok((assignments, counts)) => {
                 self.watch_kept_back(&assignments, &counts, now);
-                self.assigned_counts = Some(counts);
+                self.topics.assigned_counts = Some(counts);
                 self.send_sync(assignments, now);
             }
             // The member is leaving; the others rebalance without it.
-            Err(_) if self.exit.is_some() => {}
+            Err(_) if self.leave.exit.is_some() => {}
             // Leaving would only make the next leader wait for the same metadata, and end this membership.
             Err(AssignError::NoMetadata { reason }) => {
                 self.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
@@ -104,17 +104,17 @@ impl Member {
             rebalance_timeout: self.config.max_poll_interval,
             assignments,
         };
-        self.sync_group = self.send(Kind::SyncGroup, call, now);
-        if self.sync_group.is_none() {
+        self.join.sync_group = self.send(Kind::SyncGroup, call, now);
+        if self.join.sync_group.is_none() {
             self.join_again("the coordinator was lost before SyncGroup", now);
         }
     }
 
     pub(super) fn synced(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.sync_group != Some(id) {
+        if self.join.sync_group != Some(id) {
             return;
         }
-        self.sync_group = None;
+        self.join.sync_group = None;
         let (code, protocol_type, protocol, assignment) = match outcome {
             Ok(Answer::SyncGroup { code, protocol_type, protocol, assignment }) => {
                 (code, protocol_type, protocol, assignment)
@@ -185,7 +185,7 @@ impl Member {
         let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
         self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
         let (generation, partitions) = (self.generation, all.clone());
-        self.deferring.ends_waits &= !self.last.ends_waits;
+        self.assignor_deferrals.ends_waits &= !self.last.ends_waits;
         self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
         self.last_at = now;
         self.report_reserved(deferral.losses);
@@ -194,33 +194,33 @@ impl Member {
         }
         // The subscription may have changed since the join: partitions of other topics are not taken (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
-            all.into_iter().partition(|partition| self.topics.contains(&partition.topic));
-        let gained: BTreeSet<TopicPartition> =
+            all.into_iter().partition(|partition| self.topics.names.contains(&partition.topic));
+        let assigned: BTreeSet<TopicPartition> =
             wanted.iter().filter(|partition| !self.owned.contains_key(*partition)).cloned().collect();
         let revoked: BTreeSet<TopicPartition> =
             self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
-        let (started, reason) = self.rebalance.take().unwrap_or((sync.sent, String::new()));
+        let (started, reason) = self.join.rebalance.take().unwrap_or((sync.sent, String::new()));
         self.out.event(GroupEvent::Synced {
             generation: self.generation,
             took: now - sync.sent,
             rebalance: now.saturating_sub(started),
             owned: wanted.len(),
-            gained: gained.len(),
+            assigned: assigned.len(),
             revoked: revoked.len(),
         });
         self.last_rebalance = Some((now, reason));
-        let outcome_was_unknown = std::mem::take(&mut self.join_outcome_unknown);
-        self.prepared = false;
-        match std::mem::take(&mut self.outdated) {
+        let outcome_was_unknown = std::mem::take(&mut self.join.outcome_unknown);
+        self.join.prepared = false;
+        match std::mem::take(&mut self.join.outdated) {
             true => self.want_rejoin("the coordinator rebalances the group".into()),
-            false => self.rejoin_by = None,
+            false => self.join.deadline = None,
         }
         // A JoinGroup that was held for long proves little about the session: no record of newly assigned partitions is
         // handed out before a heartbeat is answered.
         let interval = self.config.heartbeat_interval;
         let proved = self.lease.confirmed().is_some_and(|confirmed| now < confirmed + interval);
-        self.cadence.quicken(NEXT_STEP_WITHIN, now);
-        let wait = if proved { self.cadence.pause(interval, now) } else { Duration::ZERO };
+        self.heartbeats.cadence.quicken(NEXT_STEP_WITHIN, now);
+        let wait = if proved { self.heartbeats.cadence.pause(interval, now) } else { Duration::ZERO };
         self.out.timers.set(Timer::Heartbeat, now + wait);
         if let Some(interval) = self.config.auto_commit_interval
             && self.out.timers.at(Timer::AutoCommit).is_none()
@@ -228,12 +228,12 @@ impl Member {
             self.out.timers.set(Timer::AutoCommit, now + interval);
         }
         self.set_joined_state();
-        if !gained.is_empty() {
-            let with_ids = gained.iter().map(|partition| (partition.clone(), self.first_seen.id(&partition.topic)));
+        if !assigned.is_empty() {
+            let with_ids = assigned.iter().map(|partition| (partition.clone(), self.topics.id(&partition.topic)));
             self.owned.extend(with_ids);
-            self.offset_fetch.add(gained.iter().cloned());
-            self.out.push(Output::Assigned { partitions: gained.clone() });
-            self.out.call_back(CallbackKind::Assigned, gained);
+            self.offset_fetch.add(assigned.iter().cloned());
+            self.out.push(Output::Assigned { partitions: assigned.clone() });
+            self.out.call_back(CallbackKind::Assigned, assigned);
         }
         match revoked.is_empty() {
             true => {}
@@ -244,7 +244,7 @@ impl Member {
             false if self.revocation.is_some() => {}
             false => self.revoke(revoked, Then::Join),
         }
-        if self.topics != self.joined_topics {
+        if self.topics.names != self.topics.joined {
             self.want_rejoin("the subscription changed".into());
         } else if !unwanted.is_empty() {
             // A static member that comes back with fewer topics gets its former assignment, without a rebalance.
@@ -255,21 +255,16 @@ impl Member {
 
     fn lose_after_unknown_join(&mut self, mut lost: BTreeSet<TopicPartition>) {
         // The partitions that are being revoked may have other owners too: they are lost together with the others.
-        let mut told = BTreeSet::new();
+        let mut notified = BTreeSet::new();
         lost.extend(self.revoked_before_join().into_iter().flatten().cloned());
         if let Some(revocation) = self.revocation.take() {
-            told = revocation.notified();
+            notified = revocation.notified();
             self.out.timers.clear(Timer::Revocation);
             self.set_joined_state();
         }
         self.release(&lost);
         let reason = "a JoinGroup had no answer, and the next assignment leaves them out";
-        self.out.push(Output::Released { partitions: lost.clone() });
-        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        if !untold.is_empty() {
-            self.out.call_back(CallbackKind::Lost, untold);
-        }
+        self.out.lose(lost, &notified, reason);
         // The leader may instead have kept them for this member; then they have no owner before the next rebalance.
         self.want_rejoin(reason.into());
     }

@@ -3,22 +3,74 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use monedula_protocol::types::Uuid;
+
 use super::member::Member;
-use crate::TopicPartition;
-use crate::group::{CallbackKind, GroupEvent, Output, TopicInfo};
+use crate::group::{FirstSeen, Output, Timer, TopicInfo};
+use crate::{Now, TopicPartition};
+
+/// The subscribed topics and their partition counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SubscribedTopics {
+    /// Whether there is a subscription; a pattern may match no topic yet.
+    pub(super) subscribed: bool,
+    pub(super) names: BTreeSet<Arc<str>>,
+    /// The topics of the last JoinGroup.
+    pub(super) joined: BTreeSet<Arc<str>>,
+    /// What the latest metadata says of these topics, and of the group's topics if this member leads.
+    pub(super) infos: BTreeMap<Arc<str>, TopicInfo>,
+    /// The partition counts that the assignment computed by this member is based on.
+    pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
+    pub(super) first_seen: FirstSeen,
+    /// How often metadata was requested for assigned partitions whose topics are not known.
+    pub(super) refresh_attempts: u32,
+}
+
+impl SubscribedTopics {
+    /// The partition counts in the latest metadata.
+    pub(super) fn counts(&self) -> BTreeMap<Arc<str>, usize> {
+        self.infos.iter().map(|(topic, info)| (topic.clone(), info.partitions)).collect()
+    }
+
+    /// The id of the topic that stands under this name; zero if it is not known.
+    pub(super) fn id(&self, topic: &str) -> Uuid {
+        let told = || self.infos.get(topic).map(|info| info.id).unwrap_or_default();
+        Some(self.first_seen.id(topic)).filter(|id| !id.is_zero()).unwrap_or_else(told)
+    }
+}
 
 impl Member {
     pub(super) fn learn_topics(&mut self, topics: BTreeMap<Arc<str>, TopicInfo>) {
-        for topic in &self.topics {
+        for topic in &self.topics.names {
             // A topic that does not exist yet is new as a whole once it does; one that exists when it is subscribed to
             // is old.
             let info = topics.get(topic).copied();
-            self.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
+            self.topics.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
         }
         let replaced = self.learn_ids(&topics);
-        self.counts = topics.into_iter().map(|(topic, info)| (topic, info.partitions)).collect();
+        self.topics.infos = topics;
         self.rejoin_for_counts();
         self.lose_replaced(replaced);
+    }
+
+    /// Whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name alone. A
+    /// member that has just started may be assigned partitions before its first metadata arrives.
+    pub(super) fn is_topic_known(&self, partition: &TopicPartition) -> bool {
+        self.owned.get(partition).is_some_and(|id| !id.is_zero()) || self.topics.infos.contains_key(&partition.topic)
+    }
+
+    /// Asks for metadata, repeatedly, with a growing backoff, while an OffsetFetch waits for it: under a topic's name
+    /// the coordinator may still have offsets of an earlier topic.
+    pub(super) fn advance_refresh_metadata(&mut self, now: Now) {
+        let mut waiting = self.offset_fetch.waiting().iter();
+        if waiting.all(|partition| self.is_topic_known(partition)) {
+            self.out.timers.clear(Timer::RefreshMetadata);
+            self.topics.refresh_attempts = 0;
+        } else if !self.out.timers.waits(Timer::RefreshMetadata, now) {
+            self.out.back_off(Timer::RefreshMetadata, self.topics.refresh_attempts, now);
+            self.topics.refresh_attempts = self.topics.refresh_attempts.saturating_add(1);
+            self.out.push(Output::RefreshMetadata);
+        }
     }
 
     /// The owned partitions whose topics now have other ids than when they were assigned.
@@ -40,17 +92,19 @@ impl Member {
 
     /// As the leader, joins again if partition counts differ from those that the assignment is based on.
     fn rejoin_for_counts(&mut self) {
-        let Some(assigned) = self.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0) else {
+        let Some(assigned) = self.topics.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0)
+        else {
             return;
         };
-        if *assigned != self.counts {
-            let topics = self.counts.keys().chain(assigned.keys());
+        let counts = self.topics.counts();
+        if *assigned != counts {
+            let topics = counts.keys().chain(assigned.keys());
             let changed: BTreeSet<&Arc<str>> =
-                topics.filter(|topic| assigned.get(*topic) != self.counts.get(*topic)).collect();
+                topics.filter(|topic| assigned.get(*topic) != counts.get(*topic)).collect();
             let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
             let reason = format!("the partitions of {} changed", names.join(", "));
             // Only once: the next assignment sets new counts.
-            self.assigned_counts = None;
+            self.topics.assigned_counts = None;
             self.want_rejoin(reason);
         }
     }
@@ -62,15 +116,11 @@ impl Member {
         if lost.is_empty() {
             return;
         }
-        let (told, ended) = self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
+        let (notified, ended) =
+            self.revocation.as_mut().map(|revocation| revocation.leave_out(&lost)).unwrap_or_default();
         self.release(&lost);
         let reason = "the topic was deleted and made anew";
-        self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
-        self.out.push(Output::Released { partitions: lost.clone() });
-        let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        if !untold.is_empty() {
-            self.out.call_back(CallbackKind::Lost, untold);
-        }
+        self.out.lose(lost, &notified, reason);
         if ended {
             self.end_revocation();
         }

@@ -52,7 +52,7 @@ impl Member {
     /// answer refers to the state of the member when that heartbeat was sent.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
         let may = self.state == State::Joining || self.in_group();
-        let held = self.heartbeat.is_some()
+        let held = self.heartbeats.in_flight.is_some()
             || self.coordinator.node_id().is_none()
             || self.out.timers.waits(Timer::HeartbeatBackoff, now);
         if !may || held || self.would_overtake_a_commit() {
@@ -60,7 +60,7 @@ impl Member {
         }
         if self.leave_first {
             let call = self.leave_call();
-            self.heartbeat = self.send(Kind::Heartbeat, call, now);
+            self.heartbeats.in_flight = self.send(Kind::Heartbeat, call, now);
             return;
         }
         if self.has_change_to_send() || !self.out.timers.waits(Timer::Heartbeat, now) {
@@ -90,15 +90,15 @@ impl Member {
 
     fn send_heartbeat(&mut self, now: Now) {
         let call = self.heartbeat_call(now);
-        self.owns_only_target = match (&call.owned, &self.target) {
+        self.owns_only_target = match (&call.owned, &self.reconciliation.target) {
             (Some(owned), Some(target)) => owned.is_subset(target),
             _ => false,
         };
         self.owned_is_in_flight |= call.owned.is_some();
         self.last_sent = LastSentSubscription(Some(Subscribed::of(self.subscription.as_ref())));
         self.regex_was_sent |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
-        self.heartbeat = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
-        self.out.timers.set(Timer::Heartbeat, now + self.cadence.pause(self.heartbeat_interval, now));
+        self.heartbeats.in_flight = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
+        self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.heartbeat_interval, now));
         if self.state == State::Acknowledging {
             self.acknowledgement_sent(now);
         }
@@ -161,7 +161,7 @@ impl Member {
     /// its answer, which is ignored, may carry a new assignment, and the coordinator repeats that only for a heartbeat
     /// with all fields.
     pub(super) fn forget_heartbeat(&mut self, now: Now) {
-        if self.heartbeat.take().is_some() {
+        if self.heartbeats.in_flight.take().is_some() {
             self.late_heartbeat_until = Some(now + self.config.session_timeout * 2);
         }
         self.last_sent = LastSentSubscription::default();
@@ -171,7 +171,7 @@ impl Member {
     pub(super) fn heartbeat_answered(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
         // The answer to a heartbeat sent before the member was fenced or left says nothing about its current state
         // (KAFKA-19335).
-        if self.heartbeat != Some(id) {
+        if self.heartbeats.in_flight != Some(id) {
             return;
         }
         let (code, message, epoch, interval, assignment) = match outcome {
@@ -194,13 +194,13 @@ impl Member {
         if epoch <= JOIN {
             return self.heartbeat_lost(now);
         }
-        self.heartbeat = None;
+        self.heartbeats.in_flight = None;
         let confirmed_before = self.lease.confirmed().unwrap_or(call.sent);
         self.take_answer(epoch, interval, call, now);
         if self.state != State::PrepareLeaving {
             self.take_assignment(assignment, confirmed_before, now);
         }
-        self.out.timers.set(Timer::Heartbeat, call.sent + self.cadence.pause(self.heartbeat_interval, now));
+        self.out.timers.set(Timer::Heartbeat, call.sent + self.heartbeats.cadence.pause(self.heartbeat_interval, now));
     }
 
     fn take_answer(&mut self, epoch: i32, interval: Duration, call: InFlight, now: Now) {
@@ -217,18 +217,18 @@ impl Member {
                 self.out.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
                 // Others learn of this member within one interval, and it learns of the partitions that they revoked
                 // within another.
-                self.cadence.quicken(self.heartbeat_interval * 2, now);
+                self.heartbeats.cadence.quicken(self.heartbeat_interval * 2, now);
                 if let Some(interval) = self.config.auto_commit_interval {
                     self.out.timers.set(Timer::AutoCommit, now + interval);
                 }
             }
             // Only here, not after a join: a member that is removed right after each join must not join repeatedly
             // without a pause.
-            false => self.heartbeat_attempts = 0,
+            false => self.heartbeats.attempts = 0,
         }
         self.epoch = epoch;
         self.owned_is_in_flight = false;
-        (self.commit_awaits_epoch, self.offset_fetch_awaits_epoch) = (false, false);
+        (self.awaits_epoch.offset_commit, self.awaits_epoch.offset_fetch) = (false, false);
         if self.owns_only_target {
             self.revoke_by = None;
         }
@@ -237,14 +237,14 @@ impl Member {
 
     fn take_assignment(&mut self, assignment: Option<Partitions>, confirmed_before: Now, now: Now) {
         match assignment {
-            Some(assignment) if self.target.as_ref() != Some(&assignment) => {
-                self.target = Some(assignment);
-                self.cadence.quicken(self.heartbeat_interval, now);
+            Some(assignment) if self.reconciliation.target.as_ref() != Some(&assignment) => {
+                self.reconciliation.target = Some(assignment);
+                self.heartbeats.cadence.quicken(self.heartbeat_interval, now);
                 self.watch_revocation(confirmed_before);
                 if matches!(self.state, State::Joining | State::Stable) {
                     self.set_state(State::Reconciling);
                 }
-                self.rebalance.get_or_insert(now);
+                self.reconciliation.since.get_or_insert(now);
                 self.out.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
             }
             // There is no target to reach, and nothing to acknowledge.
@@ -260,15 +260,15 @@ impl Member {
     }
 
     pub(super) fn heartbeat_again(&mut self, now: Now) {
-        let delay = self.out.delay(self.heartbeat_attempts);
-        self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
+        let delay = self.out.delay(self.heartbeats.attempts);
+        self.heartbeats.attempts = self.heartbeats.attempts.saturating_add(1);
         self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
         // The next heartbeat is due then, even without a change to send.
         self.out.timers.bring_forward(Timer::Heartbeat, now + delay);
     }
 
     fn heartbeat_refused(&mut self, code: ErrorCode, message: String, call: InFlight, now: Now) {
-        self.heartbeat = None;
+        self.heartbeats.in_flight = None;
         self.last_sent = LastSentSubscription::default();
         let joining = self.state == State::Joining;
         match reaction(api(Kind::Heartbeat), code) {
@@ -281,7 +281,7 @@ impl Member {
                 self.out.timers.bring_forward(Timer::Heartbeat, now);
                 self.coordinator_lost(call.node_id, code.name(), now);
             }
-            Reaction::Tell => {
+            Reaction::Report => {
                 self.heartbeat_again(now);
                 if self.raised.replace(code) != Some(code) {
                     let error = self.heartbeat_error(code, message);
@@ -303,7 +303,7 @@ impl Member {
             }
             // Kafka's coordinator answers this while a classic group that it has to upgrade has no generation yet, at
             // the start of a rolling upgrade.
-            _ if code == ErrorCode::UnknownServerError && joining && self.heartbeat_attempts < FAILED_JOINS => {
+            _ if code == ErrorCode::UnknownServerError && joining && self.heartbeats.attempts < FAILED_JOINS => {
                 self.out.retried(api(Kind::Heartbeat), code);
                 self.heartbeat_again(now);
             }
@@ -320,7 +320,7 @@ impl Member {
     /// Takes the answer to leaving before a join. A refusal means that there is nothing to leave, except
     /// FENCED_INSTANCE_ID: another consumer has the static id.
     fn left_first(&mut self, code: ErrorCode, call: InFlight, now: Now) {
-        self.heartbeat = None;
+        self.heartbeats.in_flight = None;
         match reaction(api(Kind::LeaveGroup), code) {
             Reaction::Retry => self.heartbeat_again(now),
             Reaction::Rediscover => self.coordinator_lost(call.node_id, code.name(), now),

@@ -1,4 +1,4 @@
-//! Involuntary ends of a membership: fenced, failed, stale, or the broker does not support KIP-848.
+//! Involuntary ends of a membership: fenced, failed, or the broker does not support KIP-848.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,9 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::State;
 use super::consumer_group_heartbeat::LastSentSubscription;
-use super::member::Member;
-use crate::group::{CallbackKind, GroupError, GroupEvent, Output, Timer};
+use super::member::{AwaitsEpoch, Member};
+use super::reconciliation::Reconciliation;
+use crate::group::{GroupError, GroupEvent, Output, Timer};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -15,7 +16,7 @@ impl Member {
     pub(super) fn fence(&mut self, code: ErrorCode, now: Now) {
         let reason = format!("a heartbeat was answered {}", code.name());
         // A member that is leaving is now out of the group, as intended.
-        if self.exit.is_some() {
+        if self.leave.exit.is_some() {
             self.lose(Some(code), &reason);
             return self.end_exit(&reason, now);
         }
@@ -26,43 +27,35 @@ impl Member {
         // The coordinator still has the fenced member, and refuses epoch 0 of a static member as long as it does.
         self.may_have_place |= code == ErrorCode::FencedMemberEpoch;
         self.lose(Some(code), &reason);
-        if joining || self.heartbeat_attempts > 0 {
+        if joining || self.heartbeats.attempts > 0 {
             self.heartbeat_again(now);
         } else {
-            self.heartbeat_attempts = 1;
+            self.heartbeats.attempts = 1;
         }
         self.set_state(State::Fenced);
     }
 
     /// Releases all owned partitions at once, without a revocation: other members may own them already.
     pub(super) fn lose(&mut self, code: Option<ErrorCode>, reason: &str) {
-        // The user already received on_revoked for these partitions.
-        let told = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
+        let notified = self.revocation.take().map(|it| it.notified()).unwrap_or_default();
         let lost: BTreeSet<TopicPartition> = std::mem::take(&mut self.owned).into_keys().collect();
         self.fail_commits(code);
         self.drop_epoch();
-        if lost.is_empty() {
-            return;
-        }
-        let untold: BTreeSet<TopicPartition> = lost.difference(&told).cloned().collect();
-        self.out.push(Output::Released { partitions: lost.clone() });
-        self.out.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
-        if !untold.is_empty() {
-            self.lost_callback = Some(self.out.call_back(CallbackKind::Lost, untold));
+        if let Some(ticket) = self.out.lose(lost, &notified, reason) {
+            self.lost_callback = Some(ticket);
         }
     }
 
     /// Resets everything that belongs to an epoch: no answer in flight counts any more.
     pub(super) fn drop_epoch(&mut self) {
         self.epoch = 0;
-        self.heartbeat = None;
+        self.heartbeats.in_flight = None;
         self.owned_is_in_flight = false;
         self.last_sent = LastSentSubscription::default();
-        (self.target, self.working_on, self.acknowledged) = (None, None, None);
-        (self.assigned_callback, self.rebalance, self.moved) = (None, None, (0, 0));
+        self.reconciliation = Reconciliation::default();
         self.lease.unconfirm();
         self.revoke_by = None;
-        (self.commit_awaits_epoch, self.offset_fetch_awaits_epoch) = (false, false);
+        self.awaits_epoch = AwaitsEpoch::default();
         self.commits.forget_auto_commit();
         // Another member may commit these partitions before this one is assigned them again: the offsets that an
         // OffsetFetch in flight returns do not count.
@@ -112,7 +105,7 @@ impl Member {
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
             State::Fenced => true,
-            State::Stale => self.last_poll > self.stale_since,
+            State::Stale => self.poll_interval.is_polled_again(),
             _ => false,
         };
         if back && self.lost_callback.is_none() {
@@ -120,39 +113,8 @@ impl Member {
         }
     }
 
-    pub(super) fn keep_poll_timer(&mut self) {
-        // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
-        let watched = matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable);
-        // Leaving has its own deadline.
-        let watched = watched && self.exit.is_none();
-        self.out.timers.put(Timer::Poll, watched.then(|| self.last_poll + self.config.max_poll_interval));
-    }
-
-    /// The user does not poll, so other members have to take over its partitions. They are assigned to others at once,
-    /// so records that the user still holds are lost to it: they cannot be committed.
-    pub(super) fn poll_expired(&mut self, now: Now) {
-        let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
-        let known = self.may_be_known();
-        // A member that is not in the group has nothing to leave, so there is no error.
-        if self.epoch > 0 {
-            let error = GroupError::MaxPollExceeded { group, after };
-            self.out.push(Output::Raise { error, fatal: false });
-        }
-        self.stale_since = now;
-        self.set_state(State::PrepareLeaving);
-        self.lose(None, "the user did not poll for max.poll.interval.ms");
-        self.set_state(State::Leaving);
-        self.out.timers.clear(Timer::HeartbeatBackoff);
-        if known && self.coordinator.node_id().is_some() {
-            self.send_leave(now);
-        } else {
-            self.may_have_place |= known;
-            self.set_state(State::Stale);
-        }
-    }
-
     /// Whether the coordinator may know this member.
     pub(super) fn may_be_known(&self) -> bool {
-        self.epoch > 0 || self.may_have_place || self.heartbeat.is_some()
+        self.epoch > 0 || self.may_have_place || self.heartbeats.in_flight.is_some()
     }
 }

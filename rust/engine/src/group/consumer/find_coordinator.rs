@@ -13,7 +13,7 @@ impl Member {
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
             State::Unsubscribed | State::Stale | State::Fatal | State::Fenced => false,
-            State::Leaving => self.leaving.is_none(),
+            State::Leaving => self.leave.in_flight.is_none(),
             _ => true,
         };
         if is_needed {
@@ -33,7 +33,7 @@ impl Member {
     pub(super) fn coordinator_lost(&mut self, asked: Option<i32>, reason: &str, now: Now) {
         // The answer to a heartbeat in flight may never arrive, and the new coordinator needs a heartbeat with all
         // fields.
-        if self.coordinator.lost(asked, reason, &mut self.out, now) && self.heartbeat.is_some() {
+        if self.coordinator.lost(asked, reason, &mut self.out, now) && self.heartbeats.in_flight.is_some() {
             self.forget_heartbeat(now);
         }
     }

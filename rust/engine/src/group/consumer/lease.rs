@@ -17,7 +17,7 @@ impl Member {
     /// revoked the partitions when the rebalance timeout ends, and then it loses the others too, even though its
     /// heartbeats are answered. The coordinator's time may have begun with any request since the last good answer.
     pub(super) fn watch_revocation(&mut self, confirmed_before: Now) {
-        let Some(target) = &self.target else { return };
+        let Some(target) = &self.reconciliation.target else { return };
         if !self.owned_by_id().is_subset(target) {
             self.revoke_by.get_or_insert(confirmed_before + self.config.max_poll_interval);
         }

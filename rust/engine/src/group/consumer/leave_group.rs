@@ -11,11 +11,11 @@ use crate::group::{Answer, CallId, Exit, GroupEvent, InFlight, Kind, Timer};
 impl Member {
     /// Begins to end the membership.
     pub(super) fn leave_for(&mut self, exit: Exit, deadline: Now) {
-        let close = exit.close || self.exit.is_some_and(|exit| exit.close);
-        self.exit = Some(Exit { close, ..exit });
+        let close = exit.close || self.leave.exit.is_some_and(|exit| exit.close);
+        self.leave.exit = Some(Exit { close, ..exit });
         self.subscription = None;
-        self.first_seen.clear();
-        self.listed = None;
+        self.topics.first_seen.clear();
+        self.topics.listed = None;
         let deadline = self.out.timers.at(Timer::Close).map_or(deadline, |known| known.min(deadline));
         self.out.timers.set(Timer::Close, deadline);
         // The revocation restarts with all owned partitions, unless the user has already finished its part.
@@ -24,7 +24,7 @@ impl Member {
 
     /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
-        let Some(exit) = self.exit else { return };
+        let Some(exit) = self.leave.exit else { return };
         match self.state {
             State::Unsubscribed | State::Fatal | State::Fenced | State::Stale => {
                 return self.end_exit("it was not in the group", now);
@@ -32,7 +32,7 @@ impl Member {
             State::Leaving => return,
             _ => self.set_state(State::PrepareLeaving),
         }
-        (self.working_on, self.assigned_callback) = (None, None);
+        (self.reconciliation.working_on, self.reconciliation.assigned_callback) = (None, None);
         if self.revocation.is_some() {
             return;
         }
@@ -52,15 +52,15 @@ impl Member {
         self.out.timers.set(Timer::Close, deadline);
         self.out.timers.clear(Timer::HeartbeatBackoff);
         // The answer to a heartbeat in flight is ignored from now on (KAFKA-19335).
-        self.heartbeat = None;
-        self.heartbeat_attempts = 0;
+        self.heartbeats.in_flight = None;
+        self.heartbeats.attempts = 0;
         self.set_state(State::Leaving);
     }
 
     /// Sends the heartbeat that leaves, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
         if self.state == State::Leaving
-            && self.leaving.is_none()
+            && self.leave.in_flight.is_none()
             && !self.out.timers.waits(Timer::HeartbeatBackoff, now)
         {
             self.send_leave(now);
@@ -69,14 +69,14 @@ impl Member {
 
     pub(super) fn send_leave(&mut self, now: Now) {
         let call = self.leave_call();
-        self.leaving = self.send(Kind::LeaveGroup, call, now);
+        self.leave.in_flight = self.send(Kind::LeaveGroup, call, now);
     }
 
     pub(super) fn left(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
-        if self.leaving != Some(id) {
+        if self.leave.in_flight != Some(id) {
             return;
         }
-        self.leaving = None;
+        self.leave.in_flight = None;
         let code = match outcome {
             Ok(Answer::ConsumerGroupHeartbeat { code, .. }) => code,
             Ok(_) => ErrorCode::UnknownServerError,
@@ -109,26 +109,26 @@ impl Member {
 
     /// Retries leaving. A stale member tries only once: the user may poll at any time, and its session ends anyway.
     fn leave_again(&mut self, reason: &str, now: Now) {
-        if self.exit.is_none() {
+        if self.leave.exit.is_none() {
             return self.stop_leaving(reason, now);
         }
-        let delay = self.out.delay(self.heartbeat_attempts);
-        self.heartbeat_attempts = self.heartbeat_attempts.saturating_add(1);
+        let delay = self.out.delay(self.heartbeats.attempts);
+        self.heartbeats.attempts = self.heartbeats.attempts.saturating_add(1);
         self.out.timers.set(Timer::HeartbeatBackoff, now + delay);
     }
 
     /// The heartbeat that leaves cannot be sent to this coordinator at all. It removes the member when the session
     /// ends.
     pub(super) fn cannot_leave(&mut self, id: CallId, reason: &str, now: Now) {
-        if self.leaving == Some(id) {
-            self.leaving = None;
+        if self.leave.in_flight == Some(id) {
+            self.leave.in_flight = None;
             self.stop_leaving(reason, now);
         }
     }
 
     /// Ends leaving: the member has left, or there is no further attempt.
     pub(super) fn stop_leaving(&mut self, how: &str, now: Now) {
-        if self.exit.is_some() {
+        if self.leave.exit.is_some() {
             return self.end_exit(how, now);
         }
         self.out.event(GroupEvent::Left { reason: how.into() });
@@ -137,8 +137,8 @@ impl Member {
 
     /// The deadline for leaving in order has passed.
     pub(super) fn exit_late(&mut self, now: Now) {
-        if self.exit.is_some() {
-            self.may_have_place |= self.epoch > 0 || self.leaving.is_some();
+        if self.leave.exit.is_some() {
+            self.may_have_place |= self.epoch > 0 || self.leave.in_flight.is_some();
             self.close_commits(now);
             self.lose(None, "the time for leaving is over");
             self.end_exit("the time for leaving is over", now);
@@ -146,10 +146,10 @@ impl Member {
     }
 
     pub(super) fn end_exit(&mut self, how: &str, now: Now) {
-        let Some(exit) = self.exit.take() else { return };
+        let Some(exit) = self.leave.exit.take() else { return };
         self.revocation = None;
         self.close_commits(now);
-        self.leaving = None;
+        self.leave.in_flight = None;
         if matches!(self.state, State::PrepareLeaving | State::Leaving) {
             self.out.event(GroupEvent::Left { reason: how.into() });
         }
@@ -157,14 +157,14 @@ impl Member {
         self.end_lease(now);
         self.out.timers.clear_all();
         self.lost_callback = None;
-        self.heartbeat_attempts = 0;
+        self.heartbeats.attempts = 0;
         self.leave_first = false;
         if matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable) {
             self.set_state(State::PrepareLeaving);
         }
         self.set_state(State::Unsubscribed);
         if exit.close {
-            self.closed = true;
+            self.leave.closed = true;
         } else if self.subscription.is_some() {
             // The user subscribed again while the member left.
             self.begin_joining();

@@ -3,18 +3,19 @@
 //! depends on a particular input.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::reactions::api;
+use super::reconciliation::Reconciliation;
+use super::topics::SubscribedTopics;
 use super::{MembershipConfig, Reaction, State};
 use crate::assign::Protocol;
 use crate::group::{
-    Answer, Cadence, Call, CallError, CallId, Commits, Exit, FindCoordinator, FirstSeen, GroupError, GroupEvent,
-    InFlight, Input, Kind, Lease, OffsetFetch, Outbox, Output, Partitions, Revocation, Status, Subscription, Target,
+    Answer, Call, CallError, CallId, Commits, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats, InFlight,
+    Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription, Target,
     Ticket, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
@@ -32,35 +33,14 @@ pub struct Member {
     /// The member epoch; 0 outside of the group.
     pub(super) epoch: i32,
     pub(super) subscription: Option<Subscription>,
-    /// Topic names by id, of subscribed, owned and assigned topics.
-    pub(super) names: BTreeMap<Uuid, Arc<str>>,
-    /// The current ids of topics by name: a recreated topic has another id than before.
-    pub(super) ids: BTreeMap<Arc<str>, Uuid>,
-    pub(super) resolve_attempts: u32,
-    pub(super) first_seen: FirstSeen,
-    /// How many partitions each topic of the cluster had when the user subscribed to a pattern that the broker
-    /// evaluates.
-    pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
+    pub(super) topics: SubscribedTopics,
 
     pub(super) owned: BTreeMap<TopicPartition, Uuid>,
-    /// The target assignment that the coordinator last sent.
-    pub(super) target: Option<Partitions>,
-    /// The target that the member is reconciling with; a newer one waits until this one is acknowledged.
-    pub(super) working_on: Option<Partitions>,
-    /// The target that was acknowledged last, even if some of its topic names were not known.
-    pub(super) acknowledged: Option<Partitions>,
+    pub(super) reconciliation: Reconciliation,
     pub(super) revocation: Option<Revocation>,
-    /// The Assigned callback that has to end before the target is acknowledged.
-    pub(super) assigned_callback: Option<Ticket>,
-    /// When reconciliation began.
-    pub(super) rebalance: Option<Now>,
     pub(super) last_rebalance: Option<Now>,
-    /// How many partitions this reconciliation has newly assigned and revoked.
-    pub(super) moved: (usize, usize),
 
-    pub(super) heartbeat: Option<CallId>,
-    pub(super) heartbeat_attempts: u32,
-    pub(super) cadence: Cadence,
+    pub(super) heartbeats: Heartbeats,
     /// The heartbeat interval that the coordinator last sent.
     pub(super) heartbeat_interval: Duration,
     pub(super) last_sent: LastSentSubscription,
@@ -83,54 +63,40 @@ pub struct Member {
     pub(super) lease: Lease,
 
     pub(super) commits: Commits,
-    /// The next commit waits for a heartbeat whose answer brings a new epoch.
-    pub(super) commit_awaits_epoch: bool,
-
     pub(super) offset_fetch: OffsetFetch,
-    /// The next OffsetFetch waits for a heartbeat whose answer brings a new epoch.
-    pub(super) offset_fetch_awaits_epoch: bool,
+    pub(super) awaits_epoch: AwaitsEpoch,
 
-    pub(super) last_poll: Now,
-    pub(super) stale_since: Now,
+    pub(super) poll_interval: PollInterval,
     /// The Lost callback that has to end before the member joins again.
     pub(super) lost_callback: Option<Ticket>,
-    pub(super) exit: Option<Exit>,
-    /// Closing is done: [`Output::Closed`] is pushed after all other outputs.
-    pub(super) closed: bool,
-    pub(super) leaving: Option<CallId>,
+    pub(super) leave: Leave,
     pub(super) fatal: Option<GroupError>,
+}
+
+/// Which requests wait for a heartbeat whose answer brings a new epoch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AwaitsEpoch {
+    pub(super) offset_commit: bool,
+    pub(super) offset_fetch: bool,
 }
 
 impl Member {
     /// A member without a subscription. Its id comes from [`super::member_id`]. `seed` determines its jitter.
     pub fn new(config: MembershipConfig, member_id: String, seed: u64) -> Self {
-        let cadence = Cadence::new(config.quick_heartbeats);
         let out = Outbox::new(config.backoff, seed);
         Self {
-            config,
             state: State::Unsubscribed,
             out,
             coordinator: FindCoordinator::default(),
             member_id,
             epoch: 0,
             subscription: None,
-            names: BTreeMap::new(),
-            ids: BTreeMap::new(),
-            resolve_attempts: 0,
-            first_seen: FirstSeen::default(),
-            listed: None,
+            topics: SubscribedTopics::default(),
             owned: BTreeMap::new(),
-            target: None,
-            working_on: None,
-            acknowledged: None,
+            reconciliation: Reconciliation::default(),
             revocation: None,
-            assigned_callback: None,
-            rebalance: None,
             last_rebalance: None,
-            moved: (0, 0),
-            heartbeat: None,
-            heartbeat_attempts: 0,
-            cadence,
+            heartbeats: Heartbeats::new(config.quick_heartbeats),
             heartbeat_interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
             last_sent: LastSentSubscription::default(),
             late_heartbeat_until: None,
@@ -143,16 +109,13 @@ impl Member {
             revoke_by: None,
             lease: Lease::default(),
             commits: Commits::default(),
-            commit_awaits_epoch: false,
             offset_fetch: OffsetFetch::default(),
-            offset_fetch_awaits_epoch: false,
-            last_poll: Now::ZERO,
-            stale_since: Now::ZERO,
+            awaits_epoch: AwaitsEpoch::default(),
+            poll_interval: PollInterval::default(),
             lost_callback: None,
-            exit: None,
-            closed: false,
-            leaving: None,
+            leave: Leave::default(),
             fatal: None,
+            config,
         }
     }
 
@@ -169,7 +132,7 @@ impl Member {
             // The coordinator assigns, and decides when to rebalance.
             Input::Tick | Input::AssignmentComputed { .. } | Input::Rejoin { .. } => {}
             Input::Subscribe(subscription) => self.subscribe(subscription),
-            Input::Listed { counts } => self.listed = Some(counts),
+            Input::Listed { counts } => self.topics.listed = Some(counts),
             Input::Topics { topics } => self.learn_topics(topics),
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
             Input::Finished { ticket, offsets } => self.finished(ticket, offsets, now),
@@ -182,13 +145,6 @@ impl Member {
             Input::Close { deadline, leave } => self.leave_for(Exit { close: true, leave }, deadline),
         }
         self.advance(now);
-    }
-
-    /// Records when the user last polled: the current time while a poll waits. Call [`Self::handle`] right after it,
-    /// which does the work that follows from it.
-    pub fn polled(&mut self, at: Now) {
-        self.last_poll = self.last_poll.max(at);
-        self.keep_poll_timer();
     }
 
     /// The next output; `None` when all are drained.
@@ -248,7 +204,7 @@ impl Member {
         self.advance_offset_fetch(now);
         self.advance_leave(now);
         self.keep_poll_timer();
-        if std::mem::take(&mut self.closed) {
+        if std::mem::take(&mut self.leave.closed) {
             self.out.push(Output::Closed);
         }
     }
@@ -271,7 +227,7 @@ impl Member {
             | Timer::OffsetCommit
             | Timer::OffsetFetch => {}
             // Classic protocol only.
-            Timer::JoinGroup | Timer::Rejoin | Timer::Deferred | Timer::KeptBack => {}
+            Timer::JoinGroup | Timer::Rejoin | Timer::Deferred | Timer::KeptBack | Timer::RefreshMetadata => {}
         }
     }
 
@@ -285,18 +241,15 @@ impl Member {
             }
             Err(CallError::Never(reason)) => {
                 match call.kind {
-                    Kind::LeaveGroup => self.cannot_leave(id, &reason, now),
-                    Kind::Heartbeat if self.heartbeat == Some(id) => {
-                        self.heartbeat = None;
-                        self.protocol_missing(&reason, now);
-                    }
-                    Kind::Heartbeat => {}
+                    Kind::LeaveGroup => return self.cannot_leave(id, &reason, now),
+                    // Without this request there is no KIP-848: the member may go on under the classic protocol.
+                    Kind::Heartbeat => return self.heartbeat_impossible(id, &reason, now),
                     _ => {
                         let group = self.config.group_id.clone();
-                        self.fail(GroupError::Call { group, reason }, now);
+                        self.fail(GroupError::Call { group, reason: reason.clone() }, now);
                     }
                 }
-                return;
+                Err(reason)
             }
         };
         match call.kind {
@@ -310,8 +263,14 @@ impl Member {
         }
     }
 
+    fn heartbeat_impossible(&mut self, id: CallId, reason: &str, now: Now) {
+        if self.heartbeats.in_flight.take_if(|known| *known == id).is_some() {
+            self.protocol_missing(reason, now);
+        }
+    }
+
     fn subscribe(&mut self, subscription: Subscription) {
-        if self.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
             return;
         }
         self.learn_subscription(&subscription);
@@ -331,8 +290,8 @@ impl Member {
         if self.lost_callback == Some(ticket) {
             self.lost_callback = None;
         }
-        if self.assigned_callback == Some(ticket) {
-            self.assigned_callback = None;
+        if self.reconciliation.assigned_callback == Some(ticket) {
+            self.reconciliation.assigned_callback = None;
         }
         self.called_back_revoked(ticket, now);
     }

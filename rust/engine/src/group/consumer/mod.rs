@@ -15,6 +15,7 @@ mod leave_group;
 mod member;
 mod offset_commit;
 mod offset_fetch;
+mod poll_interval;
 mod reactions;
 mod reconciliation;
 mod revocation;

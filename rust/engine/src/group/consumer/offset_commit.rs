@@ -38,7 +38,7 @@ impl Member {
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.commits.keep_owned(|partition| self.owned.contains_key(partition));
         self.end_commits(now);
-        let may = self.in_group() && !self.commit_awaits_epoch && self.lease.holds(now);
+        let may = self.in_group() && !self.awaits_epoch.offset_commit && self.lease.holds(now);
         if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;
         }
@@ -73,7 +73,7 @@ impl Member {
         }
         let (mut gone, mut fenced) = (false, None);
         let verdict = |code| match reaction(api(Kind::OffsetCommit), code) {
-            Reaction::Tell => Some(CommitError::Refused { code }),
+            Reaction::Report => Some(CommitError::Refused { code }),
             Reaction::Gone => {
                 gone = true;
                 Some(CommitError::MemberGone { code })
@@ -109,7 +109,7 @@ impl Member {
         // If a new epoch has arrived meanwhile, the commit is retried after its backoff. Otherwise only a heartbeat
         // brings it, and retrying before would busy-loop (KAFKA-20765).
         if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
-            self.commit_awaits_epoch = true;
+            self.awaits_epoch.offset_commit = true;
             self.hurry_heartbeat(Timer::OffsetCommit);
         }
     }

@@ -11,10 +11,10 @@ const API: &str = "OffsetFetch";
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
     pub(super) fn advance_offset_fetch(&mut self, now: Now) {
-        if self.offset_fetch_awaits_epoch || !self.in_group() {
+        if self.awaits_epoch.offset_fetch || !self.in_group() {
             return;
         }
-        let Some(partitions) = self.offset_fetch.next(&self.out, now) else { return };
+        let Some(partitions) = self.offset_fetch.next(|_| true, &self.out, now) else { return };
         let call = Call::OffsetFetch {
             group_id: self.config.group_id.clone(),
             member: Some((self.member_id.clone(), self.epoch)),
@@ -22,7 +22,7 @@ impl Member {
             partitions: partitions.iter().cloned().collect(),
         };
         let sent = self.send(Kind::OffsetFetch, call, now);
-        self.offset_fetch.sent(sent);
+        self.offset_fetch.sent(sent, partitions);
     }
 
     pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
@@ -33,11 +33,11 @@ impl Member {
             self.coordinator_answered(code);
         }
         let on_error = |code| match reaction(API, code) {
-            Reaction::Tell => OnError::Refuse,
+            Reaction::Report => OnError::Refuse,
             Reaction::Fail => OnError::Fail,
             _ => OnError::Retry,
         };
-        match self.offset_fetch.answered(outcome, on_error, &self.first_seen, &mut self.out, now) {
+        match self.offset_fetch.answered(outcome, on_error, &self.topics.first_seen, &mut self.out, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, now),
             OffsetsFetched::Failed(code) => self.fail(self.group_error(API, code), now),
@@ -47,7 +47,7 @@ impl Member {
                 self.coordinator_error(reacted, call, code.name(), now);
                 // If a new epoch has arrived meanwhile, the fetch is retried without waiting for a heartbeat.
                 if reacted == Reaction::AfterHeartbeat && call.generation_or_epoch == self.epoch {
-                    self.offset_fetch_awaits_epoch = true;
+                    self.awaits_epoch.offset_fetch = true;
                     self.hurry_heartbeat(Timer::OffsetFetch);
                 }
             }

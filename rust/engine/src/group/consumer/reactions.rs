@@ -24,7 +24,7 @@ pub enum Reaction {
     /// it join again.
     Gone,
     /// Report the error to the user (for heartbeats, once); the membership continues.
-    Tell,
+    Report,
     /// Report the error to the user on every call; the membership is over.
     Fail,
     /// Treat it as success.
@@ -58,7 +58,7 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
             (E::NotCoordinator, R::Rediscover),
             (E::InvalidGroupId, R::Fail),
             (E::UnknownMemberId, R::Fence),
-            (E::TopicAuthorizationFailed, R::Tell),
+            (E::TopicAuthorizationFailed, R::Report),
             (E::GroupAuthorizationFailed, R::Fail),
             (E::UnsupportedVersion, R::FallBack),
             (E::InvalidRequest, R::Fail),
@@ -88,20 +88,20 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
         "OffsetCommit",
         &[
             // Not retried: waiting for a deleted topic would delay every revocation until it is too late (as in Java).
-            (E::UnknownTopicOrPartition, R::Tell),
+            (E::UnknownTopicOrPartition, R::Report),
             (E::RequestTimedOut, R::Rediscover),
-            (E::OffsetMetadataTooLarge, R::Tell),
+            (E::OffsetMetadataTooLarge, R::Report),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
             (E::IllegalGeneration, R::Gone),
             (E::UnknownMemberId, R::Gone),
-            (E::InvalidCommitOffsetSize, R::Tell),
-            (E::TopicAuthorizationFailed, R::Tell),
-            (E::GroupAuthorizationFailed, R::Tell),
+            (E::InvalidCommitOffsetSize, R::Report),
+            (E::TopicAuthorizationFailed, R::Report),
+            (E::GroupAuthorizationFailed, R::Report),
             (E::GroupIdNotFound, R::Gone),
             (E::FencedInstanceId, R::Fail),
-            (E::UnknownTopicId, R::Tell),
+            (E::UnknownTopicId, R::Report),
             (E::FencedMemberEpoch, R::AfterHeartbeat),
             (E::StaleMemberEpoch, R::AfterHeartbeat),
         ],
@@ -109,13 +109,13 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "OffsetFetch",
         &[
-            (E::UnknownTopicOrPartition, R::Tell),
+            (E::UnknownTopicOrPartition, R::Report),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Rediscover),
             (E::NotCoordinator, R::Rediscover),
             (E::IllegalGeneration, R::AfterHeartbeat),
             (E::UnknownMemberId, R::AfterHeartbeat),
-            (E::TopicAuthorizationFailed, R::Tell),
+            (E::TopicAuthorizationFailed, R::Report),
             (E::GroupAuthorizationFailed, R::Fail),
             (E::GroupIdNotFound, R::AfterHeartbeat),
             (E::UnstableOffsetCommit, R::Retry),
@@ -131,7 +131,7 @@ pub fn reaction(api: &str, code: ErrorCode) -> Reaction {
     match errors.iter().find(|(known, _)| *known == code) {
         Some(&(_, reaction)) => reaction,
         None if code.is_retriable() => Reaction::Retry,
-        None if api.starts_with("Offset") => Reaction::Tell,
+        None if api.starts_with("Offset") => Reaction::Report,
         None if api == LEAVING => Reaction::Done,
         None => Reaction::Fail,
     }

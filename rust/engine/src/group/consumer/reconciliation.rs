@@ -7,16 +7,38 @@ use monedula_protocol::types::Uuid;
 
 use super::State;
 use super::member::Member;
-use crate::group::{CallbackKind, GroupEvent, Output, Partitions};
+use crate::group::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
 use crate::{Now, TopicPartition};
+
+/// How far the member is with its target assignment. Begins anew with each membership.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reconciliation {
+    /// The target assignment that the coordinator last sent.
+    pub(super) target: Option<Partitions>,
+    /// The target that the member is reconciling with; a newer one waits until this one is acknowledged.
+    pub(super) working_on: Option<Partitions>,
+    /// The target that was acknowledged last, even if some of its topic names were not known.
+    pub(super) acknowledged: Option<Partitions>,
+    /// The Assigned callback that has to end before the target is acknowledged.
+    pub(super) assigned_callback: Option<Ticket>,
+    /// When reconciliation began.
+    pub(super) since: Option<Now>,
+    /// How many partitions this reconciliation has newly assigned.
+    pub(super) assigned: usize,
+    /// How many partitions this reconciliation has revoked.
+    pub(super) revoked: usize,
+}
 
 impl Member {
     /// Takes the next step towards the target, if no earlier one is in progress.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
-        if self.state != State::Reconciling || self.revocation.is_some() || self.assigned_callback.is_some() {
+        if self.state != State::Reconciling
+            || self.revocation.is_some()
+            || self.reconciliation.assigned_callback.is_some()
+        {
             return;
         }
-        if self.working_on.is_none() && !self.begin_reconciling(now) {
+        if self.reconciliation.working_on.is_none() && !self.begin_reconciling(now) {
             return;
         }
         if self.revocation.is_some() {
@@ -37,20 +59,20 @@ impl Member {
     /// Begins to reconcile by revoking partitions. Returns `false` if there is nothing to do, for example because only
     /// topic names are missing.
     fn begin_reconciling(&mut self, now: Now) -> bool {
-        let Some(target) = self.target.clone() else { return false };
+        let Some(target) = self.reconciliation.target.clone() else { return false };
         let goes: BTreeMap<TopicPartition, Uuid> = self
             .owned
             .iter()
             .filter(|(partition, id)| !target.contains(&(**id, partition.partition)))
             .map(|(partition, id)| (partition.clone(), *id))
             .collect();
-        let acknowledged = self.acknowledged.as_ref() == Some(&target);
+        let acknowledged = self.reconciliation.acknowledged.as_ref() == Some(&target);
         if goes.is_empty() && acknowledged && self.assignable(&target).is_empty() {
             return false;
         }
-        self.rebalance.get_or_insert(now);
-        self.working_on = Some(target);
-        self.moved.1 += goes.len();
+        self.reconciliation.since.get_or_insert(now);
+        self.reconciliation.working_on = Some(target);
+        self.reconciliation.revoked += goes.len();
         let (replaced, revoked): (BTreeMap<_, _>, BTreeMap<_, _>) =
             goes.into_iter().partition(|(partition, id)| self.is_replaced(&partition.topic, *id));
         if !replaced.is_empty() {
@@ -89,30 +111,33 @@ impl Member {
     /// The partitions that may be assigned now. A partition that a newer target leaves out may already have another
     /// owner, if a heartbeat sent in between reported it as not owned.
     fn assignable_now(&self) -> BTreeMap<TopicPartition, Uuid> {
-        let (Some(working_on), Some(target)) = (&self.working_on, &self.target) else { return BTreeMap::new() };
+        let (Some(working_on), Some(target)) = (&self.reconciliation.working_on, &self.reconciliation.target) else {
+            return BTreeMap::new();
+        };
         self.assignable(&working_on.intersection(target).copied().collect())
     }
 
-    fn take_assigned(&mut self, gained: BTreeMap<TopicPartition, Uuid>) {
-        let partitions: BTreeSet<TopicPartition> = gained.keys().cloned().collect();
-        self.moved.0 += partitions.len();
-        self.owned.extend(gained);
+    fn take_assigned(&mut self, assigned: BTreeMap<TopicPartition, Uuid>) {
+        let partitions: BTreeSet<TopicPartition> = assigned.keys().cloned().collect();
+        self.reconciliation.assigned += partitions.len();
+        self.owned.extend(assigned);
         self.offset_fetch.add(partitions.iter().cloned());
         self.out.push(Output::Assigned { partitions: partitions.clone() });
-        self.assigned_callback = Some(self.out.call_back(CallbackKind::Assigned, partitions));
+        self.reconciliation.assigned_callback = Some(self.out.call_back(CallbackKind::Assigned, partitions));
     }
 
     /// The target is reached as far as possible. The next heartbeat acknowledges that, even if no partition moved.
     fn reached(&mut self, now: Now) {
-        self.acknowledged = self.working_on.take();
-        let took = now.saturating_sub(self.rebalance.take().unwrap_or(now));
-        let (gained, revoked) = std::mem::take(&mut self.moved);
+        self.reconciliation.acknowledged = self.reconciliation.working_on.take();
+        let took = now.saturating_sub(self.reconciliation.since.take().unwrap_or(now));
+        let assigned = std::mem::take(&mut self.reconciliation.assigned);
+        let revoked = std::mem::take(&mut self.reconciliation.revoked);
         self.out.event(GroupEvent::Synced {
             generation: self.epoch,
             took,
             rebalance: took,
             owned: self.owned.len(),
-            gained,
+            assigned,
             revoked,
         });
         self.last_rebalance = Some(now);
@@ -122,10 +147,12 @@ impl Member {
     /// The acknowledgement was sent. Continues with a newer target, or with partitions of this one whose topic names
     /// were missing.
     pub(super) fn acknowledgement_sent(&mut self, now: Now) {
-        if self.target.as_ref() == Some(&self.owned_by_id()) && self.target == self.acknowledged {
+        if self.reconciliation.target.as_ref() == Some(&self.owned_by_id())
+            && self.reconciliation.target == self.reconciliation.acknowledged
+        {
             self.set_state(State::Stable);
         } else {
-            self.rebalance.get_or_insert(now);
+            self.reconciliation.since.get_or_insert(now);
             self.set_state(State::Reconciling);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::member::Member;
-use crate::group::{CallbackKind, Commits, GroupEvent, Offsets, Output, Revocation, Step, Ticket, Timer};
+use crate::group::{CallbackKind, Commits, Finished, GroupEvent, Offsets, Output, Revocation, Step, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
 impl Member {
@@ -20,20 +20,21 @@ impl Member {
         if self.commits.take_auto_commit(ticket) {
             return self.commit_automatically(offsets, now);
         }
-        let (finished, rest) = match &mut self.revocation {
-            Some(revocation) => revocation.take_finished(ticket, offsets),
-            None => (None, offsets),
+        let commits = self.config.auto_commit_interval.is_some();
+        let finished = match &mut self.revocation {
+            Some(revocation) => revocation.take_finished(ticket, offsets, commits),
+            None => Finished::NotNeeded(offsets),
         };
-        Commits::give_back(rest, &mut self.out);
-        let Some(finished) = finished else { return };
-        if self.config.auto_commit_interval.is_none() {
-            return self.call_back_revoked();
-        }
-        self.revocation.iter_mut().for_each(Revocation::begin_commit);
-        self.out.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
-        match finished.is_empty() {
-            true => self.committed_before_revocation(),
-            false => self.commit_before_revocation(finished, now),
+        match finished {
+            Finished::NotNeeded(offsets) => Commits::give_back(offsets, &mut self.out),
+            Finished::CallBack => self.call_back_revoked(),
+            Finished::Commit(offsets) => {
+                self.out.timers.set(Timer::Revocation, now + self.config.revocation_commit_timeout());
+                match offsets.is_empty() {
+                    true => self.committed_before_revocation(),
+                    false => self.commit_before_revocation(offsets, now),
+                }
+            }
         }
     }
 

@@ -6,8 +6,21 @@ use std::sync::Arc;
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use crate::group::{Output, Partitions, Subscription, Timer, TopicInfo};
+use crate::group::{FirstSeen, Output, Partitions, Subscription, Timer, TopicInfo};
 use crate::{Now, TopicPartition};
+
+/// The ids and names of subscribed, owned and assigned topics.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SubscribedTopics {
+    pub(super) names: BTreeMap<Uuid, Arc<str>>,
+    /// The current ids of topics by name: a recreated topic has another id than before.
+    pub(super) ids: BTreeMap<Arc<str>, Uuid>,
+    pub(super) resolve_attempts: u32,
+    pub(super) first_seen: FirstSeen,
+    /// How many partitions each topic of the cluster had when the user subscribed to a pattern that the broker
+    /// evaluates.
+    pub(super) listed: Option<BTreeMap<Arc<str>, usize>>,
+}
 
 impl Member {
     pub(super) fn learn_subscription(&mut self, subscription: &Subscription) {
@@ -20,12 +33,12 @@ impl Member {
             Subscription::Matched(topics) => {
                 if let Some(before) = before {
                     for topic in topics.difference(before) {
-                        self.first_seen.expect(topic);
+                        self.topics.first_seen.expect(topic);
                     }
                 }
-                self.first_seen.keep(topics);
+                self.topics.first_seen.keep(topics);
             }
-            Subscription::Topics(topics) => self.first_seen.keep(topics),
+            Subscription::Topics(topics) => self.topics.first_seen.keep(topics),
             Subscription::Regex(_) => {}
         }
     }
@@ -37,15 +50,15 @@ impl Member {
             Some(Subscription::Topics(names) | Subscription::Matched(names)) => {
                 for name in names {
                     let info = topics.get(name).copied();
-                    self.first_seen.see(name, info, info.map_or(0, |info| info.partitions));
+                    self.topics.first_seen.see(name, info, info.map_or(0, |info| info.partitions));
                 }
             }
             // Topics that did not exist when the user subscribed to the pattern are new. If that is not known, only
             // partitions that are added later are new.
             Some(Subscription::Regex(_)) => {
                 for (name, info) in &topics {
-                    let there = self.listed.as_ref().map(|listed| listed.get(name).copied().unwrap_or(0));
-                    self.first_seen.see(name, Some(*info), there.unwrap_or(info.partitions));
+                    let there = self.topics.listed.as_ref().map(|listed| listed.get(name).copied().unwrap_or(0));
+                    self.topics.first_seen.see(name, Some(*info), there.unwrap_or(info.partitions));
                 }
             }
             None => {}
@@ -53,32 +66,33 @@ impl Member {
         // A topic that metadata leaves out may be deleted, or just not known to the broker that answered: topics of
         // owned or assigned partitions keep their names.
         let mut kept: BTreeSet<Uuid> = self.owned.values().copied().collect();
-        kept.extend(self.target.iter().flatten().map(|(id, _)| *id));
-        self.names.retain(|id, _| kept.contains(id));
-        self.names
+        kept.extend(self.reconciliation.target.iter().flatten().map(|(id, _)| *id));
+        self.topics.names.retain(|id, _| kept.contains(id));
+        self.topics
+            .names
             .extend(topics.iter().filter(|(_, info)| !info.id.is_zero()).map(|(name, info)| (info.id, name.clone())));
-        self.ids = topics.into_iter().map(|(name, info)| (name, info.id)).collect();
+        self.topics.ids = topics.into_iter().map(|(name, info)| (name, info.id)).collect();
     }
 
     /// The topics of the target whose names are not known.
     pub(super) fn unresolved(&self) -> BTreeSet<Uuid> {
-        let ids = self.target.iter().flatten().map(|(id, _)| *id);
-        ids.filter(|id| !self.names.contains_key(id)).collect()
+        let ids = self.reconciliation.target.iter().flatten().map(|(id, _)| *id);
+        ids.filter(|id| !self.topics.names.contains_key(id)).collect()
     }
 
     /// Asks for missing topic names, repeatedly, with a growing backoff.
     pub(super) fn advance_resolve_topic_ids(&mut self, now: Now) {
-        let ids = if self.in_group() && self.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
+        let ids = if self.in_group() && self.leave.exit.is_none() { self.unresolved() } else { BTreeSet::new() };
         if ids.is_empty() {
             self.out.timers.clear(Timer::ResolveTopicIds);
-            self.resolve_attempts = 0;
+            self.topics.resolve_attempts = 0;
             return;
         }
         if self.out.timers.waits(Timer::ResolveTopicIds, now) {
             return;
         }
-        let delay = self.out.delay(self.resolve_attempts);
-        self.resolve_attempts = self.resolve_attempts.saturating_add(1);
+        let delay = self.out.delay(self.topics.resolve_attempts);
+        self.topics.resolve_attempts = self.topics.resolve_attempts.saturating_add(1);
         self.out.timers.set(Timer::ResolveTopicIds, now + delay);
         self.out.push(Output::ResolveTopicIds { ids });
     }
@@ -87,7 +101,7 @@ impl Member {
     pub(super) fn resolved(&self, partitions: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut named: BTreeMap<TopicPartition, Uuid> = BTreeMap::new();
         for &(id, partition) in partitions {
-            let Some(name) = self.names.get(&id) else { continue };
+            let Some(name) = self.topics.names.get(&id) else { continue };
             // If two ids have the same name, the current topic's id counts.
             if !self.is_replaced(name, id) {
                 named.insert(TopicPartition::new(name.clone(), partition), id);
@@ -100,7 +114,7 @@ impl Member {
 
     /// Whether the topic with this id was deleted and recreated under the same name.
     pub(super) fn is_replaced(&self, topic: &Arc<str>, id: Uuid) -> bool {
-        self.ids.get(topic).is_some_and(|current| *current != id)
+        self.topics.ids.get(topic).is_some_and(|current| *current != id)
     }
 
     /// Whether the user subscribes to the topic. For a pattern that the broker evaluates, only the broker knows, so

@@ -16,7 +16,7 @@ impl ProduceMachine {
             let queue = &self.queues[partition];
             let last_error = batch.last_error.clone().or_else(|| match (queue.leader, self.identity) {
                 (None, _) => Some("the partition has no leader".to_owned()),
-                (_, None) if self.config.idempotent => Some("no producer id was to be had".to_owned()),
+                (_, None) if self.config.idempotent => Some("no producer id was assigned yet".to_owned()),
                 _ => None,
             });
             let fault = SendFault::TimedOut {
@@ -106,7 +106,7 @@ impl ProduceMachine {
             Renumbering::NewEpoch => {
                 let queue = &self.queues[partition];
                 let reason = match queue.numbers.unknown_until {
-                    Some(_) => "a batch was given up that may have been written",
+                    Some(_) => "a batch failed that may have been written",
                     None => "the broker misses records that it had acknowledged, or that were sent to it",
                 };
                 let reason = format!("{}: {reason}", queue.topic_partition);

@@ -11,7 +11,7 @@ use crate::{Now, TopicPartition};
 
 /// What a member knows about deferred assignments.
 #[derive(Default)]
-pub(super) struct Deferring {
+pub(super) struct AssignorDeferrals {
     /// The losses of members for which the group waits, as of the last assignment.
     pub(super) losses: Vec<Loss>,
     /// The user requested a rebalance, and no assignment has followed yet: the next assignment waits for nothing.
@@ -26,14 +26,14 @@ impl Member {
         }
         if self.out.timers.at(Timer::Rejoin).is_none_or(|known| at < known) {
             self.out.timers.set(Timer::Rejoin, at);
-            self.rejoin_later = reason;
+            self.join.later_reason = reason;
         }
     }
 
     /// Joins for a rebalance that the user requested. It does not wait for lost members, for the first members of a
     /// group or for the next round of moves.
     pub(super) fn rejoin_now(&mut self, reason: String) {
-        self.deferring.ends_waits = true;
+        self.assignor_deferrals.ends_waits = true;
         self.want_rejoin(reason);
     }
 
@@ -47,16 +47,16 @@ impl Member {
 
     /// Takes the losses of a new assignment, and reports reservations that began or ended.
     pub(super) fn report_reserved(&mut self, losses: Vec<Loss>) {
-        let known = std::mem::replace(&mut self.deferring.losses, losses);
+        let known = std::mem::replace(&mut self.assignor_deferrals.losses, losses);
         let all = |losses: &[Loss]| -> BTreeSet<TopicPartition> {
             losses.iter().flat_map(|loss| loss.partitions.iter().cloned()).collect()
         };
-        let (before, after) = (all(&known), all(&self.deferring.losses));
+        let (before, after) = (all(&known), all(&self.assignor_deferrals.losses));
         let partitions: BTreeSet<TopicPartition> = before.difference(&after).cloned().collect();
         if !partitions.is_empty() {
             self.out.event(GroupEvent::Released { partitions });
         }
-        for Loss { remaining, members, partitions, names } in self.deferring.losses.clone() {
+        for Loss { remaining, members, partitions, names } in self.assignor_deferrals.losses.clone() {
             if !partitions.is_subset(&before) {
                 self.out.event(GroupEvent::Reserved { partitions, members, names, left: remaining });
             }
@@ -65,7 +65,7 @@ impl Member {
 
     /// The reserved partitions, for the status.
     pub(super) fn reserved(&self) -> Vec<Reserved> {
-        let reserved = self.deferring.losses.iter().cloned();
+        let reserved = self.assignor_deferrals.losses.iter().cloned();
         let until = |loss: &Loss| self.last_at + loss.remaining;
         reserved
             .map(|loss| Reserved {

@@ -1,0 +1,68 @@
+//! EndTxn: a transaction is committed or aborted.
+
+use super::session::{ProducerSession, TransactionContents, Verb, Waiter};
+use super::{Call, Ending, Output, State, Ticket, TransactionError};
+use crate::Now;
+use crate::produce::Identity;
+
+impl ProducerSession {
+    /// The user commits or aborts.
+    pub(super) fn end(&mut self, ticket: Ticket, ending: Ending, deadline: Now) {
+        match (ending, self.state) {
+            (Ending::Commit, State::InTransaction) => self.enter(State::Committing),
+            (Ending::Abort, State::InTransaction | State::AbortableError) => {
+                self.enter(State::Aborting);
+                self.failure = None;
+                self.contents.pending_partitions.clear();
+                self.contents.offsets.clear();
+                let reason = "the transaction was aborted".into();
+                self.finish_waiters(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
+            }
+            // Called again after its deadline.
+            (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
+            (_, State::Initializing) if self.timed_out_end == Some(ending) => {}
+            (_, State::Ready) if self.timed_out_end == Some(ending) => {
+                self.timed_out_end = None;
+                return self.done(ticket, Ok(()));
+            }
+            (Ending::Abort, State::Committing) => {
+                return self
+                    .refuse(ticket, "the transaction is being committed already: call commit_transaction() again");
+            }
+            (Ending::Commit, State::Aborting) => {
+                return self.refuse(ticket, "the transaction is being aborted already: call abort_transaction() again");
+            }
+            _ => return self.refuse(ticket, "no transaction is open: call begin_transaction() first"),
+        }
+        self.timed_out_end = None;
+        self.waiters.push(Waiter { ticket, deadline, verb: Verb::End(ending) });
+    }
+
+    /// EndTxn, if the coordinator may know of the transaction.
+    pub(super) fn next_end(&self, ending: Ending) -> Option<Call> {
+        let identity = self.identity?;
+        let known = self.contents.started || self.contents.may_have_started;
+        (known && !self.skip_end_txn).then_some(Call::EndTxn { identity, ending, version2: self.version2 })
+    }
+
+    pub(super) fn end_answered(&mut self, next: Option<Identity>) {
+        if matches!(self.state, State::Committing | State::Aborting) {
+            self.ended(next);
+        }
+    }
+
+    /// The transaction has ended. `next` is the producer's identity from now on, if EndTxn returned one (KIP-890).
+    pub(super) fn ended(&mut self, next: Option<Identity>) {
+        self.contents = TransactionContents::default();
+        self.failure = None;
+        self.push(Output::Ended);
+        if let Some(next) = next {
+            self.take_identity(next);
+        }
+        if self.epoch_bump_required {
+            return self.enter(State::Initializing);
+        }
+        self.enter(State::Ready);
+        self.finish_waiters(|verb| matches!(verb, Verb::End(_)), Ok(()));
+    }
+}
