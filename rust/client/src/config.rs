@@ -173,6 +173,10 @@ impl ClientConfig {
         let auto_commit = values.bool("enable.auto.commit");
         let security_protocol = SecurityProtocol::of(values);
         let mut warnings = values.warnings.clone();
+        if let Some(given) = values.given_under("ssl.").next() {
+            let message = format!("{given}: TLS is not supported by this version");
+            return Err(ConfigError { key: given.into(), message });
+        }
         if security_protocol.has_tls() {
             let message = format!(
                 "security.protocol={}: TLS is not supported by this version; PLAINTEXT and SASL_PLAINTEXT are",
