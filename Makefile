@@ -48,19 +48,19 @@ test-all: extension  ## the rest: more variants of what `make test` runs once
 	python -m tests -m "thorough and not slow"
 
 SIMULATION := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test simulation --
-simulate:  ## members of a group under seeded faults: SEEDS=20000 many, SEED=7 one with all that happens in it
+simulate:  ## members of a group under seeded faults: SEEDS=20000 many, from FIRST=0 on, SEED=7 one with all that happens in it
 ifdef SEED
 	SEED=$(SEED) $(SIMULATION) --ignored --nocapture one_seed
 else
-	SEEDS=$(or $(SEEDS),20000) $(SIMULATION) --nocapture every_rule
+	FIRST=$(or $(FIRST),0) SEEDS=$(or $(SEEDS),20000) $(SIMULATION) --nocapture every_rule
 endif
 
 DELIVERY := CARGO_PROFILE_RELEASE_LTO=off cargo test --release --locked -p monedula-engine --test delivery --
-simulate-delivery:  ## batches of records under seeded faults: SEEDS=20000 many, SEED=7 one with all that happens in it
+simulate-delivery:  ## batches of records under seeded faults: SEEDS=20000 many, from FIRST=0 on, SEED=7 one with all that happens in it
 ifdef SEED
 	SEED=$(SEED) $(DELIVERY) --ignored --nocapture one_seed
 else
-	SEEDS=$(or $(SEEDS),20000) $(DELIVERY) --nocapture every_acknowledged
+	FIRST=$(or $(FIRST),0) SEEDS=$(or $(SEEDS),20000) $(DELIVERY) --nocapture every_acknowledged
 endif
 
 interop: extension  ## clients that others wrote, on the embedded broker; ON=kafka or ON=both for a real Kafka

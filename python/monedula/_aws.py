@@ -24,8 +24,8 @@ _ADDRESS = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazon
 class MskIam:
     """Signs tokens with the credentials that botocore finds, or with those of a role.
 
-    There is one session for the life of the client, and the name of a role's session stays the same: Kafka takes no other
-    principal when a client authenticates again, and the session's name is part of the principal.
+    There is one session for the life of the client, and the name of a role's session stays the same: Kafka takes no
+    other principal when a client logs in again, and the session's name is part of the principal.
     """
 
     def __init__(self, settings: Mapping[str, str], options: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from monedula.reports import BatchReport
 
 __all__ = [
     "AdminCore",
+    "AdminSecurityCore",
     "AssignorDesk",
     "Batch",
     "BatchFuture",
@@ -29,6 +30,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "Schema",
+    "Secret",
     "SendFuture",
     "Span",
     "Table",
@@ -61,6 +63,9 @@ _Topic = tuple[str, bool, str | None, dict[int, tuple[int, int]]]
 
 _NewTopic = tuple[str, int | None, int | None, list[tuple[int, list[int]]], list[tuple[str, str]]]
 _Resource = tuple[int, str]
+_Acl = tuple[str, str, str, str, str, str, str]
+_AclFilter = tuple[str, str | None, str, str | None, str | None, str, str]
+_Entity = list[tuple[str, str | None]]
 
 def check_settings(settings: list[_Setting]) -> None: ...
 def check_producer_settings(settings: list[_Setting]) -> None: ...
@@ -73,6 +78,7 @@ def shutdown() -> None: ...
 @final
 class AdminCore:
     def __new__(cls, settings: list[_Setting]) -> AdminCore: ...
+    def security(self) -> AdminSecurityCore: ...
     def create_topics(
         self, descriptor: int | None, topics: list[_NewTopic], validate_only: bool, timeout: float | None
     ) -> Operation: ...
@@ -167,6 +173,58 @@ class AdminCore:
     ) -> Operation: ...
     def metrics(self) -> list[tuple[str, int]]: ...
     def close(self, timeout: float) -> None: ...
+
+@final
+class AdminSecurityCore:
+    def describe_acls(self, descriptor: int | None, acls: _AclFilter, timeout: float | None) -> Operation: ...
+    def create_acls(self, descriptor: int | None, acls: list[_Acl], timeout: float | None) -> Operation: ...
+    def delete_acls(self, descriptor: int | None, filters: list[_AclFilter], timeout: float | None) -> Operation: ...
+    def describe_user_scram_credentials(
+        self, descriptor: int | None, users: list[str] | None, timeout: float | None
+    ) -> Operation: ...
+    def alter_user_scram_credentials(
+        self,
+        descriptor: int | None,
+        alterations: list[tuple[str, str, tuple[int, bytes, Secret] | None]],
+        timeout: float | None,
+    ) -> Operation: ...
+    def describe_client_quotas(
+        self,
+        descriptor: int | None,
+        components: list[tuple[str, str, str | None]],
+        strict: bool,
+        timeout: float | None,
+    ) -> Operation: ...
+    def alter_client_quotas(
+        self,
+        descriptor: int | None,
+        changes: list[tuple[_Entity, dict[str, float | None]]],
+        validate_only: bool,
+        timeout: float | None,
+    ) -> Operation: ...
+    def create_delegation_token(
+        self,
+        descriptor: int | None,
+        owner: str | None,
+        renewers: list[str],
+        max_lifetime_ms: int,
+        timeout: float | None,
+    ) -> Operation: ...
+    def renew_delegation_token(
+        self, descriptor: int | None, hmac: Secret, period_ms: int, timeout: float | None
+    ) -> Operation: ...
+    def expire_delegation_token(
+        self, descriptor: int | None, hmac: Secret, period_ms: int, timeout: float | None
+    ) -> Operation: ...
+    def describe_delegation_tokens(
+        self, descriptor: int | None, owners: list[str] | None, timeout: float | None
+    ) -> Operation: ...
+
+@final
+class Secret:
+    def __new__(cls, value: str | bytes | Secret, /) -> Secret: ...
+    def expose(self) -> bytes: ...
+    def __bool__(self) -> bool: ...
 
 @final
 class AssignorDesk:

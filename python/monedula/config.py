@@ -8,8 +8,7 @@ from monedula import _monedula
 from monedula._aws import MECHANISM as MSK_IAM
 from monedula._aws import MskIam
 from monedula._providers import resolved
-from monedula._tokens import NAMES as token_names
-from monedula._tokens import TokenSource
+from monedula._tokens import NAMES, TokenSource
 from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
@@ -87,7 +86,9 @@ def _raw(config: Settings | None, settings: Settings) -> RawSettings:
         raise ConfigError(f"{message}, not of type {type(config).__name__}")
     given = [*(config or {}).items(), *settings.items()]
     providers = [item for item in given if _is_token_provider(*item)]
-    raw = RawSettings(resolved([(str(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)]))
+    raw = RawSettings(
+        resolved([(str(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)])
+    )
     if providers:
         raw.token_source = _token_source(providers, raw)
     elif any(_dotted(key) in ("sasl.mechanism", "sasl.mechanisms") and value == MSK_IAM for key, value in raw):
@@ -106,7 +107,7 @@ def _msk_iam(raw: RawSettings) -> TokenSource:
 
 
 def _is_token_provider(key: object, value: object) -> bool:
-    return _dotted(str(key)) in token_names and not isinstance(value, str)
+    return _dotted(str(key)) in NAMES and not isinstance(value, str)
 
 
 def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSource:

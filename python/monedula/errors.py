@@ -112,7 +112,10 @@ class TopicRecreatedError(PartitionError):
 
 
 class AuthorizationError(PartitionError, PermissionError):
-    """This client is not authorized to read the topic, or to write to it."""
+    """This client is not authorized to read the topic, or to write to it; or for what it asked `Admin`.
+
+    `topic` and `partition` are `None` if it is about the cluster or a delegation token.
+    """
 
 
 class OffsetOutOfRangeError(PartitionError, LookupError):

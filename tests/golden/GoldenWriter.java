@@ -89,7 +89,18 @@ public final class GoldenWriter {
         ApiKeys.DESCRIBE_PRODUCERS,
         ApiKeys.DESCRIBE_TRANSACTIONS,
         ApiKeys.LIST_TRANSACTIONS,
-        ApiKeys.DESCRIBE_TOPIC_PARTITIONS);
+        ApiKeys.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKeys.DESCRIBE_ACLS,
+        ApiKeys.CREATE_ACLS,
+        ApiKeys.DELETE_ACLS,
+        ApiKeys.CREATE_DELEGATION_TOKEN,
+        ApiKeys.RENEW_DELEGATION_TOKEN,
+        ApiKeys.EXPIRE_DELEGATION_TOKEN,
+        ApiKeys.DESCRIBE_DELEGATION_TOKEN,
+        ApiKeys.DESCRIBE_CLIENT_QUOTAS,
+        ApiKeys.ALTER_CLIENT_QUOTAS,
+        ApiKeys.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKeys.ALTER_USER_SCRAM_CREDENTIALS);
 
     private static final String PACKAGE = "org.apache.kafka.common.message.";
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;

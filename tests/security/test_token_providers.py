@@ -27,7 +27,7 @@ def test_a_function_returns_a_token_alone_or_with_what_it_knows() -> None:
 
 def test_a_function_with_an_argument_gets_the_setting_for_it() -> None:
     assert fetched(lambda config: (config, 1)) == ("scope=a", 1.0, [])
-    assert fetched(lambda *values: "t") == ("t", None, [])
+    assert fetched(lambda *_: "t") == ("t", None, [])
 
 
 def test_a_function_may_be_asynchronous() -> None:

@@ -1,8 +1,27 @@
 """Administration: `Admin` and `AsyncAdmin`, with the types of their arguments and results."""
 
+from monedula._monedula import Secret
 from monedula.admin.admin import Admin
 from monedula.admin.aio import AsyncAdmin
 from monedula.admin.results import Results, TableResults
+from monedula.admin.security_types import (
+    ANY,
+    CLUSTER,
+    DEFAULT,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPatternType,
+    AclPermissionType,
+    AclResourceType,
+    DelegationToken,
+    QuotaEntity,
+    QuotaName,
+    ScramCredential,
+    ScramDeletion,
+    ScramMechanism,
+    ScramUpsertion,
+)
 from monedula.admin.types import (
     Append,
     ClusterDescription,
@@ -28,7 +47,10 @@ from monedula.admin.types import (
     TopicListing,
 )
 from monedula.admin.views import (
+    Acls,
+    ClientQuotas,
     Configs,
+    DelegationTokens,
     GroupLag,
     GroupOffsets,
     Groups,
@@ -36,20 +58,34 @@ from monedula.admin.views import (
     LogDirs,
     Offsets,
     Reassignments,
+    ScramCredentials,
     Topics,
     TopicsDescribed,
 )
 
 __all__ = [
+    "ANY",
+    "CLUSTER",
+    "DEFAULT",
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPatternType",
+    "AclPermissionType",
+    "AclResourceType",
+    "Acls",
     "Admin",
     "Append",
     "AsyncAdmin",
+    "ClientQuotas",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
     "ConfigSynonym",
     "Configs",
     "CreatedTopic",
+    "DelegationToken",
+    "DelegationTokens",
     "GroupDescription",
     "GroupLag",
     "GroupListing",
@@ -68,9 +104,17 @@ __all__ = [
     "Offsets",
     "PartitionDescription",
     "PartitionLag",
+    "QuotaEntity",
+    "QuotaName",
     "Reassignment",
     "Reassignments",
     "Results",
+    "ScramCredential",
+    "ScramCredentials",
+    "ScramDeletion",
+    "ScramMechanism",
+    "ScramUpsertion",
+    "Secret",
     "Subtract",
     "TableResults",
     "TopicDescription",

@@ -84,6 +84,7 @@ class AdminBase(Unpicklable):
         finally:
             del config, settings  # no traceback shows passwords as locals
         self._core = AdminCore(raw)
+        self._security = self._core.security()
 
     def metrics(self) -> dict[str, int]:
         """Counters since the client was created, such as connections, requests and bytes."""

@@ -33,8 +33,8 @@ class Results(dict[K, V]):
         return f"{type(self).__name__}({super().__repr__()}{failed})"
 
 
-class TableResults(Results[K, V], Generic[K, V]):
-    """Results that can also be read as a table."""
+class Tabular:
+    """What can also be read as a table."""
 
     _columns: Columns = ()
 
@@ -46,6 +46,10 @@ class TableResults(Results[K, V], Generic[K, V]):
         rows = list(self._rows())
         values = list(zip(*rows, strict=True)) if rows else [()] * len(self._columns)
         return Table([(name, kind, list(column)) for (name, kind), column in zip(self._columns, values, strict=True)])
+
+
+class TableResults(Results[K, V], Tabular, Generic[K, V]):
+    """Results that can also be read as a table."""
 
 
 R = TypeVar("R", bound=Results[Any, Any])

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from monedula.admin.results import Columns, TableResults
+from monedula.admin.results import Columns, TableResults, Tabular
+from monedula.admin.security_types import AclBinding, DelegationToken, QuotaEntity, QuotaName, ScramCredential
 from monedula.admin.types import (
     ConfigEntry,
     ConfigResource,
@@ -224,6 +225,75 @@ class Reassignments(TableResults[TopicPartition, Reassignment]):
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((*partition, move.replicas, move.adding, move.removing) for partition, move in self.items())
+
+
+class Acls(list[AclBinding], Tabular):
+    """ACLs."""
+
+    _columns: Columns = (
+        ("principal", "string"),
+        ("permission_type", "string"),
+        ("operation", "string"),
+        ("resource_type", "string"),
+        ("resource_name", "string"),
+        ("pattern_type", "string"),
+        ("host", "string"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        for acl in self:
+            resource = acl.resource_type, acl.resource_name, acl.pattern_type
+            yield (acl.principal, acl.permission_type, acl.operation, *resource, acl.host)
+
+
+class ScramCredentials(TableResults[str, tuple[ScramCredential, ...]]):
+    """SCRAM credentials by user; as a table, one row for each credential."""
+
+    _columns: Columns = (("user", "string"), ("mechanism", "string"), ("iterations", "int32"))
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        return ((user, each.mechanism, each.iterations) for user, found in self.items() for each in found)
+
+
+class ClientQuotas(TableResults[QuotaEntity, dict[str, float]]):
+    """Quotas by entity, each a dict by name; as a table, one row for each quota, with `<default>` for `DEFAULT`."""
+
+    _columns: Columns = (
+        ("user", "string"),
+        ("client_id", "string"),
+        ("ip", "string"),
+        ("quota", "string"),
+        ("value", "double"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        for entity, quotas in self.items():
+            names = [f"<{at.value}>" if isinstance(at, QuotaName) else at for at in _names_of(entity)]
+            for quota, value in quotas.items():
+                yield (*names, quota, value)
+
+
+class DelegationTokens(TableResults[str, DelegationToken]):
+    """Delegation tokens by token id; the table leaves out their HMACs."""
+
+    _columns: Columns = (
+        ("token_id", "string"),
+        ("owner", "string"),
+        ("requester", "string"),
+        ("renewers", "list<string>"),
+        ("issue_timestamp", "int64"),
+        ("expiry_timestamp", "int64"),
+        ("max_timestamp", "int64"),
+    )
+
+    def _rows(self) -> Iterable[tuple[object, ...]]:
+        for token in self.values():
+            timestamps = token.issue_timestamp, token.expiry_timestamp, token.max_timestamp
+            yield (token.token_id, token.owner, token.requester, token.renewers, *timestamps)
+
+
+def _names_of(entity: QuotaEntity) -> tuple[str | QuotaName | None, ...]:
+    return entity.user, entity.client_id, entity.ip
 
 
 def _names(partitions: Iterable[TopicPartition]) -> list[str]:

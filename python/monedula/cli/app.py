@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from monedula import __version__
-from monedula.cli import bench, broker, consume, groups, produce, quickstart, topics
+from monedula.cli import acls, bench, broker, consume, groups, produce, quickstart, quotas, tokens, topics, users
 
 # Help without rich's boxes: it fits into 80 columns, is fast, and its examples can be copied.
 _LOOK = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
@@ -29,7 +29,8 @@ def examples(lines: str) -> str:
 app.command("quickstart", epilog=examples(quickstart.EXAMPLES))(quickstart.quickstart)
 app.command("consume", epilog=examples(consume.EXAMPLES))(consume.consume)
 app.command("produce", epilog=examples(produce.EXAMPLES))(produce.produce)
-for name, family in (("topics", topics), ("groups", groups)):
+FAMILIES = {"topics": topics, "groups": groups, "acls": acls, "users": users, "quotas": quotas, "tokens": tokens}
+for name, family in FAMILIES.items():
     for verb, function, lines in family.COMMANDS:
         family.app.command(verb, epilog=examples(lines))(function)
     app.add_typer(family.app, name=name)

@@ -296,6 +296,15 @@ impl Refused {
             ErrorCode::InvalidPartitions => "; partitions can only be added: name a higher total",
             ErrorCode::InvalidReplicationFactor => "; every replica needs a broker of its own: ask for fewer",
             ErrorCode::InvalidConfig => "; describe the settings to see their names and values",
+            ErrorCode::SecurityDisabled => {
+                "; give brokers and controllers an authorizer: authorizer.class.name, which under KRaft is \
+                 org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+            }
+            ErrorCode::DelegationTokenAuthDisabled => "; set delegation.token.secret.key on brokers and controllers",
+            ErrorCode::DelegationTokenRequestNotAllowed => {
+                "; tokens are managed over a connection that logged in by SASL or by TLS with a client certificate, and \
+                 not with a token"
+            }
             _ => "",
         }
     }

@@ -29,3 +29,4 @@ pub mod tasks;
 mod topic_name;
 
 pub use config_keys::{KEYS, Key, Kind, Role};
+pub use monedula_protocol::secret::Secret;

@@ -456,6 +456,7 @@ mod tests {
     use crate::{BufferPool, ColumnSet};
 
     #[test]
+    #[cfg_attr(miri, ignore = "it compresses and decompresses nine megabytes")]
     fn what_a_huge_batch_was_decompressed_into_is_not_kept_for_the_next() {
         let mut scratch = Scratch::new();
         let mut builder = BatchBuilder::new(ColumnSet::default(), BufferPool::new(1 << 20), 10, 64 << 20);

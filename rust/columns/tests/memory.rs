@@ -61,6 +61,7 @@ fn a_closed_pool_frees_what_is_returned() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no madvise")]
 fn idle_memory_stays_below_its_cap() {
     let pool = BufferPool::new(1 << 20);
     let buffers: Vec<PooledVec> = (0..64).map(|index| pool.take(4096 * (index + 1))).collect();

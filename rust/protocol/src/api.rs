@@ -6,27 +6,37 @@ use std::ops::RangeInclusive;
 use crate::error::WireError;
 use crate::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
 use crate::messages::add_partitions_to_txn::AddPartitionsToTxnRequest;
+use crate::messages::alter_client_quotas::AlterClientQuotasRequest;
 use crate::messages::alter_configs::AlterConfigsRequest;
 use crate::messages::alter_partition_reassignments::AlterPartitionReassignmentsRequest;
 use crate::messages::alter_replica_log_dirs::AlterReplicaLogDirsRequest;
+use crate::messages::alter_user_scram_credentials::AlterUserScramCredentialsRequest;
 use crate::messages::api_versions::ApiVersionsRequest;
 use crate::messages::consumer_group_describe::ConsumerGroupDescribeRequest;
 use crate::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
+use crate::messages::create_acls::CreateAclsRequest;
+use crate::messages::create_delegation_token::CreateDelegationTokenRequest;
 use crate::messages::create_partitions::CreatePartitionsRequest;
 use crate::messages::create_topics::CreateTopicsRequest;
+use crate::messages::delete_acls::DeleteAclsRequest;
 use crate::messages::delete_groups::DeleteGroupsRequest;
 use crate::messages::delete_records::DeleteRecordsRequest;
 use crate::messages::delete_topics::DeleteTopicsRequest;
+use crate::messages::describe_acls::DescribeAclsRequest;
+use crate::messages::describe_client_quotas::DescribeClientQuotasRequest;
 use crate::messages::describe_cluster::DescribeClusterRequest;
 use crate::messages::describe_configs::DescribeConfigsRequest;
+use crate::messages::describe_delegation_token::DescribeDelegationTokenRequest;
 use crate::messages::describe_groups::DescribeGroupsRequest;
 use crate::messages::describe_log_dirs::DescribeLogDirsRequest;
 use crate::messages::describe_producers::DescribeProducersRequest;
 use crate::messages::describe_quorum::DescribeQuorumRequest;
 use crate::messages::describe_topic_partitions::DescribeTopicPartitionsRequest;
 use crate::messages::describe_transactions::DescribeTransactionsRequest;
+use crate::messages::describe_user_scram_credentials::DescribeUserScramCredentialsRequest;
 use crate::messages::elect_leaders::ElectLeadersRequest;
 use crate::messages::end_txn::EndTxnRequest;
+use crate::messages::expire_delegation_token::ExpireDelegationTokenRequest;
 use crate::messages::fetch::FetchRequest;
 use crate::messages::find_coordinator::FindCoordinatorRequest;
 use crate::messages::heartbeat::HeartbeatRequest;
@@ -45,6 +55,7 @@ use crate::messages::offset_delete::OffsetDeleteRequest;
 use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::messages::produce::ProduceRequest;
+use crate::messages::renew_delegation_token::RenewDelegationTokenRequest;
 use crate::messages::sasl_authenticate::SaslAuthenticateRequest;
 use crate::messages::sasl_handshake::SaslHandshakeRequest;
 use crate::messages::sync_group::SyncGroupRequest;
@@ -176,6 +187,12 @@ api_keys! {
     EndTxn = 26, EndTxnRequest;
     /// Commits a group's offsets within a transaction.
     TxnOffsetCommit = 28, TxnOffsetCommitRequest;
+    /// Describes ACLs (KIP-140).
+    DescribeAcls = 29, DescribeAclsRequest;
+    /// Creates ACLs (KIP-140).
+    CreateAcls = 30, CreateAclsRequest;
+    /// Deletes ACLs (KIP-140).
+    DeleteAcls = 31, DeleteAclsRequest;
     /// Describes the configs of topics, brokers and groups.
     DescribeConfigs = 32, DescribeConfigsRequest;
     /// Replaces all configs of topics and brokers.
@@ -188,6 +205,14 @@ api_keys! {
     SaslAuthenticate = 36, SaslAuthenticateRequest;
     /// Adds partitions to topics.
     CreatePartitions = 37, CreatePartitionsRequest;
+    /// Creates a delegation token (KIP-48).
+    CreateDelegationToken = 38, CreateDelegationTokenRequest;
+    /// Moves the expiry of a delegation token (KIP-48).
+    RenewDelegationToken = 39, RenewDelegationTokenRequest;
+    /// Brings the expiry of a delegation token forward, or deletes it (KIP-48).
+    ExpireDelegationToken = 40, ExpireDelegationTokenRequest;
+    /// Describes delegation tokens (KIP-48).
+    DescribeDelegationToken = 41, DescribeDelegationTokenRequest;
     /// Deletes groups (KIP-229).
     DeleteGroups = 42, DeleteGroupsRequest;
     /// Triggers leader elections.
@@ -200,6 +225,14 @@ api_keys! {
     ListPartitionReassignments = 46, ListPartitionReassignmentsRequest;
     /// Deletes a group's committed offsets of single partitions (KIP-496).
     OffsetDelete = 47, OffsetDeleteRequest;
+    /// Describes the quotas of users, client ids and addresses (KIP-546).
+    DescribeClientQuotas = 48, DescribeClientQuotasRequest;
+    /// Changes the quotas of users, client ids and addresses (KIP-546).
+    AlterClientQuotas = 49, AlterClientQuotasRequest;
+    /// Describes the SCRAM credentials of users (KIP-554).
+    DescribeUserScramCredentials = 50, DescribeUserScramCredentialsRequest;
+    /// Sets and deletes SCRAM credentials of users (KIP-554).
+    AlterUserScramCredentials = 51, AlterUserScramCredentialsRequest;
     /// Describes the KRaft quorum (KIP-595).
     DescribeQuorum = 55, DescribeQuorumRequest;
     /// Changes the finalized levels of features (KIP-584).

@@ -20,14 +20,17 @@ use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
 use monedula_protocol::messages::{
-    add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments, alter_replica_log_dirs,
-    api_versions, consumer_group_describe, consumer_group_heartbeat, create_partitions, create_topics, delete_groups,
-    delete_records, delete_topics, describe_cluster, describe_configs, describe_groups, describe_log_dirs,
-    describe_producers, describe_quorum, describe_topic_partitions, describe_transactions, elect_leaders, end_txn,
-    fetch, find_coordinator, header, heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group,
-    list_config_resources, list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata,
-    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, sasl_authenticate, sasl_handshake,
-    sync_group, txn_offset_commit, update_features,
+    add_offsets_to_txn, add_partitions_to_txn, alter_client_quotas, alter_configs, alter_partition_reassignments,
+    alter_replica_log_dirs, alter_user_scram_credentials, api_versions, consumer_group_describe,
+    consumer_group_heartbeat, create_acls, create_delegation_token, create_partitions, create_topics, delete_acls,
+    delete_groups, delete_records, delete_topics, describe_acls, describe_client_quotas, describe_cluster,
+    describe_configs, describe_delegation_token, describe_groups, describe_log_dirs, describe_producers,
+    describe_quorum, describe_topic_partitions, describe_transactions, describe_user_scram_credentials, elect_leaders,
+    end_txn, expire_delegation_token, fetch, find_coordinator, header, heartbeat, incremental_alter_configs,
+    init_producer_id, join_group, leave_group, list_config_resources, list_groups, list_offsets,
+    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
+    offset_for_leader_epoch, produce, renew_delegation_token, sasl_authenticate, sasl_handshake, sync_group,
+    txn_offset_commit, update_features,
 };
 use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
 use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
@@ -116,7 +119,11 @@ macro_rules! decoders {
                     message.encode(&mut writer, version).unwrap();
                     let written = writer.into_bytes();
                     let again = $module::$message::decode(&mut Reader::new(&written), version);
-                    assert_eq!(again.as_ref(), Ok(&message));
+                    match message == message.clone() {
+                        true => assert_eq!(again.as_ref(), Ok(&message)),
+                        // A message with a NaN in it equals none.
+                        false => assert_eq!(format!("{:?}", again.unwrap()), format!("{message:?}")),
+                    }
                     true
                 },
             },)*

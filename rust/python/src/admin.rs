@@ -12,6 +12,7 @@ use monedula_client::error::ClientError;
 use monedula_engine::TopicPartition;
 use pyo3::prelude::*;
 
+use crate::admin_security::AdminSecurityCore;
 use crate::admin_values as values;
 use crate::config::{parse_admin, seed};
 use crate::consumer_values::{PyPartition, py_partition, topic_partition};
@@ -53,6 +54,10 @@ impl AdminCore {
         crate::logging::follow_level(py, admin.log());
         register_admin(&admin);
         Ok(Self { admin: Own::new(admin) })
+    }
+
+    fn security(&self) -> PyResult<AdminSecurityCore> {
+        Ok(AdminSecurityCore { admin: Own::new(self.admin.get()?.clone()) })
     }
 
     fn create_topics(
@@ -380,6 +385,25 @@ impl AdminCore {
     }
 }
 
+/// Starts a call, for which a thread waits, or an event loop at the other end of `descriptor`.
+pub(crate) fn start<T: Send + 'static>(
+    admin: &Admin,
+    descriptor: Option<i64>,
+    call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Operation> {
+    let notifier = match descriptor {
+        Some(descriptor) => Notifier::new(descriptor)?,
+        None => Notifier::Flag(Arc::default()),
+    };
+    Operation::start(call, notifier, admin.log(), convert)
+}
+
+/// The timeout of a call: its argument, or the setting.
+pub(crate) fn timeout_of(py: Python<'_>, admin: &Admin, timeout: Option<Seconds>) -> PyResult<Duration> {
+    timeout.map_or(Ok(admin.config().default_api_timeout), |timeout| timeout.duration(py))
+}
+
 impl AdminCore {
     fn start<T: Send + 'static>(
         &self,
@@ -387,18 +411,11 @@ impl AdminCore {
         call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Operation> {
-        let notifier = match descriptor {
-            Some(descriptor) => Notifier::new(descriptor)?,
-            None => Notifier::Flag(Arc::default()),
-        };
-        Operation::start(call, notifier, self.admin.get()?.log(), convert)
+        start(self.admin.get()?, descriptor, call, convert)
     }
 
     fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
-        match timeout {
-            Some(timeout) => timeout.duration(py),
-            None => Ok(self.admin.get()?.config().default_api_timeout),
-        }
+        timeout_of(py, self.admin.get()?, timeout)
     }
 }
 

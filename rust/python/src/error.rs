@@ -86,7 +86,10 @@ fn class_of_refused(error: &Refused) -> &'static str {
     match error.code.name() {
         "TOPIC_ALREADY_EXISTS" => "TopicExistsError",
         "UNKNOWN_TOPIC_OR_PARTITION" | "UNKNOWN_TOPIC_ID" => "UnknownTopicError",
-        "TOPIC_AUTHORIZATION_FAILED" => "AuthorizationError",
+        "TOPIC_AUTHORIZATION_FAILED"
+        | "CLUSTER_AUTHORIZATION_FAILED"
+        | "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+        | "DELEGATION_TOKEN_AUTHORIZATION_FAILED" => "AuthorizationError",
         "OFFSET_OUT_OF_RANGE" => "OffsetOutOfRangeError",
         "GROUP_ID_NOT_FOUND" => "GroupNotFoundError",
         _ if error.group.is_some() => "GroupError",

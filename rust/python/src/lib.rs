@@ -4,6 +4,7 @@
 //! touches a Python object; a forked child uses nothing that its parent process created.
 
 mod admin;
+mod admin_security;
 mod admin_values;
 mod assignor;
 mod batch;
@@ -24,6 +25,7 @@ mod record;
 mod runtime;
 mod schema;
 mod seconds;
+mod secret;
 mod table;
 mod thread_ids;
 mod tokens;
@@ -38,6 +40,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Before any class is created: PyO3 keeps the type objects for the whole process.
     refuse_subinterpreters()?;
     module.add_class::<admin::AdminCore>()?;
+    module.add_class::<admin_security::AdminSecurityCore>()?;
     module.add_class::<assignor::AssignorDesk>()?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<batch::Span>()?;
@@ -57,6 +60,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reader::ReaderCore>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<schema::Schema>()?;
+    module.add_class::<secret::PySecret>()?;
     module.add_class::<table::Table>()?;
     module.add_function(wrap_pyfunction!(config::check_producer_settings, module)?)?;
     module.add_function(wrap_pyfunction!(config::check_settings, module)?)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Int32Builder, Int64Builder, ListBuilder, StringBuilder};
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions};
 use arrow_schema::{Field, Schema as ArrowSchema};
 use pyo3::prelude::*;
@@ -99,6 +99,13 @@ fn array(py: Python<'_>, kind: &str, values: &[Bound<'_, PyAny>]) -> PyResult<Ar
         }
         "int64" => {
             let mut builder = Int64Builder::new();
+            for value in values {
+                builder.append_option(value.extract()?);
+            }
+            Arc::new(builder.finish())
+        }
+        "double" => {
+            let mut builder = Float64Builder::new();
             for value in values {
                 builder.append_option(value.extract()?);
             }

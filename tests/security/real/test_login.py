@@ -43,12 +43,13 @@ def test_a_user_name_is_escaped(secured: SecuredKafka, topic: TopicFactory) -> N
     assert sent_and_read(settings, topic(cluster=secured)) == [b"x"]
 
 
-@pytest.mark.parametrize("user", [User("anna", "canary-wrong"), User("nobody", "canary-wrong")], ids=["password", "user"])
+@pytest.mark.parametrize("user", ["anna", "nobody"])
 @pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_a_refused_login_is_an_authentication_error_of_every_client_at_once(
-    secured: SecuredKafka, mechanism: str, user: User, caplog: pytest.LogCaptureFixture
+    secured: SecuredKafka, mechanism: str, user: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = secured.client_settings("SASL_PLAINTEXT", mechanism, user, names="librdkafka")
+    wrong = User(user, "canary-wrong")
+    settings = secured.client_settings("SASL_PLAINTEXT", mechanism, wrong, names="librdkafka")
     settings |= {"bootstrap.timeout.ms": 600_000}
     with caplog.at_level(1):
         with monedula.Producer(settings) as producer, pytest.raises(monedula.AuthenticationError):
@@ -63,13 +64,17 @@ def test_a_refused_login_is_an_authentication_error_of_every_client_at_once(
     error = raised.value
     assert isinstance(error, PermissionError)
     assert error.mechanism == mechanism
-    assert user.name in str(error) and "sasl.password" in str(error)
+    assert user in str(error)
+    assert "sasl.password" in str(error)
     assert "canary" not in f"{error!r} {error} {caplog.text}"
 
 
 def test_a_group_member_that_is_refused_raises_it_too(secured: SecuredKafka) -> None:
     settings = secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", User("anna", "wrong"), names="librdkafka")
-    with monedula.Consumer(settings, topics=["any"], group_id="g") as consumer, pytest.raises(monedula.AuthenticationError):
+    with (
+        monedula.Consumer(settings, topics=["any"], group_id="g") as consumer,
+        pytest.raises(monedula.AuthenticationError),
+    ):
         consumer.poll(60)
 
 

@@ -86,7 +86,11 @@ pub(super) trait ItemCall: Send + Sync + 'static {
     /// The action on an item, for errors: "deleting topic orders".
     fn what(&self, key: &Self::Key) -> String;
 
-    fn subject(&self, key: &Self::Key) -> Subject;
+    /// The topic, partition or group that an item is about.
+    fn subject(&self, key: &Self::Key) -> Subject {
+        let _ = key;
+        Subject::default()
+    }
 
     fn place(&self, key: &Self::Key) -> Place;
 
@@ -199,6 +203,17 @@ impl Shared {
         let call = Arc::new(Numbered { call, keys, values: Mutex::default() });
         let done = self.run_numbered(call.clone(), count, timeout).await?;
         Ok(call.outcomes(done))
+    }
+
+    /// [`Self::run`] for a single item, whose error is that of the call.
+    pub(super) async fn run_one<C: ItemCall>(
+        &self,
+        call: C,
+        key: C::Key,
+        timeout: Duration,
+    ) -> Result<C::Value, ClientError> {
+        let outcome = self.run(call, [key], timeout).await?.pop();
+        outcome.map_or_else(|| Err(ClientError::Internal("no outcome of a call".into())), |(_, outcome)| outcome)
     }
 
     /// Sends one request. Returns the undecoded response with its version.

@@ -195,10 +195,6 @@ impl ItemCall for ElectAllLeaders {
         "electing leaders of all partitions".into()
     }
 
-    fn subject(&self, (): &()) -> Subject {
-        Subject::default()
-    }
-
     fn place(&self, (): &()) -> Place {
         Place::Controller
     }

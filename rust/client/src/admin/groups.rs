@@ -207,10 +207,6 @@ impl ItemCall for ListGroups {
         format!("listing the groups of broker {node}")
     }
 
-    fn subject(&self, _: &i32) -> Subject {
-        Subject::default()
-    }
-
     fn place(&self, node: &i32) -> Place {
         Place::Broker(*node)
     }

@@ -10,7 +10,7 @@ use monedula_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult,
 };
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::call::{Answers, ItemCall, Items, Place, Refusal, by_topic, read, refuse_all};
 use super::group_offsets::Which;
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
@@ -80,10 +80,6 @@ impl ItemCall for DescribeLogDirs {
 
     fn what(&self, node: &i32) -> String {
         format!("describing the directories of broker {node}")
-    }
-
-    fn subject(&self, _: &i32) -> Subject {
-        Subject::default()
     }
 
     fn place(&self, node: &i32) -> Place {

@@ -1,11 +1,15 @@
-//! The admin client: topics, configs, groups and their offsets, reassignments, the cluster.
+//! The admin client: topics, configs, groups and their offsets, reassignments, the cluster; ACLs, SCRAM credentials,
+//! client quotas and delegation tokens.
 //!
 //! Each kind of call is a [`call::ItemCall`]: it names the item, the broker that each item is sent to, and one request.
 //! [`progress`] sends the requests, retries and collects the outcomes.
 
+mod acls;
 mod call;
+mod client_quotas;
 mod cluster;
 mod configs;
+mod delegation_tokens;
 mod group_offsets;
 mod groups;
 mod lag;
@@ -13,7 +17,9 @@ mod log_dirs;
 mod offsets;
 mod progress;
 mod reassignments;
+mod scram_credentials;
 mod topics;
+mod words;
 
 use std::future::Future;
 use std::sync::atomic::AtomicUsize;
@@ -25,15 +31,19 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub use self::acls::{AclBinding, AclFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType};
 pub use self::call::Items;
+pub use self::client_quotas::{QuotaEntity, QuotaMatch, Quotas};
 pub use self::cluster::{ClusterDescription, Node};
 pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
+pub use self::delegation_tokens::{DelegationToken, Principal};
 pub use self::group_offsets::{OffsetReset, ResetTarget, Which};
 pub use self::groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
 pub use self::lag::{GroupLag, PartitionLag};
 pub use self::log_dirs::{LogDir, LogDirReplica};
 pub use self::offsets::{ListedOffset, OffsetSpec};
 pub use self::reassignments::Reassignment;
+pub use self::scram_credentials::{ScramAlteration, ScramCredentialInfo, ScramMechanism, UserMechanism};
 pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;

@@ -139,10 +139,6 @@ impl ItemCall for ListReassignments {
         "listing the moves of partitions".into()
     }
 
-    fn subject(&self, (): &()) -> Subject {
-        Subject::default()
-    }
-
     fn place(&self, (): &()) -> Place {
         Place::Controller
     }

@@ -131,13 +131,7 @@ impl Admin {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<Items<String, TopicDescription>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            let mut listed = shared.run(ListTopics, [()], timeout).await?;
-            match listed.pop() {
-                Some((_, topics)) => topics,
-                None => Ok(Vec::new()),
-            }
-        })
+        self.until_closed(move |shared| async move { shared.run_one(ListTopics, (), timeout).await })
     }
 
     /// Describes these topics with their partitions.
@@ -350,10 +344,6 @@ impl ItemCall for ListTopics {
 
     fn what(&self, (): &()) -> String {
         "listing topics".into()
-    }
-
-    fn subject(&self, (): &()) -> Subject {
-        Subject::default()
     }
 
     fn place(&self, (): &()) -> Place {

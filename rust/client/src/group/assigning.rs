@@ -87,7 +87,7 @@ async fn compute(
 /// The last known metadata of these topics, if there is some for each of them.
 /// A change since then causes the next rebalance.
 fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>) -> Option<Cluster> {
-    let there = topic_infos(cluster, names)?;
+    let there = topic_infos(cluster, false, names)?;
     let mut known = cluster.clone();
     known.topics.retain(|name, _| there.contains_key(name));
     Some(known)

@@ -105,13 +105,19 @@ fn whole(pattern: &str) -> Result<Regex, ClientError> {
 }
 
 /// Ids and partition counts of those of the topics that exist; `None` if the metadata lacks an entry for one of them.
+/// `lists_all`: whether the metadata has all topics that exist, so that one without an entry does not.
 pub(super) fn topic_infos<'t>(
     cluster: &Cluster,
+    lists_all: bool,
     topics: impl IntoIterator<Item = &'t Arc<str>>,
 ) -> Option<BTreeMap<Arc<str>, TopicInfo>> {
     let mut infos = BTreeMap::new();
     for name in topics {
-        let topic = cluster.topics.get(name)?;
+        let topic = match cluster.topics.get(name) {
+            Some(topic) => topic,
+            None if lists_all => continue,
+            None => return None,
+        };
         let exists = crate::offsets::missing(&TopicPartition::new(name.clone(), 0), cluster).is_ok();
         if let Some((&last, _)) = topic.partitions.last_key_value().filter(|_| exists) {
             infos.insert(name.clone(), TopicInfo { id: topic.id, partitions: last as usize + 1 });
@@ -122,7 +128,30 @@ pub(super) fn topic_infos<'t>(
 
 #[cfg(test)]
 mod tests {
+    use monedula_engine::cluster::{Partition, Topic};
+    use monedula_protocol::error_code::ErrorCode;
+    use monedula_protocol::types::Uuid;
+
     use super::*;
+
+    // A leader with a pattern was told nothing more of any topic once another member of its group named one that did not exist.
+    #[test]
+    fn where_all_topics_are_listed_one_without_an_entry_does_not_exist() {
+        let leader = Partition { leader: Some(1), leader_epoch: 0 };
+        let orders = Topic {
+            id: Uuid([7; 16]),
+            is_internal: false,
+            error: ErrorCode::None,
+            unknown_answers: 0,
+            partitions: [(0, leader), (1, leader)].into(),
+            replicas: BTreeMap::new(),
+        };
+        let cluster = Cluster { topics: [("orders".into(), orders)].into(), ..Cluster::default() };
+        let names: [Arc<str>; 2] = ["mistyped".into(), "orders".into()];
+        assert_eq!(topic_infos(&cluster, false, &names), None, "an answer with the first may be under way");
+        let orders = TopicInfo { id: Uuid([7; 16]), partitions: 2 };
+        assert_eq!(topic_infos(&cluster, true, &names), Some([("orders".into(), orders)].into()));
+    }
 
     fn pattern(include: &str, exclude: Option<&str>) -> Pattern {
         let what = Subscribed::Pattern { include: include.into(), exclude: exclude.map(Into::into) };

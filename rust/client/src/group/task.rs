@@ -272,7 +272,8 @@ impl Task {
     }
 
     fn give_topics(&mut self, view: &View) {
-        let known = topic_infos(&view.cluster, self.subscribed.union(&self.led));
+        // Topics that the leader of a group holds for other members need not exist.
+        let known = topic_infos(&view.cluster, view.complete, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
             self.handle(Input::Topics { topics: known });

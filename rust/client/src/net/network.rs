@@ -501,3 +501,7 @@ fn no_answer(after: Duration) -> String {
 #[cfg(test)]
 #[path = "network_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "setup_tests.rs"]
+mod setup_tests;

@@ -76,16 +76,29 @@ impl OffsetFetch {
         self.waiting.extend(self.refused.keys().cloned());
     }
 
-    /// The partitions to ask for now; `None` if there are none, while a call is in flight, and during a backoff.
-    pub(crate) fn next(&self, out: &Outbox, now: Now) -> Option<&BTreeSet<TopicPartition>> {
-        let held = self.in_flight.is_some() || out.timers.waits(Timer::OffsetFetch, now);
-        Some(&self.waiting).filter(|waiting| !held && !waiting.is_empty())
+    /// The partitions whose committed offsets are not known, without those that the coordinator refused.
+    pub(crate) fn waiting(&self) -> &BTreeSet<TopicPartition> {
+        &self.waiting
     }
 
-    /// The call for the partitions of [`Self::next`] was sent; `None` if the coordinator was not known.
-    pub(crate) fn sent(&mut self, id: Option<CallId>) {
-        self.in_flight = id;
-        self.asked = self.waiting.clone();
+    /// Of the waiting partitions, those to ask for now; `None` if there are none, while a call is in flight, and during
+    /// a backoff. `may_ask`: whether the partition can be named in a request already.
+    pub(crate) fn next(
+        &self,
+        may_ask: impl Fn(&TopicPartition) -> bool,
+        out: &Outbox,
+        now: Now,
+    ) -> Option<BTreeSet<TopicPartition>> {
+        if self.in_flight.is_some() || out.timers.waits(Timer::OffsetFetch, now) {
+            return None;
+        }
+        let partitions: BTreeSet<_> = self.waiting.iter().filter(|partition| may_ask(partition)).cloned().collect();
+        Some(partitions).filter(|partitions| !partitions.is_empty())
+    }
+
+    /// The call for these partitions was sent; `id` is `None` if the coordinator was not known.
+    pub(crate) fn sent(&mut self, id: Option<CallId>, partitions: BTreeSet<TopicPartition>) {
+        (self.in_flight, self.asked) = (id, partitions);
     }
 
     /// Whether this call is in flight.

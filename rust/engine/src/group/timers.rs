@@ -30,6 +30,8 @@ pub(crate) enum Timer {
     /// Classic only: the leader kept partitions back until their owners revoke them, and by now these should have
     /// joined again to get them assigned.
     KeptBack,
+    /// Classic only: the next request for metadata of assigned topics that are not known yet.
+    RefreshMetadata,
     /// KIP-848 only: the next request for the names of topic ids.
     ResolveTopicIds,
     /// The next OffsetCommit.

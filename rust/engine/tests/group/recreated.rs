@@ -256,6 +256,7 @@ fn a_commit_goes_by_names_while_an_id_is_not_known() {
     assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), OLD)], 9));
     world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
     assert_eq!(world.owned().len(), 2);
+    world.look_up(20);
     assert_eq!(commit_ids(&mut world), (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10));
     world.topics_by_id(&[("t", OLD, 2), ("u", 8, 1)]);
     assert!(world.trace().contains(&"Lost u-0".to_owned()));
@@ -312,4 +313,82 @@ fn what_is_committed_is_looked_up_by_the_ids_with_which_partitions_were_gained()
     assert_eq!(world.trace(), ["dropped t-0", "Lost t-0", "JoinGroup"]);
     world.pass(BACKOFF);
     assert!(!world.apis().contains(&"OffsetFetch"), "{:?}", world.apis());
+}
+
+/// The topic ids of the next OffsetFetch by topic, and the highest version that can carry it.
+fn fetch_ids(world: &mut World) -> (Vec<(String, u8)>, i16) {
+    let (_, call) = world.call_past_heartbeats("OffsetFetch");
+    let highest = *call.versions().end();
+    let Call::OffsetFetch { topic_ids, .. } = call else { panic!("{call:?}") };
+    (topic_ids.into_iter().map(|(topic, id)| (topic.to_string(), id.0[0])).collect(), highest)
+}
+
+// The process has just started, and its JoinGroup is answered before its first Metadata: under the name the coordinator may have
+// offsets of a topic that was deleted while it was down.
+#[test]
+fn nothing_is_looked_up_by_a_name_before_metadata_tells_which_topic_has_it() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe_to_unknown(&["t", "u"]);
+    world.find(1);
+    world.beating = true;
+    assigned(&mut world, 1, &[t(0), u(0)]);
+    assert!(!world.apis().contains(&"OffsetFetch"), "{:?}", world.apis());
+    assert_eq!(world.trace().last().map(String::as_str), Some("refresh"));
+    world.topics_by_id(&[("t", NEW, 2)]);
+    assert_eq!(fetch_ids(&mut world), (vec![("t".to_owned(), NEW)], 10), "u waits for its own");
+    // Brokers of old send no ids: then the name is all that there is.
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe_to_unknown(&["t", "u"]);
+    world.find(1);
+    world.beating = true;
+    assigned(&mut world, 1, &[t(0), u(0)]);
+    world.topics_by_id(&[("t", 0, 2), ("u", 0, 1)]);
+    assert_eq!(fetch_ids(&mut world), (vec![], 9));
+}
+
+#[test]
+fn metadata_is_asked_for_until_it_has_the_topic() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe_to_unknown(&["t"]);
+    world.topics_by_id(&[]);
+    world.find(1);
+    world.beating = true;
+    assigned(&mut world, 1, &[t(0)]);
+    world.trace();
+    for _ in 0..20 {
+        world.pass(BACKOFF);
+        let trace = world.trace();
+        assert!(!trace.is_empty() && trace.iter().all(|line| line == "refresh"), "{trace:?}");
+        world.topics_by_id(&[]);
+    }
+    world.no_call();
+    world.topics_by_id(&[("t", NEW, 1)]);
+    nothing_committed(&mut world);
+    assert_eq!(world.starts, [(t(0), None, true)], "made while it was subscribed to");
+    world.pass(secs(30));
+    assert!(!world.trace().contains(&"refresh".to_owned()));
+    // A partition that is taken away waits for nothing any more.
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe_to_unknown(&["t"]);
+    world.find(1);
+    world.beating = true;
+    assigned(&mut world, 1, &[t(0)]);
+    world.rejoin();
+    assigned(&mut world, 2, &[]);
+    world.trace();
+    world.pass(BACKOFF);
+    assert!(!world.trace().contains(&"refresh".to_owned()));
+}
+
+// A leader is told of all topics of its group, and once of each.
+#[test]
+fn what_was_told_of_a_topic_before_it_was_subscribed_to_counts() {
+    let mut world = World::new(config(Protocol::Cooperative));
+    world.subscribe_to_unknown(&["u"]);
+    world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
+    world.subscribe_to_unknown(&["t", "u"]);
+    world.find(1);
+    world.beating = true;
+    assigned(&mut world, 1, &[t(0), u(0)]);
+    assert_eq!(fetch_ids(&mut world), (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10));
 }

@@ -1,6 +1,6 @@
 //! One member in a world whose coordinator says what the test tells it to, and whose time moves when told.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +84,8 @@ pub(crate) struct World {
     todo: VecDeque<Input>,
     /// Calls that have no outcome yet.
     open: BTreeSet<CallId>,
+    /// What the member was told of topics last.
+    metadata: BTreeMap<Arc<str>, TopicInfo>,
 }
 
 /// What the driver knows is asked of the world.
@@ -121,6 +123,7 @@ impl World {
             told: Vec::new(),
             todo: VecDeque::new(),
             open: BTreeSet::new(),
+            metadata: BTreeMap::new(),
         }
     }
 
@@ -297,14 +300,33 @@ impl World {
         self.put(Input::Answer { id, outcome: Err(CallError::Lost("the connection was lost".into())) });
     }
 
+    /// Metadata has the topics already.
     pub(crate) fn subscribe(&mut self, topics: &[&str]) {
+        self.know(topics);
+        self.subscribe_to_unknown(topics);
+    }
+
+    /// Metadata has nothing of topics that it was not told of before.
+    pub(crate) fn subscribe_to_unknown(&mut self, topics: &[&str]) {
         let topics = topics.iter().map(|&topic| topic.into()).collect();
         self.put(Input::Subscribe(Subscribes::Topics(topics)));
     }
 
     pub(crate) fn match_topics(&mut self, topics: &[&str]) {
+        self.know(topics);
         let topics = topics.iter().map(|&topic| topic.into()).collect();
         self.put(Input::Subscribe(Subscribes::Matched(topics)));
+    }
+
+    /// Tells the member of topics, if it was not told of them before, as brokers do that have no ids.
+    fn know(&mut self, topics: &[&str]) {
+        let known = self.metadata.len();
+        for &topic in topics {
+            self.metadata.entry(topic.into()).or_insert(TopicInfo { id: Uuid::ZERO, partitions: 8 });
+        }
+        if self.metadata.len() > known {
+            self.put(Input::Topics { topics: self.metadata.clone() });
+        }
     }
 
     pub(crate) fn topics(&mut self, counts: &[(&str, usize)]) {
@@ -315,8 +337,8 @@ impl World {
     /// As [`Self::topics`], each with its id; 0: the broker tells none.
     pub(crate) fn topics_by_id(&mut self, topics: &[(&str, u8, usize)]) {
         let info = |id, partitions| TopicInfo { id: Uuid([id; 16]), partitions };
-        let topics = topics.iter().map(|&(topic, id, count)| (topic.into(), info(id, count))).collect();
-        self.put(Input::Topics { topics });
+        self.metadata = topics.iter().map(|&(topic, id, count)| (topic.into(), info(id, count))).collect();
+        self.put(Input::Topics { topics: self.metadata.clone() });
     }
 
     /// Answers FindCoordinator.

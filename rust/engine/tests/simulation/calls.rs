@@ -162,7 +162,9 @@ impl World {
         if let Some(id) = request.call.joins_as().filter(|_| answer.code() == ErrorCode::None) {
             self.checks.took(pid, id);
         }
-        self.justify(pid, request.id, &request.call, answer.code());
+        for code in answer.codes() {
+            self.justify(pid, request.id, &request.call, code);
+        }
         self.mislead(pid, &request, &answer, late);
         self.meet(&request.call, &answer);
         self.judge_group(&request.call, &answer);
@@ -276,7 +278,7 @@ impl World {
         }
         let heard = matches!(outcome, Ok(Answer::ConsumerGroupHeartbeat { code: ErrorCode::None, .. }));
         if let Ok(answer) = &outcome {
-            process.answered.insert(answer.code(), id);
+            process.answered.extend(answer.codes().into_iter().map(|code| (code, id)));
         }
         process.inbox.push_back(Input::Answer { id, outcome });
         self.run_process(pid);

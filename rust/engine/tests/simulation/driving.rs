@@ -1,6 +1,7 @@
 //! The driver's side of a machine, with the gates of the delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -134,26 +135,35 @@ impl World {
     fn assigned(&mut self, pid: Pid, partitions: &BTreeSet<TopicPartition>) {
         say!(self, "p{pid} gains {}", names(partitions));
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        // Under the classic protocol topics go by their names. Nothing is read before metadata has the topic: what is told of it
-        // goes to the machine, too.
-        let is_classic = process.member.protocol() == GroupProtocol::Classic;
-        let unknown = is_classic && partitions.iter().any(|partition| !process.known.contains_key(&partition.topic));
-        let known = if is_classic { &self.topics } else { &process.known };
         let id_of = |known: &BTreeMap<_, TopicInfo>, partition: &TopicPartition| {
             known.get(&partition.topic).map(|info| info.id)
         };
-        let known: BTreeMap<_, _> = partitions.iter().map(|partition| (partition, id_of(known, partition))).collect();
-        for (partition, topic_id) in known {
-            let is_gone = id_of(&self.topics, partition) != topic_id;
+        let is_classic = process.member.protocol() == GroupProtocol::Classic;
+        for partition in partitions {
+            // Under the classic protocol topics go by their names, and metadata may not have this one yet.
+            let topic_id = id_of(&process.known, partition);
+            let is_unknown = is_classic && topic_id.is_none();
+            let is_gone = !is_unknown && id_of(&self.topics, partition) != topic_id;
             self.checks.assigned(pid, partition, is_gone);
             let span = process.new_span();
             process.ledger.restart(partition, span, None);
             let lane = Lane { span, topic_id, awaits: None, open: false, position: None, settling: false };
             process.lanes.insert(partition.clone(), lane);
         }
-        if unknown {
-            self.refresh(pid, false);
+    }
+
+    /// Metadata is there: the machine hears of it, and partitions of a topic that was not known are of the one that has the name.
+    pub(crate) fn learn_topics(&mut self, pid: Pid, topics: BTreeMap<Arc<str>, TopicInfo>) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let is_classic = process.member.protocol() == GroupProtocol::Classic;
+        for (partition, lane) in process.lanes.iter_mut().filter(|(_, lane)| is_classic && lane.topic_id.is_none()) {
+            let Some(info) = topics.get(&partition.topic) else { continue };
+            lane.topic_id = Some(info.id);
+            let is_gone = self.topics.get(&partition.topic).is_none_or(|current| current.id != info.id);
+            self.checks.identified(pid, partition, is_gone);
         }
+        process.known.clone_from(&topics);
+        process.inbox.push_back(Input::Topics { topics });
     }
 
     fn start_at(&mut self, pid: Pid, partition: TopicPartition, committed: Option<i64>, is_new: bool) {

@@ -1,7 +1,7 @@
 //! Several members, with their drivers and users, against the embedded broker's coordinator: a simulated network, a simulated
 //! clock, and everything that can go wrong, drawn from a seed. After every step the rules of [`checks::Rule`] have to hold.
 //!
-//! `make simulate SEEDS=20000` runs more seeds; `make simulate SEED=7` runs one and prints all that happens in it.
+//! `make simulate SEEDS=20000` runs more seeds, with `FIRST=20000` those from there on; `make simulate SEED=7` runs one and prints all that happens in it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -29,6 +29,7 @@ mod upgrading;
 mod users;
 mod world;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -62,12 +63,16 @@ fn run(seed: u64, bug: Option<Bug>, tracing: bool) -> (Sometimes, Excuses, Optio
 }
 
 /// Runs seeds on every core, and hands each outcome to `take` until that has enough.
-fn run_all(seeds: u64, bug: Option<Bug>, take: &(dyn Fn(u64, Sometimes, Excuses, Option<Violation>) -> bool + Sync)) {
-    let (next, enough) = (AtomicU64::new(0), AtomicU64::new(0));
+fn run_all(
+    seeds: Range<u64>,
+    bug: Option<Bug>,
+    take: &(dyn Fn(u64, Sometimes, Excuses, Option<Violation>) -> bool + Sync),
+) {
+    let (next, enough) = (AtomicU64::new(seeds.start), AtomicU64::new(0));
     let work = || {
         while enough.load(Ordering::Relaxed) == 0 {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= seeds {
+            if seed >= seeds.end {
                 return;
             }
             let (met, excuses, violation) = run(seed, bug, false);
@@ -85,9 +90,9 @@ fn run_all(seeds: u64, bug: Option<Bug>, take: &(dyn Fn(u64, Sometimes, Excuses,
 
 #[test]
 fn every_rule_holds_for_every_seed() {
-    let seeds = setting("SEEDS").unwrap_or(SEEDS);
+    let (first, seeds) = (setting("FIRST").unwrap_or(0), setting("SEEDS").unwrap_or(SEEDS));
     let outcomes = Mutex::new((Sometimes::default(), Excuses::default(), Vec::new()));
-    run_all(seeds, None, &|seed, met, excuses, violation| {
+    run_all(first..first + seeds, None, &|seed, met, excuses, violation| {
         let mut outcomes = outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         outcomes.0.add(&met);
         outcomes.1.add(&excuses);
@@ -123,7 +128,7 @@ fn every_rule_holds_for_every_seed() {
 fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
     for &bug in Bug::ALL {
         let found = Mutex::new(None);
-        run_all(SEEDS, Some(bug), &|seed, _, _, violation| {
+        run_all(0..SEEDS, Some(bug), &|seed, _, _, violation| {
             let Some(violation) = violation else { return false };
             found.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((seed, violation));
             true

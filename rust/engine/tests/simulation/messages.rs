@@ -1,6 +1,6 @@
 //! What the simulation asks of calls and answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -126,6 +126,8 @@ impl Asked for Call {
 pub(crate) trait Answered {
     /// The error, of a commit the first.
     fn code(&self) -> ErrorCode;
+    /// The errors: one, of a commit that of each partition.
+    fn codes(&self) -> BTreeSet<ErrorCode>;
     fn commit_codes(&self) -> Option<&PartitionCodes>;
     fn commit_codes_mut(&mut self) -> Option<&mut PartitionCodes>;
     fn found(&self) -> Option<&Found>;
@@ -144,6 +146,13 @@ impl Answered for Answer {
             | Self::ConsumerGroupHeartbeat { code, .. }
             | Self::OffsetFetch { code, .. } => *code,
             Self::OffsetCommit { codes } => codes.values().next().copied().unwrap_or(ErrorCode::None),
+        }
+    }
+
+    fn codes(&self) -> BTreeSet<ErrorCode> {
+        match self {
+            Self::OffsetCommit { codes } => codes.values().copied().collect(),
+            _ => [self.code()].into(),
         }
     }
 

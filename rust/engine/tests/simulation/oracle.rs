@@ -64,6 +64,10 @@ impl World {
     /// A heartbeat that joins may upgrade the group: what its members have by the coordinator's account is what it starts with.
     pub(crate) fn note_accounts(&mut self) {
         let group = self.group().filter(|group| group["type"] == "classic");
+        // The session of its last member under KIP-848 may have ended unseen. Without members it is replaced, not converted.
+        if let Some(group) = group.as_ref().filter(|group| group["members"].as_array().is_some_and(Vec::is_empty)) {
+            self.checks.group(group, true);
+        }
         self.checks.oracle.accounts = group.map(|group| accounts(&group));
     }
 

@@ -17,7 +17,7 @@ use monedula_engine::group::{CallId, CallbackKind, CommitOffset, Input, Member, 
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) span: u64,
-    /// Fetches name topics by id, so that one made anew is another.
+    /// Fetches name topics by id, so that one made anew is another; `None` before metadata has it.
     pub(crate) topic_id: Option<Uuid>,
     /// The callback that has to end before anything is handed out.
     pub(crate) awaits: Option<Ticket>,

@@ -140,7 +140,6 @@ impl World {
         }
         let wanted = |topic: &Arc<str>| process.subscription.contains(topic) || process.group_topics.contains(topic);
         let topics: BTreeMap<_, _> = topics.into_iter().filter(|(topic, _)| wanted(topic)).collect();
-        process.known = topics.clone();
         let matched: BTreeSet<_> =
             process.subscription.iter().filter(|topic| topics.contains_key(*topic)).cloned().collect();
         let naming = self.plan.slots[process.slot].naming;
@@ -148,7 +147,7 @@ impl World {
             process.matched.clone_from(&matched);
             process.inbox.push_back(Input::Subscribe(Subscription::Matched(matched)));
         }
-        process.inbox.push_back(Input::Topics { topics });
+        self.learn_topics(pid, topics);
         self.run_process(pid);
     }
 
@@ -196,8 +195,10 @@ impl World {
         if let Err(error) = &outcome {
             self.checks.fail(Rule::Fatal, format!("p{pid} cannot assign: {error}"));
         }
-        process.inbox.push_back(Input::Topics { topics: infos });
-        process.inbox.push_back(Input::AssignmentComputed { ticket, outcome });
+        self.learn_topics(pid, infos);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.inbox.push_back(Input::AssignmentComputed { ticket, outcome });
+        }
         if let Some(given) = judged {
             self.judge_deferral(members, &given, assignor.name() == "incremental");
         }

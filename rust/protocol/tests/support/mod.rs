@@ -144,6 +144,28 @@ macro_rules! for_each_message {
             list_transactions_response: list_transactions::ListTransactionsResponse, 0..=2, 0;
             describe_topic_partitions_request: describe_topic_partitions::DescribeTopicPartitionsRequest, 0..=0, 0;
             describe_topic_partitions_response: describe_topic_partitions::DescribeTopicPartitionsResponse, 0..=0, 0;
+            describe_acls_request: describe_acls::DescribeAclsRequest, 1..=3, 2;
+            describe_acls_response: describe_acls::DescribeAclsResponse, 1..=3, 2;
+            create_acls_request: create_acls::CreateAclsRequest, 1..=3, 2;
+            create_acls_response: create_acls::CreateAclsResponse, 1..=3, 2;
+            delete_acls_request: delete_acls::DeleteAclsRequest, 1..=3, 2;
+            delete_acls_response: delete_acls::DeleteAclsResponse, 1..=3, 2;
+            create_delegation_token_request: create_delegation_token::CreateDelegationTokenRequest, 1..=3, 2;
+            create_delegation_token_response: create_delegation_token::CreateDelegationTokenResponse, 1..=3, 2;
+            renew_delegation_token_request: renew_delegation_token::RenewDelegationTokenRequest, 1..=2, 2;
+            renew_delegation_token_response: renew_delegation_token::RenewDelegationTokenResponse, 1..=2, 2;
+            expire_delegation_token_request: expire_delegation_token::ExpireDelegationTokenRequest, 1..=2, 2;
+            expire_delegation_token_response: expire_delegation_token::ExpireDelegationTokenResponse, 1..=2, 2;
+            describe_delegation_token_request: describe_delegation_token::DescribeDelegationTokenRequest, 1..=3, 2;
+            describe_delegation_token_response: describe_delegation_token::DescribeDelegationTokenResponse, 1..=3, 2;
+            describe_client_quotas_request: describe_client_quotas::DescribeClientQuotasRequest, 0..=1, 1;
+            describe_client_quotas_response: describe_client_quotas::DescribeClientQuotasResponse, 0..=1, 1;
+            alter_client_quotas_request: alter_client_quotas::AlterClientQuotasRequest, 0..=1, 1;
+            alter_client_quotas_response: alter_client_quotas::AlterClientQuotasResponse, 0..=1, 1;
+            describe_user_scram_credentials_request: describe_user_scram_credentials::DescribeUserScramCredentialsRequest, 0..=0, 0;
+            describe_user_scram_credentials_response: describe_user_scram_credentials::DescribeUserScramCredentialsResponse, 0..=0, 0;
+            alter_user_scram_credentials_request: alter_user_scram_credentials::AlterUserScramCredentialsRequest, 0..=0, 0;
+            alter_user_scram_credentials_response: alter_user_scram_credentials::AlterUserScramCredentialsResponse, 0..=0, 0;
         }
     };
 }

@@ -80,6 +80,10 @@ fn of_alert(alert: AlertDescription) -> Option<String> {
         Alert::UnsupportedCertificate => {
             "the broker does not take the kind of the client's certificate; it may not be one for clients (extended key usage)"
         }
+        Alert::DecryptError => {
+            "the broker could not verify a signature of the client's: the client's certificate may come from another authority \
+             than the one of the same name in the broker's truststore"
+        }
         Alert::AccessDenied => "the broker took the client's certificate, and denies access with it",
         Alert::HandshakeFailure | Alert::ProtocolVersion | Alert::InsufficientSecurity => {
             "the broker ended the handshake: it has no version of TLS (1.2 or 1.3) or no cipher suite in common with the \
@@ -113,6 +117,11 @@ fn of_certificate(error: &CertificateError) -> String {
         CertificateError::UnknownIssuer => {
             "the broker's certificate comes from no authority that is trusted: give that authority's certificate, or the \
              broker's own, in ssl.truststore.location (ssl.ca.location)"
+                .into()
+        }
+        CertificateError::BadSignature => {
+            "the broker's certificate, or its handshake, is signed by another key than it should be: the authority of the same \
+             name in ssl.truststore.location (ssl.ca.location) may be an older one"
                 .into()
         }
         CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose => {

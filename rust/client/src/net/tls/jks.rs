@@ -18,8 +18,8 @@ const CERTIFICATE: u32 = 2;
 /// Follows the password in the hash over the store.
 const PHRASE: &[u8] = b"Mighty Aphrodite";
 
-/// Sun's proprietary encryption of keys in a JKS (1.3.6.1.4.1.42.2.17.1.1), as it stands in an EncryptedPrivateKeyInfo.
-const KEY_PROTECTOR: [u8; 14] = [0x30, 0x0c, 0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
+/// Sun's proprietary encryption of keys in a JKS, 1.3.6.1.4.1.42.2.17.1.1 as an object identifier in DER.
+const KEY_PROTECTOR: [u8; 12] = [0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
 
 /// What is left of the store.
 struct Reader<'b>(&'b [u8]);
@@ -160,7 +160,7 @@ fn octet_string<'b>(reader: &mut Reader<'b>) -> Option<&'b [u8]> {
         return None;
     }
     let length = match header[1] {
-        short @ 0..0x80 => usize::from(short),
+        short @ 0..=0x7f => usize::from(short),
         long @ 0x81..=0x84 => {
             let bytes = reader.take(usize::from(long & 0x7f)).ok()?;
             bytes.iter().fold(0, |length, &byte| length << 8 | usize::from(byte))

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, ExtendedKeyUsagePurpose,
-    IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    date_time_ymd,
 };
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -32,7 +32,13 @@ struct Certified {
 
 impl Authority {
     fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self::named(&format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed"))
@@ -231,6 +237,8 @@ async fn dates_purpose_and_authority_of_a_certificate_are_checked() {
     assert!(error.contains("not one for servers"), "{error}");
     let error = refusal(&authority, &Authority::new().server(), "localhost").await;
     assert!(error.contains("no authority that is trusted") && error.contains("ssl.truststore.location"), "{error}");
+    let error = refusal(&Authority::named("CA"), &Authority::named("CA").server(), "localhost").await;
+    assert!(error.contains("signed by another key"), "{error}");
 }
 
 /// As openssl req -x509 makes it: its own authority.
@@ -264,7 +272,7 @@ async fn a_trusted_certificate_without_its_key_is_not_taken() {
     let own = usual_self_signed(&["localhost"], |_| {});
     let other = usual_self_signed(&["localhost"], |_| {});
     let mut config = server_config(&other, None, BOTH);
-    let shown = material::read(own.chain.as_bytes(), None, Default::default()).ok().expect("a certificate");
+    let Ok(shown) = material::read(own.chain.as_bytes(), None, Default::default()) else { panic!("no certificate") };
     let key =
         material::read(other.key.as_bytes(), None, Default::default()).ok().and_then(|found| found.key).expect("a key");
     let signer = aws_lc_rs::sign::any_supported_type(&key).expect("a key");
@@ -272,7 +280,7 @@ async fn a_trusted_certificate_without_its_key_is_not_taken() {
     config.cert_resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
     let port = serve(config).await;
     let error = reach(&tls(&[("ssl.ca.pem", &own.chain)]), "localhost", port).await.expect_err("is refused");
-    assert!(error.starts_with("refused: ") && error.contains("cannot be verified"), "{error}");
+    assert!(error.starts_with("refused: ") && error.contains("signed by another key"), "{error}");
 }
 
 #[tokio::test]
@@ -530,7 +538,7 @@ fn a_wrong_or_missing_password_is_said() {
 fn a_pem_in_one_line_is_read() {
     let authority = Authority::new();
     let text = authority.pem().replace('\n', " ");
-    let found = material::read(text.as_bytes(), None, Passwords::default()).ok().expect("PEM");
+    let Ok(found) = material::read(text.as_bytes(), None, Passwords::default()) else { panic!("no PEM") };
     assert_eq!(found.certificates, [authority.0.der().clone()]);
 }
 

@@ -214,8 +214,12 @@ impl Member {
             Timer::RefusedOffsets => self.offset_fetch.retry_refused(),
             Timer::Close => self.exit_late(now),
             // `advance` takes the steps that these timers delayed.
-            Timer::Heartbeat | Timer::FindCoordinator | Timer::JoinGroup | Timer::OffsetCommit | Timer::OffsetFetch => {
-            }
+            Timer::Heartbeat
+            | Timer::FindCoordinator
+            | Timer::JoinGroup
+            | Timer::RefreshMetadata
+            | Timer::OffsetCommit
+            | Timer::OffsetFetch => {}
             // KIP-848 only.
             Timer::HeartbeatBackoff | Timer::ResolveTopicIds => {}
         }

@@ -5,18 +5,20 @@ use monedula_protocol::error_code::ErrorCode;
 use super::member::Member;
 use super::reactions::reaction;
 use super::{Reaction, State};
-use crate::Now;
 use crate::group::{Answer, Call, CallId, InFlight, Kind, OffsetsFetched, OnError, Output, topic_ids};
+use crate::{Now, TopicPartition};
 
 const API: &str = "OffsetFetch";
 
 impl Member {
     /// Asks for the committed offsets of assigned partitions.
     pub(super) fn advance_offset_fetch(&mut self, now: Now) {
+        self.advance_refresh_metadata(now);
         if self.generation < 0 || self.state == State::Fatal {
             return;
         }
-        let Some(partitions) = self.offset_fetch.next(&self.out, now) else { return };
+        let may_ask = |partition: &TopicPartition| self.is_topic_known(partition);
+        let Some(partitions) = self.offset_fetch.next(may_ask, &self.out, now) else { return };
         let call = Call::OffsetFetch {
             group_id: self.config.group_id.clone(),
             member: None,
@@ -24,7 +26,7 @@ impl Member {
             partitions: partitions.iter().cloned().collect(),
         };
         let sent = self.send(Kind::OffsetFetch, call, now);
-        self.offset_fetch.sent(sent);
+        self.offset_fetch.sent(sent, partitions);
     }
 
     pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {

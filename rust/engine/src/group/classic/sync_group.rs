@@ -34,7 +34,7 @@ impl Member {
         }
         // A static leader that comes back has to keep the assignment, but still watches the topics (KIP-814).
         if self.leader {
-            self.topics.assigned_counts = Some(self.topics.counts.clone());
+            self.topics.assigned_counts = Some(self.topics.counts());
         }
         self.send_sync(Vec::new(), now);
     }
@@ -229,8 +229,7 @@ impl Member {
         }
         self.set_joined_state();
         if !assigned.is_empty() {
-            let with_ids =
-                assigned.iter().map(|partition| (partition.clone(), self.topics.first_seen.id(&partition.topic)));
+            let with_ids = assigned.iter().map(|partition| (partition.clone(), self.topics.id(&partition.topic)));
             self.owned.extend(with_ids);
             self.offset_fetch.add(assigned.iter().cloned());
             self.out.push(Output::Assigned { partitions: assigned.clone() });

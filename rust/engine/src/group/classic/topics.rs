@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use monedula_protocol::types::Uuid;
+
 use super::member::Member;
-use crate::TopicPartition;
-use crate::group::{FirstSeen, TopicInfo};
+use crate::group::{FirstSeen, Output, Timer, TopicInfo};
+use crate::{Now, TopicPartition};
 
 /// The subscribed topics and their partition counts.
 #[derive(Clone, Debug, Default)]
@@ -15,11 +17,26 @@ pub(super) struct SubscribedTopics {
     pub(super) names: BTreeSet<Arc<str>>,
     /// The topics of the last JoinGroup.
     pub(super) joined: BTreeSet<Arc<str>>,
-    /// The current partition counts by topic.
-    pub(super) counts: BTreeMap<Arc<str>, usize>,
+    /// What the latest metadata says of these topics, and of the group's topics if this member leads.
+    pub(super) infos: BTreeMap<Arc<str>, TopicInfo>,
     /// The partition counts that the assignment computed by this member is based on.
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_seen: FirstSeen,
+    /// How often metadata was requested for assigned partitions whose topics are not known.
+    pub(super) refresh_attempts: u32,
+}
+
+impl SubscribedTopics {
+    /// The partition counts in the latest metadata.
+    pub(super) fn counts(&self) -> BTreeMap<Arc<str>, usize> {
+        self.infos.iter().map(|(topic, info)| (topic.clone(), info.partitions)).collect()
+    }
+
+    /// The id of the topic that stands under this name; zero if it is not known.
+    pub(super) fn id(&self, topic: &str) -> Uuid {
+        let told = || self.infos.get(topic).map(|info| info.id).unwrap_or_default();
+        Some(self.first_seen.id(topic)).filter(|id| !id.is_zero()).unwrap_or_else(told)
+    }
 }
 
 impl Member {
@@ -31,9 +48,29 @@ impl Member {
             self.topics.first_seen.see(topic, info, info.map_or(0, |info| info.partitions));
         }
         let replaced = self.learn_ids(&topics);
-        self.topics.counts = topics.into_iter().map(|(topic, info)| (topic, info.partitions)).collect();
+        self.topics.infos = topics;
         self.rejoin_for_counts();
         self.lose_replaced(replaced);
+    }
+
+    /// Whether the topic of an owned partition is known: by its id, or, if brokers send no ids, by its name alone. A
+    /// member that has just started may be assigned partitions before its first metadata arrives.
+    pub(super) fn is_topic_known(&self, partition: &TopicPartition) -> bool {
+        self.owned.get(partition).is_some_and(|id| !id.is_zero()) || self.topics.infos.contains_key(&partition.topic)
+    }
+
+    /// Asks for metadata, repeatedly, with a growing backoff, while an OffsetFetch waits for it: under a topic's name
+    /// the coordinator may still have offsets of an earlier topic.
+    pub(super) fn advance_refresh_metadata(&mut self, now: Now) {
+        let mut waiting = self.offset_fetch.waiting().iter();
+        if waiting.all(|partition| self.is_topic_known(partition)) {
+            self.out.timers.clear(Timer::RefreshMetadata);
+            self.topics.refresh_attempts = 0;
+        } else if !self.out.timers.waits(Timer::RefreshMetadata, now) {
+            self.out.back_off(Timer::RefreshMetadata, self.topics.refresh_attempts, now);
+            self.topics.refresh_attempts = self.topics.refresh_attempts.saturating_add(1);
+            self.out.push(Output::RefreshMetadata);
+        }
     }
 
     /// The owned partitions whose topics now have other ids than when they were assigned.
@@ -59,10 +96,11 @@ impl Member {
         else {
             return;
         };
-        if *assigned != self.topics.counts {
-            let topics = self.topics.counts.keys().chain(assigned.keys());
+        let counts = self.topics.counts();
+        if *assigned != counts {
+            let topics = counts.keys().chain(assigned.keys());
             let changed: BTreeSet<&Arc<str>> =
-                topics.filter(|topic| assigned.get(*topic) != self.topics.counts.get(*topic)).collect();
+                topics.filter(|topic| assigned.get(*topic) != counts.get(*topic)).collect();
             let names: Vec<&str> = changed.iter().map(|topic| &***topic).collect();
             let reason = format!("the partitions of {} changed", names.join(", "));
             // Only once: the next assignment sets new counts.

@@ -227,7 +227,7 @@ impl Member {
             | Timer::OffsetCommit
             | Timer::OffsetFetch => {}
             // Classic protocol only.
-            Timer::JoinGroup | Timer::Rejoin | Timer::Deferred | Timer::KeptBack => {}
+            Timer::JoinGroup | Timer::Rejoin | Timer::Deferred | Timer::KeptBack | Timer::RefreshMetadata => {}
         }
     }
 

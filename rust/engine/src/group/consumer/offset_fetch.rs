@@ -14,7 +14,7 @@ impl Member {
         if self.awaits_epoch.offset_fetch || !self.in_group() {
             return;
         }
-        let Some(partitions) = self.offset_fetch.next(&self.out, now) else { return };
+        let Some(partitions) = self.offset_fetch.next(|_| true, &self.out, now) else { return };
         let call = Call::OffsetFetch {
             group_id: self.config.group_id.clone(),
             member: Some((self.member_id.clone(), self.epoch)),
@@ -22,7 +22,7 @@ impl Member {
             partitions: partitions.iter().cloned().collect(),
         };
         let sent = self.send(Kind::OffsetFetch, call, now);
-        self.offset_fetch.sent(sent);
+        self.offset_fetch.sent(sent, partitions);
     }
 
     pub(super) fn offsets_fetched(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {

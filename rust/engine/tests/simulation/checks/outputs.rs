@@ -61,13 +61,21 @@ impl Checks {
         }
     }
 
-    /// `gone`: of a topic that is no more, so that whoever has the name now has another.
+    /// Metadata has the topic of a partition, which was not known when it was assigned. `gone`: that topic is no more.
+    pub(crate) fn identified(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
+        if let Some(owned) = self.view(pid).owned.get_mut(partition) {
+            owned.gone = gone;
+        }
+    }
+
+    /// `gone`: of a topic that is no more, so that whoever has the name now has another. In assignments of the classic protocol
+    /// topics go by their names.
     pub(crate) fn assigned(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
         let generation = self.view(pid).generation;
         let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
         let others = self.views.iter().filter(|(other, view)| {
             **other != pid
-                && !gone
+                && (classic || !gone)
                 // A classic member may hold what another gains in a generation that it has not heard of.
                 && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
                 && view.owned.get(partition).is_some_and(|owned| !owned.gone)

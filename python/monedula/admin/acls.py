@@ -1,0 +1,141 @@
+"""ACLs: who may do what."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from monedula.admin import values
+from monedula.admin.arguments import Errors, as_several, raw_name
+from monedula.admin.calls import AdminBase, Call, Method
+from monedula.admin.results import Results, answered
+from monedula.admin.security_types import AclBinding, AclFilter
+from monedula.admin.views import Acls
+from monedula.errors import ArgumentError
+
+_Raw = tuple[str, str, str, str, str, str, str]
+_RawFilter = tuple[str, str | None, str, str | None, str | None, str, str]
+
+
+class AclMethods(AdminBase):
+    """Methods about ACLs."""
+
+    @Method
+    def describe_acls(self, acls: AclFilter | AclBinding | None = None, *, timeout: float | None = None) -> Call[Acls]:
+        """The ACLs that a filter matches, as a list; also as a table.
+
+        Args:
+            acls: the filter; all ACLs if left out.
+            timeout: seconds.
+
+        Raises:
+            AuthorizationError: without the permission DESCRIBE on the cluster.
+            BrokerError: `SECURITY_DISABLED` if the brokers have no authorizer; the message says which setting it is.
+        """
+        raw = _raw_filter(AclFilter() if acls is None else acls)
+        return Call(
+            lambda descriptor: self._security.describe_acls(descriptor, raw, timeout),
+            lambda answer: Acls(map(_binding, answer)),
+        )
+
+    @Method
+    def create_acls(
+        self, acls: AclBinding | Iterable[AclBinding], *, timeout: float | None = None, errors: Errors = "raise"
+    ) -> Call[Results[AclBinding, None]]:
+        """Create ACLs. One that exists is left as it is.
+
+        Args:
+            acls: one or several.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            AuthorizationError: without the permission ALTER on the cluster.
+            BrokerError: `INVALID_REQUEST` for an ACL that cannot be, such as one on a cluster of another name.
+        """
+        given = [acls] if isinstance(acls, AclBinding) else as_several(acls, "an AclBinding, or several")
+        raw = [_raw(each) for each in given]
+        return Call(
+            lambda descriptor: self._security.create_acls(descriptor, raw, timeout),
+            lambda answer: answered(Results[AclBinding, None](*values.items(answer, _binding, values.nothing)), errors),
+        )
+
+    @Method
+    def delete_acls(
+        self,
+        acls: AclFilter | AclBinding | Iterable[AclFilter | AclBinding],
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[AclFilter, tuple[AclBinding, ...]]]:
+        """Delete the ACLs that filters match. Returns what each deleted: nothing is no error.
+
+        If a response is lost, the request is sent again, and what the first had deleted is missing in the result.
+
+        Args:
+            acls: filters; an `AclBinding` is a filter that matches itself.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            AuthorizationError: without the permission ALTER on the cluster.
+            BrokerError: `SECURITY_DISABLED` if the brokers have no authorizer.
+        """
+        single = isinstance(acls, AclFilter | AclBinding)
+        given: list[object] = [acls] if single else as_several(acls, "an AclFilter, an AclBinding, or several")
+        raw = [_raw_filter(each) for each in given]
+        return Call(
+            lambda descriptor: self._security.delete_acls(descriptor, raw, timeout),
+            lambda answer: answered(
+                Results[AclFilter, tuple[AclBinding, ...]](*values.items(answer, _filter, _bindings)), errors
+            ),
+        )
+
+
+def _raw(acl: object) -> _Raw:
+    if not isinstance(acl, AclBinding):
+        raise ArgumentError(f"{acl!r}: expected an AclBinding")
+    return (
+        acl.resource_type,
+        raw_name(acl.resource_name, "resource"),
+        acl.pattern_type,
+        _raw_principal(acl.principal),
+        raw_name(acl.host, "host"),
+        acl.operation,
+        acl.permission_type,
+    )
+
+
+def _raw_filter(acls: object) -> _RawFilter:
+    if isinstance(acls, AclBinding):
+        return _raw(acls)
+    if not isinstance(acls, AclFilter):
+        raise ArgumentError(f"{acls!r}: expected an AclFilter or an AclBinding")
+    return (
+        acls.resource_type,
+        acls.resource_name,
+        acls.pattern_type,
+        None if acls.principal is None else _raw_principal(acls.principal),
+        acls.host,
+        acls.operation,
+        acls.permission_type,
+    )
+
+
+def _raw_principal(principal: object) -> str:
+    name = raw_name(principal, "principal")
+    if ":" not in name:
+        raise ArgumentError(f"{principal!r} is no principal: expected its type too, such as 'User:{principal}'")
+    return name
+
+
+def _binding(raw: Any) -> AclBinding:
+    resource_type, resource_name, pattern_type, principal, host, operation, permission_type = raw
+    return AclBinding(principal, operation, resource_type, resource_name, pattern_type, permission_type, host)
+
+
+def _filter(raw: Any) -> AclFilter:
+    resource_type, resource_name, pattern_type, principal, host, operation, permission_type = raw
+    return AclFilter(principal, operation, resource_type, resource_name, pattern_type, permission_type, host)
+
+
+def _bindings(_: object, raw: Any) -> tuple[AclBinding, ...]:
+    return tuple(map(_binding, raw))

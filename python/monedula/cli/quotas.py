@@ -1,0 +1,157 @@
+"""`monedula quotas`: lists, sets and removes client quotas."""
+
+from typing import Annotated, Any
+
+import typer
+
+from monedula.admin import DEFAULT, QuotaEntity, QuotaName
+from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
+from monedula.cli.tables import AsJson, show
+from monedula.cli.topics import Yes, administering
+
+User = Annotated[str | None, typer.Option("-u", "--user", help="Of this user.")]
+ClientId = Annotated[str | None, typer.Option("--client-id", help="Of this client id; with --user, of both together.")]
+Ip = Annotated[str | None, typer.Option("--ip", help="Of this address.")]
+Default = Annotated[
+    list[str] | None,
+    typer.Option("-d", "--default", metavar="TYPE", help="The default of a type: user, client-id or ip. Repeatable."),
+]
+
+_TYPES = ("user", "client-id", "ip")
+
+LIST_EXAMPLES = """
+monedula quotas list
+monedula quotas list --user anna --json
+monedula quotas list --default user
+"""
+
+
+@command("quotas list")
+def list_quotas(
+    bootstrap_servers: BootstrapServers = None,
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    default: Default = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """List quotas: all, or those that the options name."""
+    wanted = _entity(user, client_id, ip, default)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        found = admin.describe_client_quotas(user=wanted.user, client_id=wanted.client_id, ip=wanted.ip)
+    rows = [
+        (_shown(entity.user), _shown(entity.client_id), _shown(entity.ip), quota, value)
+        for entity, quotas in sorted(found.items(), key=lambda item: _title(item[0]))
+        for quota, value in sorted(quotas.items())
+    ]
+    show(("user", "client_id", "ip", "quota", "value"), rows, as_json)
+
+
+SET_EXAMPLES = """
+monedula quotas set producer_byte_rate=1000000 --user anna
+monedula quotas set request_percentage=50 consumer_byte_rate=2e6 --default user --client-id reports
+monedula quotas set connection_creation_rate=10 --default ip
+"""
+
+
+@command("quotas set")
+def set_quotas(
+    quotas: Annotated[list[str], typer.Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
+    bootstrap_servers: BootstrapServers = None,
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    default: Default = None,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Set quotas of a user, a client id, both together, or an address. Others that it has remain."""
+    entity = _named(user, client_id, ip, default)
+    values = dict(_quota(text) for text in quotas)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        admin.alter_client_quotas({entity: values})
+    say(f"set {', '.join(values)} of {_title(entity)}")
+
+
+REMOVE_EXAMPLES = """
+monedula quotas remove producer_byte_rate --user anna --yes
+monedula quotas remove --default ip --yes
+"""
+
+
+@command("quotas remove")
+def remove(
+    quotas: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Names of quotas; all if left out.")
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    default: Default = None,
+    yes: Yes = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Remove quotas of a user, a client id, both together, or an address."""
+    entity = _named(user, client_id, ip, default)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        found = admin.describe_client_quotas(user=entity.user, client_id=entity.client_id, ip=entity.ip, strict=True)
+        present = found.get(entity, {})
+        chosen = [name for name in quotas or sorted(present) if name in present]
+        lacking = [name for name in quotas or () if name not in present]
+        if lacking or not chosen:
+            raise Failure(f"{_title(entity)} has no quota {', '.join(lacking)}".rstrip())
+        confirm(f"Remove {', '.join(chosen)} of {_title(entity)}?", yes)
+        admin.alter_client_quotas({entity: dict.fromkeys(chosen)})
+    say(f"removed {', '.join(chosen)} of {_title(entity)}")
+
+
+def _entity(user: str | None, client_id: str | None, ip: str | None, default: list[str] | None) -> QuotaEntity:
+    given: dict[str, Any] = {"user": user, "client-id": client_id, "ip": ip}
+    for kind in default or ():
+        if kind not in _TYPES:
+            raise UsageError(f"--default {kind}: expected one of {', '.join(_TYPES)}")
+        if given[kind] is not None:
+            raise UsageError(f"give --{kind} or --default {kind}, not both")
+        given[kind] = DEFAULT
+    return QuotaEntity(given["user"], given["client-id"], given["ip"])
+
+
+def _named(user: str | None, client_id: str | None, ip: str | None, default: list[str] | None) -> QuotaEntity:
+    entity = _entity(user, client_id, ip, default)
+    if entity == QuotaEntity():
+        raise UsageError("say whose: --user, --client-id, --ip, or --default with one of these")
+    return entity
+
+
+def _quota(text: str) -> tuple[str, float]:
+    name, value = pair(text, "")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise UsageError(f"{text}: expected a number behind =") from None
+
+
+def _shown(name: str | QuotaName | None) -> str | None:
+    return f"<{name.value}>" if isinstance(name, QuotaName) else name
+
+
+def _title(entity: QuotaEntity) -> str:
+    names = (("user", entity.user), ("client id", entity.client_id), ("address", entity.ip))
+    return ", ".join(
+        f"the default {kind}" if isinstance(name, QuotaName) else f"{kind} {name}"
+        for kind, name in names
+        if name is not None
+    )
+
+
+app = typer.Typer(help="List, set and remove client quotas.", no_args_is_help=True, rich_markup_mode=None)
+COMMANDS = (
+    ("list", list_quotas, LIST_EXAMPLES),
+    ("set", set_quotas, SET_EXAMPLES),
+    ("remove", remove, REMOVE_EXAMPLES),
+)

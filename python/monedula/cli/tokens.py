@@ -1,0 +1,153 @@
+"""`monedula tokens`: creates, lists, renews and expires delegation tokens."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+
+from monedula.admin import Admin, DelegationToken
+from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.tables import AsJson, show
+from monedula.cli.topics import Yes, administering
+
+TokenId = Annotated[str, typer.Argument(help="Id of the token.")]
+
+_PERIOD = re.compile(r"(\d+)\s*(s|m|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_COLUMNS = ("token_id", "owner", "renewers", "issued", "expires", "latest")
+
+LIST_EXAMPLES = """
+monedula tokens list
+monedula tokens list --owner User:anna --json
+"""
+
+
+@command("tokens list")
+def list_tokens(
+    bootstrap_servers: BootstrapServers = None,
+    owner: Annotated[
+        list[str] | None, typer.Option("--owner", help="Only those of this principal, such as User:anna. Repeatable.")
+    ] = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """List delegation tokens, without what one logs in with."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        tokens = admin.describe_delegation_tokens(owner)
+    show(_COLUMNS, map(_row, tokens.values()), as_json)
+
+
+CREATE_EXAMPLES = """
+monedula tokens create --json > token.json
+monedula tokens create --owner User:anna --renewer User:scheduler --lifetime 7d
+"""
+
+
+@command("tokens create")
+def create(
+    bootstrap_servers: BootstrapServers = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Whose rights it has, such as User:anna; yours if left out.")
+    ] = None,
+    renewer: Annotated[
+        list[str] | None, typer.Option("--renewer", help="Who may renew it beside its owner. Repeatable.")
+    ] = None,
+    lifetime: Annotated[
+        str | None, typer.Option(help="Until when it can be renewed, such as 7d; as long as the broker allows.")
+    ] = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Create a delegation token, and write it to standard output: its id is a user name, with that password."""
+    longest = None if lifetime is None else _period(lifetime, "--lifetime")
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        token = admin.create_delegation_token(owner=owner, renewers=renewer or (), max_lifetime=longest)
+    password = token.password.expose().decode()
+    show((*_COLUMNS, "password"), [(*_row(token), password)], as_json)
+
+
+RENEW_EXAMPLES = """
+monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w
+monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w --for 1d
+"""
+
+
+@command("tokens renew")
+def renew(
+    token_id: TokenId,
+    bootstrap_servers: BootstrapServers = None,
+    period: Annotated[
+        str | None, typer.Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
+    ] = None,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Let a token be valid for longer."""
+    length = None if period is None else _period(period, "--for")
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        expiry = admin.renew_delegation_token(_found(admin, token_id), period=length)
+    say(f"{token_id} expires {_time(expiry)}")
+
+
+EXPIRE_EXAMPLES = """
+monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --yes
+monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --after 1h --yes
+"""
+
+
+@command("tokens expire")
+def expire(
+    token_id: TokenId,
+    bootstrap_servers: BootstrapServers = None,
+    after: Annotated[str | None, typer.Option(help="In which time, such as 1h; at once if left out.")] = None,
+    yes: Yes = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Let a token expire: at once, or earlier than it would."""
+    length = None if after is None else _period(after, "--after")
+    when = "at once" if length is None else f"in {after}"
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        token = _found(admin, token_id)
+        confirm(f"Let the token {token_id} of {token.owner} expire {when}?", yes)
+        expiry = admin.expire_delegation_token(token, after=length)
+    say(f"deleted {token_id}" if length is None or expiry is None else f"{token_id} expires {_time(expiry)}")
+
+
+def _found(admin: Admin, token_id: str) -> DelegationToken:
+    tokens = admin.describe_delegation_tokens()
+    if token_id not in tokens:
+        raise Failure(f"there is no token {token_id} that you may see; see monedula tokens list")
+    return tokens[token_id]
+
+
+def _period(text: str, option: str) -> timedelta:
+    found = _PERIOD.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{option} {text}: expected a time such as 30m, 12h or 7d")
+    try:
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        raise UsageError(f"{option} {text}: that is too long") from None
+
+
+def _row(token: DelegationToken) -> tuple[object, ...]:
+    times = (token.issue_timestamp, token.expiry_timestamp, token.max_timestamp)
+    return (token.token_id, token.owner, token.renewers, *map(_time, times))
+
+
+def _time(timestamp_ms: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)).isoformat(timespec="seconds")
+
+
+app = typer.Typer(help="Create, list, renew and expire delegation tokens.", no_args_is_help=True, rich_markup_mode=None)
+COMMANDS = (
+    ("list", list_tokens, LIST_EXAMPLES),
+    ("create", create, CREATE_EXAMPLES),
+    ("renew", renew, RENEW_EXAMPLES),
+    ("expire", expire, EXPIRE_EXAMPLES),
+)

@@ -1,0 +1,146 @@
+"""`monedula users`: lists users that log in by SCRAM, sets their passwords, and deletes them."""
+
+import os
+import sys
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
+from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.tables import AsJson, show
+from monedula.cli.topics import Yes, administering
+
+PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"
+
+User = Annotated[str, typer.Argument(help="Name of the user, without User:.")]
+Mechanism = Annotated[
+    str, typer.Option("-m", "--mechanism", help="SCRAM-SHA-512 or SCRAM-SHA-256; each has a password of its own.")
+]
+
+_MECHANISMS: dict[str, ScramMechanism] = {
+    name: mechanism
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    for name in (mechanism, mechanism.removeprefix("SCRAM-"))
+}
+
+LIST_EXAMPLES = """
+monedula users list
+monedula users list anna --json
+"""
+
+
+@command("users list")
+def list_users(
+    users: Annotated[list[str] | None, typer.Argument(help="Names of users; all if left out.")] = None,
+    bootstrap_servers: BootstrapServers = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """List users that have a SCRAM password, with the mechanisms that it is for."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        found = admin.describe_user_scram_credentials(users or None)
+    rows = [(user, each.mechanism, each.iterations) for user in sorted(found) for each in found[user]]
+    show(("user", "mechanism", "iterations"), rows, as_json)
+
+
+SET_EXAMPLES = """
+monedula users set anna
+monedula users set anna --password-file anna.txt --iterations 16384
+"""
+
+
+@command("users set")
+def set_password(
+    user: User,
+    bootstrap_servers: BootstrapServers = None,
+    mechanism: Mechanism = "SCRAM-SHA-512",
+    iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Of the hash.")] = 4096,
+    password_file: Annotated[
+        Path | None,
+        typer.Option("--password-file", metavar="FILE", help="Its first line is the password; - is standard input."),
+    ] = None,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Create a user, or set the password of one.
+
+    The password comes from --password-file, from the environment variable MONEDULA_USER_PASSWORD, or is asked for. It
+    is no option: everyone on a machine can read the arguments of a command.
+    """
+    chosen = _mechanism(mechanism)
+    upsertion = ScramUpsertion(user, _password(user, password_file), chosen, iterations)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        admin.alter_user_scram_credentials(upsertion)
+    say(f"set the {chosen} password of {user}")
+
+
+DELETE_EXAMPLES = """
+monedula users delete anna --yes
+monedula users delete anna --mechanism SCRAM-SHA-256 --yes
+"""
+
+
+@command("users delete")
+def delete(
+    user: User,
+    bootstrap_servers: BootstrapServers = None,
+    mechanism: Annotated[str | None, typer.Option("-m", "--mechanism", help="Only the password for this one.")] = None,
+    yes: Yes = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Delete the SCRAM passwords of a user, who cannot log in with them any more. ACLs of the user remain."""
+    only = None if mechanism is None else _mechanism(mechanism)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        (found,) = admin.describe_user_scram_credentials(user).values()
+        chosen = [each.mechanism for each in found if only in (None, each.mechanism)]
+        if not chosen:
+            raise Failure(f"{user} has no {only} password")
+        confirm(f"Delete the {' and '.join(chosen)} password of {user}?", yes)
+        for name, kind in admin.alter_user_scram_credentials([ScramDeletion(user, _mechanism(at)) for at in chosen]):
+            say(f"deleted the {kind} password of {name}")
+
+
+def _mechanism(text: str) -> ScramMechanism:
+    mechanism = _MECHANISMS.get(text.upper())
+    if mechanism is None:
+        raise UsageError(f"--mechanism {text}: expected SCRAM-SHA-256 or SCRAM-SHA-512")
+    return mechanism
+
+
+def _password(user: str, file: Path | None) -> Secret:
+    if file is not None:
+        password = _first_line(sys.stdin.readline() if str(file) == "-" else file.read_text(encoding="utf-8"))
+    elif PASSWORD_VARIABLE in os.environ:
+        password = Secret(os.environ[PASSWORD_VARIABLE])
+    elif sys.stdin.isatty():
+        password = Secret(getpass(f"Password of {user}: ", stream=sys.stderr))
+        if password != Secret(getpass("Again: ", stream=sys.stderr)):
+            raise Failure("the two passwords differ; nothing was done")
+    else:
+        raise UsageError(f"nobody can be asked for the password here: give --password-file, or set {PASSWORD_VARIABLE}")
+    if not password:
+        raise UsageError("the password is empty")
+    return password
+
+
+def _first_line(text: str) -> Secret:
+    # Spaces belong to a password; the end of the line does not.
+    return Secret(text.split("\n", 1)[0].removesuffix("\r"))
+
+
+app = typer.Typer(
+    help="List users that log in by SCRAM, set their passwords, and delete them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+COMMANDS = (
+    ("list", list_users, LIST_EXAMPLES),
+    ("set", set_password, SET_EXAMPLES),
+    ("delete", delete, DELETE_EXAMPLES),
+)

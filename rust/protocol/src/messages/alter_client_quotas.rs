@@ -1,0 +1,61 @@
+//! AlterClientQuotas, API key 49, versions 0-1 (KIP-546).
+//!
+//! Version 1 is flexible. Entities are those of DescribeClientQuotas.
+
+use crate::wire::api;
+
+api! {
+    AlterClientQuotas, versions 0..=1, flexible 1..;
+
+    /// Changes the quotas of entities.
+    request AlterClientQuotasRequest<'a> {
+        /// The entities.
+        entries: Vec<AlterClientQuotasEntry<'a>>, 0..;
+        /// Whether the broker only validates the request, and changes nothing.
+        validate_only: bool, 0..;
+    }
+
+    /// The result for each entity.
+    response AlterClientQuotasResponse<'a> {
+        /// The throttle time in milliseconds.
+        throttle_time_ms: i32, 0..;
+        /// The entities.
+        entries: Vec<AlterClientQuotasEntryResponse<'a>>, 0..;
+    }
+
+    /// An entity to change.
+    struct AlterClientQuotasEntry<'a> {
+        /// The entity.
+        entity: Vec<AlterClientQuotasEntity<'a>>, 0..;
+        /// The changes.
+        ops: Vec<AlterClientQuotasOp<'a>>, 0..;
+    }
+
+    /// One type of an entity, in the request and in the response.
+    struct AlterClientQuotasEntity<'a> {
+        /// The type.
+        entity_type: &'a str, 0..;
+        /// The name; `None` for the default entity.
+        entity_name: Option<&'a str>, 0.., nullable 0..;
+    }
+
+    /// The change of one quota.
+    struct AlterClientQuotasOp<'a> {
+        /// Its name.
+        key: &'a str, 0..;
+        /// The new value.
+        value: f64, 0..;
+        /// Whether the quota is removed.
+        remove: bool, 0..;
+    }
+
+    /// The result for one entity.
+    struct AlterClientQuotasEntryResponse<'a> {
+        /// The error, or 0.
+        error_code: i16, 0..;
+        /// The error message.
+        error_message: Option<&'a str>, 0.., nullable 0..;
+        /// The entity.
+        entity: Vec<AlterClientQuotasEntity<'a>>, 0..;
+    }
+}

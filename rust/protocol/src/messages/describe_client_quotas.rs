@@ -1,0 +1,66 @@
+//! DescribeClientQuotas, API key 48, versions 0-1 (KIP-546).
+//!
+//! Version 1 is flexible.
+//!
+//! Types of entities are `user`, `client-id` and `ip` (KIP-612). An entity is one of these, or a user and a client id
+//! together; a name of `None` is the default entity of that type.
+
+use crate::wire::api;
+
+api! {
+    DescribeClientQuotas, versions 0..=1, flexible 1..;
+
+    /// Describes the quotas of the entities that a filter matches.
+    request DescribeClientQuotasRequest<'a> {
+        /// What each type of entity must be.
+        components: Vec<DescribeClientQuotasComponentData<'a>>, 0..;
+        /// Whether the entities must have no other types than those of `components`.
+        strict: bool, 0..;
+    }
+
+    /// The quotas.
+    response DescribeClientQuotasResponse<'a> {
+        /// The throttle time in milliseconds.
+        throttle_time_ms: i32, 0..;
+        /// The error, or 0.
+        error_code: i16, 0..;
+        /// The error message.
+        error_message: Option<&'a str>, 0.., nullable 0..;
+        /// The entities; `None` where there is an error.
+        entries: Option<Vec<DescribeClientQuotasEntryData<'a>>>, 0.., nullable 0..;
+    }
+
+    /// What one type of entity must be.
+    struct DescribeClientQuotasComponentData<'a> {
+        /// The type.
+        entity_type: &'a str, 0..;
+        /// 0: the name in `r#match`; 1: the default entity; 2: any entity with a name or the default.
+        match_type: i8, 0..;
+        /// The name, or `None`.
+        r#match: Option<&'a str>, 0.., nullable 0..;
+    }
+
+    /// The quotas of one entity.
+    struct DescribeClientQuotasEntryData<'a> {
+        /// The entity.
+        entity: Vec<DescribeClientQuotasEntityData<'a>>, 0..;
+        /// Its quotas.
+        values: Vec<DescribeClientQuotasValueData<'a>>, 0..;
+    }
+
+    /// One type of an entity.
+    struct DescribeClientQuotasEntityData<'a> {
+        /// The type.
+        entity_type: &'a str, 0..;
+        /// The name; `None` for the default entity.
+        entity_name: Option<&'a str>, 0.., nullable 0..;
+    }
+
+    /// A quota.
+    struct DescribeClientQuotasValueData<'a> {
+        /// Its name, such as `producer_byte_rate`.
+        key: &'a str, 0..;
+        /// Its value.
+        value: f64, 0..;
+    }
+}

@@ -1,0 +1,67 @@
+//! DescribeDelegationToken, API key 41, versions 1-3 (KIP-48; Kafka 4.0 removed 0).
+//!
+//! From version 1 on, the broker responds before it throttles the client (KIP-219). 2 is flexible. 3 adds the requester
+//! of a token for another owner (KIP-373).
+
+use crate::types::SecretBytes;
+use crate::wire::api;
+
+api! {
+    DescribeDelegationToken, versions 1..=3, flexible 2..;
+
+    /// Describes delegation tokens.
+    request DescribeDelegationTokenRequest<'a> {
+        /// The owners; `None` for all tokens that the requester may see.
+        owners: Option<Vec<DescribeDelegationTokenOwner<'a>>>, 0.., nullable 0..;
+    }
+
+    /// The tokens.
+    response DescribeDelegationTokenResponse<'a> {
+        /// The error, or 0.
+        error_code: i16, 0..;
+        /// The tokens.
+        tokens: Vec<DescribedDelegationToken<'a>>, 0..;
+        /// The throttle time in milliseconds.
+        throttle_time_ms: i32, 0..;
+    }
+
+    /// An owner.
+    struct DescribeDelegationTokenOwner<'a> {
+        /// The type of the principal.
+        principal_type: &'a str, 0..;
+        /// Its name.
+        principal_name: &'a str, 0..;
+    }
+
+    /// A token.
+    struct DescribedDelegationToken<'a> {
+        /// The type of the owner's principal.
+        principal_type: &'a str, 0..;
+        /// The name of the owner's principal.
+        principal_name: &'a str, 0..;
+        /// The type of the requester's principal.
+        token_requester_principal_type: &'a str, 3..;
+        /// The name of the requester's principal.
+        token_requester_principal_name: &'a str, 3..;
+        /// When the token was issued, in milliseconds since the epoch.
+        issue_timestamp: i64, 0..;
+        /// When it expires unless it is renewed, in milliseconds since the epoch.
+        expiry_timestamp: i64, 0..;
+        /// Until when it can be renewed, in milliseconds since the epoch.
+        max_timestamp: i64, 0..;
+        /// The token's id.
+        token_id: &'a str, 0..;
+        /// The HMAC, in base64 the token's password.
+        hmac: SecretBytes<'a>, 0..;
+        /// Who may renew the token beside its owner.
+        renewers: Vec<DescribedDelegationTokenRenewer<'a>>, 0..;
+    }
+
+    /// A principal that may renew the token.
+    struct DescribedDelegationTokenRenewer<'a> {
+        /// The type of the principal.
+        principal_type: &'a str, 0..;
+        /// Its name.
+        principal_name: &'a str, 0..;
+    }
+}
