@@ -5,7 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from monedula import _monedula
+from monedula._aws import MECHANISM as MSK_IAM
+from monedula._aws import MskIam
 from monedula._providers import resolved
+from monedula._tokens import NAMES, TokenSource
 from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
@@ -34,7 +37,13 @@ def config_keys() -> list[ConfigKey]:
 
 
 class RawSettings(list[tuple[str, str]]):
-    """Settings in the core's form, of which no value is printed: a password may be among them."""
+    """Settings in the core's form, of which no value is printed: a password may be among them.
+
+    Attributes:
+        token_source: the user's code that brings tokens for OAUTHBEARER, or `None`.
+    """
+
+    token_source: TokenSource | None = None
 
     def __repr__(self) -> str:
         return f"<{len(self)} settings: {', '.join(key for key, _ in self)}>"
@@ -76,7 +85,40 @@ def _raw(config: Settings | None, settings: Settings) -> RawSettings:
         message = "settings must be a dict such as {'bootstrap.servers': 'localhost:9092'}"
         raise ConfigError(f"{message}, not of type {type(config).__name__}")
     given = [*(config or {}).items(), *settings.items()]
-    return RawSettings(resolved([(str(key), _text(key, value)) for key, value in given]))
+    providers = [item for item in given if _is_token_provider(*item)]
+    raw = RawSettings(
+        resolved([(str(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)])
+    )
+    if providers:
+        raw.token_source = _token_source(providers, raw)
+    elif any(_dotted(key) in ("sasl.mechanism", "sasl.mechanisms") and value == MSK_IAM for key, value in raw):
+        raw.token_source = _msk_iam(raw)
+    return raw
+
+
+def _dotted(key: str) -> str:
+    return key.strip().replace("_", ".")
+
+
+def _msk_iam(raw: RawSettings) -> TokenSource:
+    settings = {_dotted(key): value for key, value in raw}
+    jaas = settings.get("sasl.jaas.config")
+    return TokenSource(MskIam(settings, _monedula.jaas_options(jaas) if jaas else {}), "")
+
+
+def _is_token_provider(key: object, value: object) -> bool:
+    return _dotted(str(key)) in NAMES and not isinstance(value, str)
+
+
+def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSource:
+    (key, provider), *others = providers
+    if others:
+        raise ConfigError(f"{key} and {others[0][0]} are the same setting; give one of them", key=str(key))
+    config = next((value for name, value in raw if _dotted(name) == "sasl.oauthbearer.config"), "")
+    try:
+        return TokenSource(provider, config)
+    except TypeError as error:
+        raise ConfigError(f"{key}: {error}", key=str(key)) from None
 
 
 def raw_columns(columns: Sequence[str] | None) -> list[str] | None:

@@ -67,6 +67,26 @@ class BrokerConnectionError(KafkaError, ConnectionError):
     """No broker of the cluster could be reached. The message has each address with the error of the attempt."""
 
 
+class AuthenticationError(KafkaError, PermissionError):
+    """A broker and this client did not accept each other's identity: a certificate, a password or a token.
+
+    The message names the broker, what was refused by whom, and what to do. Another attempt with the same settings would
+    end in the same way, so nothing is tried again: every later call of the client raises the error too. Correct the
+    settings, and make a new client.
+
+    Attributes:
+        broker: the broker as `"host:port"`.
+        mechanism: `"TLS"`, or the name of the SASL mechanism.
+    """
+
+    def __init__(
+        self, message: str = "", *, broker: str | None = None, mechanism: str | None = None, **details: Any
+    ) -> None:
+        super().__init__(message, **details)
+        self.broker = broker
+        self.mechanism = mechanism
+
+
 class KafkaTimeoutError(KafkaError, TimeoutError):
     """A call did not end within its timeout; the message has the last failure. Trying again may help."""
 

@@ -4,6 +4,7 @@ The entry point `pytest11` names this package, so every pytest of the environmen
 the package `monedula`, and imports that only when a test uses a fixture.
 """
 
+import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -41,3 +42,12 @@ def monedula_broker_factory() -> "Iterator[BrokerFactory]":
 def monedula_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
     """An embedded broker of one node, without topics, that stops with the test."""
     return monedula_broker_factory()
+
+
+@pytest.fixture
+def monedula_secured_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
+    """An embedded broker of one node with TLS and SASL, which one user, `anna`, may log in to.
+
+    `monedula_secured_broker.client_settings("anna")` are the settings of a client.
+    """
+    return monedula_broker_factory(security="SASL_SSL", users={"anna": secrets.token_urlsafe(12)})

@@ -8,7 +8,7 @@ import json
 from contextlib import ExitStack
 
 from tests.differential import clusters
-from tests.differential.clusters import Cluster, Embedded, RealKafka
+from tests.differential.clusters import Cluster, Embedded, RealKafka, SecuredRealKafka
 from tests.differential.compare import matches
 from tests.differential.conftest import warm_up
 from tests.differential.normal import Normaliser
@@ -16,6 +16,7 @@ from tests.differential.registry import SCENARIOS
 from tests.differential.test_differential import run
 from tests.differential.wire import Wire, build
 from tests.kafka import KafkaCluster
+from tests.kafka.secured import SecuredKafka
 
 
 def main() -> None:
@@ -25,23 +26,28 @@ def main() -> None:
     parser.add_argument("--embedded", action="store_true", help="ask the embedded broker, not Kafka")
     arguments = parser.parse_args()
     chosen = [s for n, s in SCENARIOS.items() if any(matches(f"*{name}*", n) for name in arguments.names)]
-    started: dict[int, Cluster] = {}
+    started: dict[tuple[int, bool], Cluster] = {}
     with ExitStack() as stack:
         wire = stack.enter_context(Wire(build()))
 
-        def cluster(nodes: int) -> Cluster:
-            if nodes not in started:
+        def cluster(nodes: int, secured: bool) -> Cluster:
+            if (nodes, secured) not in started:
+                settings = {**clusters.SETTINGS, **(clusters.SECURED_SETTINGS if secured else {})}
+                config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
+                made: Cluster
                 if arguments.embedded:
-                    started[nodes] = Embedded(wire, nodes, clusters.SETTINGS)
+                    made = Embedded(wire, nodes, settings, clusters.USERS if secured else None)
+                elif secured:
+                    real = SecuredKafka(nodes, kerberos=False, config=config, heap="512m")
+                    made = SecuredRealKafka(wire, stack.enter_context(real))
                 else:
-                    config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
-                    kafka = stack.enter_context(KafkaCluster(nodes, config=config, heap="512m"))
-                    started[nodes] = RealKafka(wire, kafka)
-                warm_up(started[nodes])
-            return started[nodes]
+                    made = RealKafka(wire, stack.enter_context(KafkaCluster(nodes, config=config, heap="512m")))
+                warm_up(made, secured)
+                started[nodes, secured] = made
+            return started[nodes, secured]
 
         for scenario in chosen:
-            script, trouble = run(scenario, cluster(scenario.nodes))
+            script, trouble = run(scenario, cluster(scenario.nodes, scenario.secured))
             print(f"== {scenario.name}")
             normaliser = Normaliser()
             for number, step in enumerate(script.steps, 1):

@@ -60,8 +60,6 @@ LEADERS_STAY = "leaders change when tests say so, and not by themselves"
 NO_STREAMS = "Streams groups are not played"
 # APIs that Kafka lists and the embedded broker does not play, by their keys, and why.
 NOT_PLAYED = {
-    "nobody has to say who they are, and everybody may do everything": (17, 29, 30, 31, 36, 38, 39, 40, 41, 50, 51),
-    "nobody is throttled": (48, 49),
     "there is no quorum of controllers behind it": (64, 80, 81, 94),
     "only brokers send these, and all nodes are one": (27, 83, 84, 85, 86, 87),
     "share groups (KIP-932) and streams groups (KIP-1071) are not played": (76, 77, 78, 79, 88, 89, 90, 91, 92, 93),

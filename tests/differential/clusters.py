@@ -5,6 +5,8 @@ from typing import Any, Protocol
 
 from tests.differential.wire import Connection, Wire
 from tests.kafka import KafkaCluster
+from tests.kafka.secured import ADMIN, ANNA, BORIS, SecuredKafka
+from tests.kafka.secured.users import ANONYMOUS
 
 # What both are told, beside what `KafkaCluster` says itself.
 SETTINGS: Mapping[str, str] = {
@@ -29,6 +31,14 @@ KAFKA_SETTINGS: Mapping[str, str] = {
     # Assignments are made while the heartbeat that needs them is served, not after it.
     "group.consumer.assignor.offload.enable": "false",
 }
+
+
+# What both are told besides where clients log in.
+SECURED_SETTINGS: Mapping[str, str] = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": f"{ANONYMOUS};{ADMIN.principal}",
+}
+USERS: Mapping[str, str] = {user.name: user.password for user in (ADMIN, ANNA, BORIS)}
 
 
 class Cluster(Protocol):
@@ -72,14 +82,34 @@ class RealKafka:
         self.cluster.start(node)
 
 
+class SecuredRealKafka(RealKafka):
+    """Apache Kafka, by its listener `SASL_PLAINTEXT`."""
+
+    def __init__(self, wire: Wire, cluster: SecuredKafka) -> None:
+        super().__init__(wire, cluster)
+        self.secured = cluster
+
+    def connect(self, node: int) -> Connection:
+        return self.wire.connect(f"127.0.0.1:{self.secured.ports[node]['SASL_PLAINTEXT']}")
+
+
 class Embedded:
-    """Ours."""
+    """Ours.
+
+    Args:
+        wire: the program that it runs in.
+        nodes: how many it plays.
+        settings: those of the broker.
+        users: who may log in; without any, nobody has to.
+    """
 
     name = "embedded"
 
-    def __init__(self, wire: Wire, nodes: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, wire: Wire, nodes: int, settings: Mapping[str, str], users: Mapping[str, str] | None = None
+    ) -> None:
         self.wire = wire
-        started = wire.command("start", nodes=nodes, settings=dict(settings))
+        started = wire.command("start", nodes=nodes, settings=dict(settings), users=dict(users or {}))
         self.number: int = started["broker"]
         self.addresses: dict[str, str] = started["addresses"]
 

@@ -7,10 +7,11 @@ import pytest
 
 from tests.conftest import give_up, skip_loudly
 from tests.differential import clusters
-from tests.differential.clusters import Cluster, Embedded, RealKafka
+from tests.differential.clusters import Cluster, Embedded, RealKafka, SecuredRealKafka
 from tests.differential.script import SETTLING, Script
 from tests.differential.wire import Wire, WireUnavailable, build
 from tests.kafka import KafkaCluster, KafkaUnavailable
+from tests.kafka.secured import SecuredKafka
 
 Pair = tuple[Cluster, Cluster]
 
@@ -26,31 +27,40 @@ def wire() -> Iterator[Wire]:
 
 
 @pytest.fixture(scope="session")
-def pairs(wire: Wire) -> Iterator[Callable[[int], Pair]]:
-    """A real cluster and an embedded one of so many nodes, until others are asked for."""
-    started: dict[int, Pair] = {}
+def pairs(wire: Wire) -> Iterator[Callable[[int, bool], Pair]]:
+    """A real cluster and an embedded one of so many nodes, secured or not, until others are asked for."""
+    started: dict[tuple[int, bool], Pair] = {}
     with ExitStack() as stack:
 
-        def pair(nodes: int) -> Pair:
-            if nodes not in started:
+        def pair(nodes: int, secured: bool) -> Pair:
+            if (nodes, secured) not in started:
                 started.clear()
                 stack.close()
-                config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
                 try:
-                    kafka = stack.enter_context(KafkaCluster(nodes, config=config, heap="512m"))
+                    started[nodes, secured] = start(wire, stack, nodes, secured)
                 except KafkaUnavailable as error:
                     give_up(error)
-                started[nodes] = (RealKafka(wire, kafka), Embedded(wire, nodes, clusters.SETTINGS))
-                for cluster in started[nodes]:
-                    warm_up(cluster)
-            return started[nodes]
+                for cluster in started[nodes, secured]:
+                    warm_up(cluster, secured)
+            return started[nodes, secured]
 
         yield pair
 
 
-def warm_up(cluster: Cluster) -> None:
+def start(wire: Wire, stack: ExitStack, nodes: int, secured: bool) -> Pair:
+    """Start a cluster of each kind; the real one ends with the stack."""
+    config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
+    if not secured:
+        kafka = stack.enter_context(KafkaCluster(nodes, config=config, heap="512m"))
+        return RealKafka(wire, kafka), Embedded(wire, nodes, clusters.SETTINGS)
+    real = stack.enter_context(SecuredKafka(nodes, kerberos=False, config=config, heap="512m"))
+    ours = Embedded(wire, nodes, {**clusters.SETTINGS, **clusters.SECURED_SETTINGS}, clusters.USERS)
+    return SecuredRealKafka(wire, real), ours
+
+
+def warm_up(cluster: Cluster, secured: bool = False) -> None:
     """Have the coordinators' topics made, so that no scenario is the first to need them."""
-    script = Script(cluster, "warm-up")
+    script = Script(cluster, "warm-up", secured)
     for kind in (0, 1):
         found = script.admin.ask("FindCoordinator", 4, {"keyType": kind, "coordinatorKeys": ["warm-up"]})
         assert found["coordinators"][0]["errorCode"] not in SETTLING, f"{cluster.name}: {found}"

@@ -42,7 +42,7 @@ ORDERED = {"records", "replicaNodes", "isrNodes", "offlineReplicas", "abortedTra
 
 # Chosen anew for each answer: Kafka names any node as the controller, because each forwards what is for it.
 PICKED = {"controllerId", "finalizedFeaturesEpoch"}
-UNORDERED = {"subscribedTopicNames", "partitions"}
+UNORDERED = {"mechanisms", "subscribedTopicNames", "partitions"}
 
 
 class Normaliser:

@@ -14,22 +14,32 @@ class Scenario:
     run: Callable[[Script], None]
     nodes: int
     seeds: tuple[str, ...]
+    secured: bool = False
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    api: str, versions: Iterable[int] | None = None, *, nodes: int = 1, seeds: tuple[str, ...] = ()
+    api: str,
+    versions: Iterable[int] | None = None,
+    *,
+    nodes: int = 1,
+    seeds: tuple[str, ...] = (),
+    secured: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function a scenario, or with `versions` one for each, which it then takes as its second argument."""
+    """Make a function a scenario, or with `versions` one for each, which it then takes as its second argument.
+
+    With `secured` it runs on clusters where everybody has to log in, and where an authorizer decides.
+    """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         stem = f"{api}-{function.__name__}"
         if versions is None:
-            SCENARIOS[stem] = Scenario(stem, function, nodes, seeds)
+            SCENARIOS[stem] = Scenario(stem, function, nodes, seeds, secured)
         for version in versions or ():
-            SCENARIOS[f"{stem}-v{version}"] = Scenario(f"{stem}-v{version}", _bound(function, version), nodes, seeds)
+            name = f"{stem}-v{version}"
+            SCENARIOS[name] = Scenario(name, _bound(function, version), nodes, seeds, secured)
         return function
 
     return register

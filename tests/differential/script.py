@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from tests.differential import batches
 from tests.differential.clusters import Cluster
 from tests.differential.wire import Closed, Connection, WireError
+from tests.kafka.secured import ADMIN
+from tests.kafka.secured.users import User
 
 TIMEOUT_SECONDS = 60.0
 """A real cluster takes more than ten seconds for a new leader, now and then, where the machine is busy."""
@@ -37,7 +39,8 @@ class Step:
 class Script:
     """One run of a scenario on one cluster."""
 
-    def __init__(self, cluster: Cluster, scenario: str) -> None:
+    def __init__(self, cluster: Cluster, scenario: str, secured: bool = False) -> None:
+        self.secured = secured
         self.cluster = cluster
         self.scenario = scenario
         self.steps: list[Step] = []
@@ -53,10 +56,18 @@ class Script:
         """A name that no other scenario uses, the same on both clusters."""
         return f"{self.scenario}.{stem}"
 
-    def member(self, client_id: str | None = "client", node: int = 1) -> "Member":
-        """Someone with a connection."""
+    def member(self, client_id: str | None = "client", node: int = 1, *, user: User | None = ADMIN) -> "Member":
+        """Someone with a connection.
+
+        Args:
+            client_id: theirs.
+            node: whom they connect to.
+            user: who they log in as where that is needed; `None` for someone who has not.
+        """
         member = Member(self, client_id, node)
         self._members.append(member)
+        if self.secured and user is not None:
+            member.log_in(user)
         return member
 
     @property
@@ -149,6 +160,16 @@ class Member:
         """Take a new connection."""
         self.connection.close()
         self.connection = self.script.cluster.connect(self.node)
+
+    def log_in(self, user: User, password: str | None = None) -> None:
+        """Log in with PLAIN.
+
+        Raises:
+            AssertionError: it is refused.
+        """
+        self.send("SaslHandshake", 1, {"mechanism": "PLAIN"}).answer()
+        answer = self.send("SaslAuthenticate", 2, {"authBytes": plain(user.name, password or user.password)}).answer()
+        assert answer["errorCode"] == 0, f"{self.script.cluster.name}: {user.name}: {answer}"
 
     def send(self, api: str, version: int, body: Body | None = None, label: str = "") -> "Waiting":
         """Send a request without waiting for its answer."""
@@ -260,6 +281,11 @@ def errors(answer: Any) -> Iterable[int]:
     elif isinstance(answer, list):
         for item in answer:
             yield from errors(item)
+
+
+def plain(name: str, password: str) -> str:
+    """The message of PLAIN, as base64."""
+    return text(f"\0{name}\0{password}")
 
 
 def text(data: str) -> str:

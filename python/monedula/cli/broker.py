@@ -1,9 +1,12 @@
 """`monedula broker`: runs the embedded broker as a program."""
 
 import logging
+import os
+import re
 import signal
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -21,6 +24,7 @@ EXAMPLES = """
 monedula broker --topic orders:3
 monedula broker --port 0 --nodes 3 --data-dir kafka-data
 monedula broker --nodes 2 --rack a --rack b --first-node-id 0
+MONEDULA_BROKER_PASSWORD_ANNA=secret monedula broker --security SASL_SSL --user anna --ca-file ca.pem
 """
 
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
@@ -43,6 +47,29 @@ def broker(
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     setting: Annotated[
         list[str] | None, typer.Option(help="A broker setting of Kafka's, as key=value. Repeatable.")
+    ] = None,
+    security: Annotated[
+        str, typer.Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")
+    ] = "PLAINTEXT",
+    user: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A user who may log in with SASL; the password is in MONEDULA_BROKER_PASSWORD_<NAME>, the name in "
+            "capitals, or in --users-file. Repeatable."
+        ),
+    ] = None,
+    users_file: Annotated[
+        Path | None, typer.Option(help="A file with users who may log in, one name=password a line.")
+    ] = None,
+    client_auth: Annotated[
+        str, typer.Option(help="Whether clients show a certificate: none, requested or required.")
+    ] = "none",
+    super_user: Annotated[
+        list[str] | None,
+        typer.Option(help="A user who may do everything; others then need ACLs for what they do. Repeatable."),
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="Where to write the certificate of the CA, for clients to trust.")
     ] = None,
     control_port: Annotated[
         int | None, typer.Option(help="Where to take commands as JSON, on loopback; nowhere without it.")
@@ -73,6 +100,10 @@ def broker(
             host=host,
             settings=dict(_pair(text) for text in setting or ()),
             control_port=control_port,
+            security=security,  # type: ignore[arg-type]
+            users=_users(user or (), users_file),
+            client_auth=client_auth,  # type: ignore[arg-type]
+            super_users=super_user or (),
         )
     except ConfigError as error:
         _give_up(str(error), _WRONG_ARGUMENTS)
@@ -81,6 +112,8 @@ def broker(
     except KafkaError as error:
         _give_up(str(error), _WRONG_ARGUMENTS)
     with running:
+        if ca_file is not None:
+            _write_ca(running, ca_file)
         # Flushed, because scripts wait for this line on a pipe.
         print(f"bootstrap.servers={running.bootstrap_servers}", flush=True)
         if running.control_address is not None:
@@ -94,6 +127,36 @@ def _pair(text: str) -> tuple[str, str]:
     if not separator:
         _give_up(f"--setting {text}: a setting is written key=value", _WRONG_ARGUMENTS)
     return key, value
+
+
+def _users(names: Iterable[str], file: Path | None) -> dict[str, str]:
+    """The users with their passwords. These come from a file or the environment, because others can see arguments."""
+    users = {}
+    if file is not None:
+        try:
+            lines = file.read_text().splitlines()
+        except OSError as error:
+            _give_up(f"--users-file {file}: {error.strerror}", _WRONG_ARGUMENTS)
+        for number, line in enumerate(lines, 1):
+            name, separator, password = line.partition("=")
+            if line and not separator:
+                _give_up(f"--users-file {file}: line {number} is not name=password", _WRONG_ARGUMENTS)
+            if line:
+                users[name] = password
+    for name in names:
+        variable = f"MONEDULA_BROKER_PASSWORD_{re.sub('[^A-Z0-9]', '_', name.upper())}"
+        found = os.environ.get(variable, users.get(name))
+        if not found:
+            _give_up(f"--user {name}: neither {variable} nor --users-file has a password", _WRONG_ARGUMENTS)
+        users[name] = found
+    return users
+
+
+def _write_ca(running: Broker, file: Path) -> None:
+    try:
+        file.write_text(running.ca_pem)
+    except (OSError, KafkaError) as error:
+        _give_up(f"--ca-file {file}: {error}", _WRONG_ARGUMENTS)
 
 
 def _give_up(problem: str, code: int) -> NoReturn:

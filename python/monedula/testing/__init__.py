@@ -7,11 +7,12 @@
         consumer = monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers})
 
 A broker starts in a few milliseconds, many can run at once, and any Kafka client can connect. With pytest, the fixtures
-`monedula_broker` and `monedula_broker_factory` are available without an import.
+`monedula_broker`, `monedula_secured_broker` and `monedula_broker_factory` are available without an import.
 """
 
 from monedula.testing.broker import Broker
 from monedula.testing.faults import Fault
+from monedula.testing.security import Acl, ClientCertificate
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member
 
-__all__ = ["Broker", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member"]
+__all__ = ["Acl", "Broker", "ClientCertificate", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member"]

@@ -10,13 +10,21 @@ from monedula._monedula import BrokerCore
 from monedula.errors import ConfigError
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
+from monedula.testing.security import (
+    Acl,
+    Mechanisms,
+    Protocols,
+    SecurityControl,
+    acl_json,
+    principal_of,
+)
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
 
 Topics = Mapping[str, int] | Sequence[str]
 """Topics to create, with their partition counts: `{"orders": 3}` or `["orders:3"]`."""
 
 
-class Broker(FaultSetter):
+class Broker(FaultSetter, SecurityControl):
     """A Kafka-compatible broker on a thread of this process, listening on loopback.
 
     It is a context manager; without `with`, call `stop`. It stops at exit in any case. In a forked child every call
@@ -38,6 +46,16 @@ class Broker(FaultSetter):
             for none. See `control_address`.
         host: the address on which the nodes listen.
         coordinator_load_ms: how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over.
+        security: the security protocol of all nodes. With `"SSL"` and `"SASL_SSL"` the broker makes a CA and
+            certificates of its own, see `client_settings` and `ca_pem`.
+        users: the users who may log in with PLAIN and SCRAM, with their passwords.
+        mechanisms: the SASL mechanisms that clients may choose; by default all that the broker has.
+        client_auth: whether clients show a certificate. A client that does is `User:CN=...` without SASL.
+        max_reauth_ms: after how many milliseconds clients have to log in again (KIP-368); 0 for never.
+        unsecured_tokens: whether OAUTHBEARER takes tokens without a signature.
+        acls: ACLs that exist at the start. With any ACL or super user there is an authorizer, which allows only what an
+            ACL allows; without, everybody may do everything.
+        super_users: users who may do everything, or principals such as `"User:CN=admin"`.
 
     Raises:
         ConfigError: an option or setting does not exist, or its value is invalid.
@@ -60,6 +78,14 @@ class Broker(FaultSetter):
         control_port: int | None = None,
         host: str = "127.0.0.1",
         coordinator_load_ms: int = 0,
+        security: Protocols = "PLAINTEXT",
+        users: Mapping[str, str] | None = None,
+        mechanisms: Sequence[Mechanisms] = (),
+        client_auth: Literal["none", "requested", "required"] = "none",
+        max_reauth_ms: int = 0,
+        unsecured_tokens: bool = False,
+        acls: Iterable[Acl] = (),
+        super_users: Iterable[str] = (),
     ) -> None:
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
@@ -77,8 +103,22 @@ class Broker(FaultSetter):
             "control_port": control_port,
             "host": host,
             "coordinator_load_ms": coordinator_load_ms,
+            "security": security,
+            "users": dict(users or {}),
+            "mechanisms": list(mechanisms),
+            "client_auth": client_auth,
+            "max_reauth_ms": max_reauth_ms,
+            "unsecured_tokens": unsecured_tokens,
+            "acls": [acl_json(acl) for acl in acls],
+            "super_users": [principal_of(user) for user in super_users],
         }
-        self._core = BrokerCore(json.dumps(options))
+        self._protocol, self._client_auth, self._passwords = str(security), client_auth, dict(users or {})
+        try:
+            self._core = BrokerCore(json.dumps(options))
+        finally:
+            # Tracebacks may show the local variables, and then no password.
+            options.clear()
+            users = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -99,6 +139,7 @@ class Broker(FaultSetter):
     def stop(self) -> None:
         """Close all connections and stop. Without `data_dir` all data are lost. A second call does nothing."""
         self._core.stop()
+        self._remove_files()
 
     # Topics
 

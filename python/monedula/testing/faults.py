@@ -120,6 +120,8 @@ class FaultSetter:
         corrupt_offset: int | None = None,
         corrupt_bytes: int = 1,
         throttle_ms: int | None = None,
+        scram: Literal["wrong_signature", "no_signature", "foreign_nonce"] | None = None,
+        scram_iterations: int | None = None,
         on: Literal["request", "answer"] | None = None,
         skip: int = 0,
         count: int | None = None,
@@ -158,9 +160,12 @@ class FaultSetter:
             corrupt_bytes: the number of bytes to invert.
             throttle_ms: effect: the response has this throttle time, and the broker reads nothing more from the
                 connection until it has passed (KIP-219).
+            scram: effect: the broker's SCRAM messages have a wrong signature, none, or a nonce that does not begin with
+                the client's. Only the message that has the field is changed.
+            scram_iterations: effect: the broker's first SCRAM message asks for this many iterations.
             on: whether the fault takes effect on the request, before it is handled, or on the response (`"answer"`). By
-                default `truncate_bytes`, `fragment_bytes`, `corrupt` and `throttle_ms` take effect on the response, and
-                the other effects on the request.
+                default `truncate_bytes`, `fragment_bytes`, `corrupt`, `throttle_ms` and those of SCRAM take effect on
+                the response, and the other effects on the request.
             skip: the number of matching requests that pass before the fault takes effect.
             count: the number of requests on which it takes effect; all if not given.
             probability: the probability of an effect on each request, drawn from the broker's seed.
@@ -173,6 +178,7 @@ class FaultSetter:
             BrokerCommandError: a name does not exist, or the arguments contradict each other.
         """
         corrupts = corrupt or corrupt_offset is not None
+        lies = scram is not None or scram_iterations is not None
         effects: dict[str, dict[str, object] | None] = {
             "error": None if error is None else {"error": error, "whole": whole},
             "delay": None if delay_ms is None else {"ms": delay_ms},
@@ -185,6 +191,7 @@ class FaultSetter:
             "fragment": None if fragment_bytes is None else {"bytes": fragment_bytes, "pause_ms": fragment_pause_ms},
             "corrupt": {"offset": corrupt_offset, "bytes": corrupt_bytes} if corrupts else None,
             "throttle": None if throttle_ms is None else {"ms": throttle_ms},
+            "scram": {"lie": scram, "iterations": scram_iterations} if lies else None,
         }
         given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
         if len(given) != 1:

@@ -88,6 +88,7 @@ class Connection:
         client_id: the client id of the last request.
         requests: the number of requests that the client has sent.
         waits_for: the API of the request that is not answered yet; `None` if there is none.
+        principal: who the client is, such as `"User:anna"`; `"User:ANONYMOUS"` if it has not logged in.
     """
 
     node: int
@@ -95,6 +96,7 @@ class Connection:
     client_id: str
     requests: int
     waits_for: str | None
+    principal: str = "User:ANONYMOUS"
 
 
 class LogLine(NamedTuple):
@@ -139,6 +141,7 @@ def connection_of(connection: Mapping[str, Any]) -> Connection:
         connection["client_id"],
         connection["requests"],
         connection["waits_for"],
+        connection["principal"],
     )
 
 

@@ -18,6 +18,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use monedula_broker::control::Command;
+use monedula_broker::security::SecurityProtocol;
 use monedula_broker::server::{Broker, Clock};
 use monedula_broker::settings::Settings;
 use monedula_protocol::api::Request;
@@ -154,7 +155,12 @@ impl Wire {
         let racks = (1..=nodes).map(|node| format!("rack-{node}")).collect();
         let mut settings = Settings { nodes, racks, ..Settings::default() };
         for (name, value) in command["settings"].as_object().into_iter().flatten() {
-            settings.kafka.set(name, value.as_str().ok_or("settings are text")?)?;
+            settings.set(name, value.as_str().ok_or("settings are text")?)?;
+        }
+        // With users there is a listener of SASL_PLAINTEXT, otherwise one without any security.
+        for (name, password) in command["users"].as_object().into_iter().flatten() {
+            settings.security.protocol = SecurityProtocol::SaslPlaintext;
+            settings.security.users.insert(name.clone(), password.as_str().ok_or("passwords are text")?.into());
         }
         let broker = Broker::start(settings, Clock::system())?;
         let addresses: Map<String, Value> =

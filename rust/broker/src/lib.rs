@@ -18,13 +18,14 @@ mod fetching;
 mod groups;
 mod log;
 mod options;
+pub mod security;
 pub mod server;
 pub mod settings;
 mod transactions;
 
 pub use cluster::NodeId;
 pub use error::BrokerError;
-pub use faults::{Effect, Fault, Selector, Side, Way};
+pub use faults::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub use options::Options;
 
 /// Bugs of coordinators that can be planted, to test that the model checks and the simulation find them.

@@ -7,6 +7,7 @@ use monedula_protocol::api::supported;
 use serde::Deserialize;
 
 use crate::BrokerError;
+use crate::security::{self, Acl, ClientAuth, Principal, Secret, SecuritySettings};
 use crate::server::Clock;
 use crate::settings::{Settings, TopicSpec};
 
@@ -30,6 +31,23 @@ pub struct Options {
     pub control_port: Option<u16>,
     /// The topics to create at the start, each as `name` or `name:partitions`.
     pub topics: Vec<String>,
+    /// The security protocol of all nodes: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
+    pub security: String,
+    /// The users who may log in with PLAIN and SCRAM, with their passwords.
+    #[serde(deserialize_with = "security::users")]
+    pub users: BTreeMap<String, Secret>,
+    /// The SASL mechanisms that clients may choose; empty for all that the broker has.
+    pub mechanisms: Vec<String>,
+    /// Whether OAUTHBEARER takes tokens without a signature.
+    pub unsecured_tokens: bool,
+    /// Whether clients show a certificate: `none`, `requested` or `required`.
+    pub client_auth: String,
+    /// After which time clients have to log in again, in milliseconds; 0 for never.
+    pub max_reauth_ms: i64,
+    /// The ACLs that exist at the start. An authorizer decides what clients may do if there are any, or any super users.
+    pub acls: Vec<Acl>,
+    /// The principals that may do everything, such as `User:admin`.
+    pub super_users: Vec<String>,
     /// Kafka's broker settings, by name.
     pub settings: BTreeMap<String, String>,
     /// The highest offered version of an API, by the API's name; a negative one withdraws the API.
@@ -54,6 +72,14 @@ impl Default for Options {
             data_dir: settings.data_dir,
             control_port: None,
             topics: Vec::new(),
+            security: settings.security.protocol.name().to_owned(),
+            users: BTreeMap::new(),
+            mechanisms: Vec::new(),
+            unsecured_tokens: false,
+            client_auth: "none".to_owned(),
+            max_reauth_ms: settings.security.max_reauth_ms,
+            acls: Vec::new(),
+            super_users: Vec::new(),
             settings: BTreeMap::new(),
             max_versions: BTreeMap::new(),
             coordinator_load_ms: settings.coordinator_load_ms,
@@ -99,11 +125,42 @@ impl Options {
             seed: self.seed,
             ..Settings::default()
         };
+        settings.security = self.security()?;
         for (name, value) in &self.settings {
-            settings.kafka.set(name, value)?;
+            settings.set(name, value)?;
         }
         for (name, version) in &self.max_versions {
             settings.max_versions.insert(api_code(name)?, *version);
+        }
+        Ok(settings)
+    }
+
+    fn security(&self) -> Result<SecuritySettings, BrokerError> {
+        let mut settings = SecuritySettings {
+            protocol: self.security.parse().map_err(|problem| setting("security", problem))?,
+            users: self.users.clone(),
+            unsecured_tokens: self.unsecured_tokens,
+            client_auth: self.client_auth.parse().map_err(|problem| setting("client_auth", problem))?,
+            max_reauth_ms: self.max_reauth_ms,
+            authorizer: !(self.acls.is_empty() && self.super_users.is_empty()),
+            acls: self.acls.clone(),
+            ..Default::default()
+        };
+        for user in &self.super_users {
+            settings.super_users.push(Principal::parse(user).map_err(|problem| setting("super_users", problem))?);
+        }
+        if !self.mechanisms.is_empty() {
+            let mechanisms = self.mechanisms.iter().map(|name| security::mechanism(name));
+            settings.mechanisms =
+                mechanisms.collect::<Result<_, _>>().map_err(|problem| setting("mechanisms", problem))?;
+        }
+        if !self.users.is_empty() && !settings.protocol.has_sasl() {
+            let problem = format!("users log in with SASL only, and security is {}", settings.protocol.name());
+            return Err(setting("users", problem));
+        }
+        if settings.client_auth != ClientAuth::None && !settings.protocol.has_tls() {
+            let problem = format!("certificates are shown with TLS only, and security is {}", settings.protocol.name());
+            return Err(setting("client_auth", problem));
         }
         Ok(settings)
     }
@@ -143,6 +200,14 @@ mod tests {
     }
 
     #[test]
+    fn passwords_are_in_no_debug_text_and_in_no_error() {
+        let options = Options::from_json(r#"{"security": "SASL_SSL", "users": {"anna": "canary"}}"#).unwrap();
+        assert!(!format!("{options:?} {:?}", options.settings().unwrap()).contains("canary"));
+        let wrong = Options::from_json(r#"{"users": {"anna": {"password": "canary"}}}"#).unwrap_err();
+        assert!(!wrong.to_string().contains("canary"), "{wrong}");
+    }
+
+    #[test]
     fn what_is_wrong_with_an_option_is_told() {
         let problem =
             |text: &str| Options::from_json(text).and_then(|options| options.settings()).unwrap_err().to_string();
@@ -151,5 +216,10 @@ mod tests {
         assert!(problem(r#"{"max_versions": {"Fetsh": 1}}"#).contains("no API Fetsh"));
         assert!(problem(r#"{"racks": ["a", "b"]}"#).starts_with("racks: 2 racks"));
         assert!(problem(r#"{"port": 65535, "nodes": 2}"#).starts_with("port: 65535"));
+        assert!(problem(r#"{"security": "TLS"}"#).contains("none of PLAINTEXT, SSL"));
+        assert!(problem(r#"{"mechanisms": ["GSSAPI"]}"#).contains("none of PLAIN, SCRAM-SHA-256"));
+        assert!(problem(r#"{"users": {"anna": "canary"}}"#).starts_with("users: users log in with SASL only"));
+        assert!(problem(r#"{"client_auth": "required"}"#).starts_with("client_auth: certificates"));
+        assert!(problem(r#"{"super_users": ["root"]}"#).contains("no principal"));
     }
 }

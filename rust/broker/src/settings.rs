@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use crate::BrokerError;
 use crate::cluster::ConfigType;
+use crate::security::SecuritySettings;
 
 /// The layout of the cluster, and its settings.
 #[derive(Clone, Debug)]
@@ -37,7 +38,9 @@ pub struct Settings {
     /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it has become the leader of a partition of
     /// groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
-    /// Kafka's broker settings.
+    /// Who may connect, and what clients may do.
+    pub security: SecuritySettings,
+    /// Kafka's other broker settings.
     pub kafka: KafkaSettings,
 }
 
@@ -56,6 +59,7 @@ impl Default for Settings {
             seed: 0,
             max_versions: BTreeMap::new(),
             coordinator_load_ms: 0,
+            security: SecuritySettings::default(),
             kafka: KafkaSettings::default(),
         }
     }
@@ -65,6 +69,14 @@ impl Default for Settings {
 const MEMORY: &str = "/memory";
 
 impl Settings {
+    /// Sets a broker setting by Kafka's name.
+    ///
+    /// # Errors
+    /// [`BrokerError::Setting`] for an unknown name, or an invalid value.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), BrokerError> {
+        if self.security.set(name, value)? { Ok(()) } else { self.kafka.set(name, value) }
+    }
+
     /// The directory of all logs, as DescribeLogDirs and the config `log.dirs` report it.
     pub(crate) fn log_dir(&self) -> PathBuf {
         let path = self.data_dir.as_deref().unwrap_or(Path::new(MEMORY));

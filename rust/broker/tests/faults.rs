@@ -6,6 +6,8 @@ mod support;
 
 use monedula_broker::core::Wire;
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
+use monedula_protocol::messages::describe_producers::{DescribeProducersRequest, TopicRequest};
+use monedula_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
 use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
@@ -73,6 +75,22 @@ fn an_error_of_a_partition_leaves_the_others_alone() {
     assert_eq!(leader_error(&mut world, "orders", &[0, 1]), [0, 56]);
     assert_eq!(leader_error(&mut world, "orders", &[0, 1]), [0, 0]);
     assert_eq!(hits(&mut world, fault), 1);
+}
+
+#[test]
+fn an_error_of_a_partition_leaves_the_others_alone_in_administration_too() {
+    let mut world = world();
+    let error = json!({"effect": "error", "error": "KAFKA_STORAGE_ERROR"});
+    set(&mut world, json!({"when": {"topic": "orders", "partition": 1}, "what": error}));
+    let topic = TopicRequest { name: "orders", partition_indexes: vec![0, 1], ..Default::default() };
+    let answer = world.call(1, &DescribeProducersRequest { topics: vec![topic], ..Default::default() }, 0);
+    let codes: Vec<i16> = answer.topics[0].partitions.iter().map(|partition| partition.error_code).collect();
+    assert_eq!(codes, [0, 56]);
+    let topic = TopicPartitions { topic: "orders", partitions: vec![0, 1], ..Default::default() };
+    let answer = world.call(1, &ElectLeadersRequest { topic_partitions: Some(vec![topic]), ..Default::default() }, 1);
+    let results = &answer.replica_election_results[0].partition_result;
+    let codes: Vec<i16> = results.iter().map(|result| result.error_code).collect();
+    assert_eq!(codes, [84, 56], "ELECTION_NOT_NEEDED, and the fault");
 }
 
 #[test]

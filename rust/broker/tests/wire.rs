@@ -96,8 +96,9 @@ fn what_is_listed_is_answered_and_what_is_not_closes() {
             world.send_frame(connection, frame);
             let closed = matches!(world.outcome(connection), Some(Outcome::Closed(_)));
             // Produce lists removed versions, because librdkafka needs that. ApiVersions answers a version from the
-            // future.
-            if (name == "Produce" && version < 3) || (name == "ApiVersions" && version == 6) {
+            // future. The smallest DescribeAcls has codes of 0, which stand for what Kafka does not know.
+            let smallest_is_invalid = name == "DescribeAcls" && listed;
+            if (name == "Produce" && version < 3) || (name == "ApiVersions" && version == 6) || smallest_is_invalid {
                 continue;
             }
             assert_eq!(closed, !listed, "{name} version {version}");

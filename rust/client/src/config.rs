@@ -13,6 +13,8 @@ use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::config_keys::Role;
 use crate::config_values::Values;
+use crate::net::tls::Tls;
+use crate::sasl::{Sasl, TokenSource};
 
 /// An invalid setting: the message says which one, the value given and the values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,12 +37,58 @@ pub enum GroupProtocol {
     Auto,
 }
 
+/// `security.protocol`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    /// Neither encrypted nor authenticated.
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// SASL over an open connection.
+    SaslPlaintext,
+    /// SASL over TLS.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Whether connections begin with a login.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+
+    fn of(values: &Values) -> Self {
+        let name = values.text("security.protocol");
+        let all = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+        all.into_iter().find(|known| known.name() == name).unwrap_or(Self::Plaintext)
+    }
+}
+
 /// Typed settings of a consumer, and of the other clients as far as they share them; see
 /// [`crate::KEYS`] for the meanings.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each field is a key of the table, described there")]
 pub struct ClientConfig {
     pub bootstrap_servers: Vec<(String, u16)>,
+    pub security_protocol: SecurityProtocol,
+    /// What the client logs in with; `None` if `security.protocol` has no SASL.
+    pub sasl: Option<Arc<Sasl>>,
+    /// What TLS connections are made with; `None` if `security.protocol` has none.
+    pub tls: Option<Arc<Tls>>,
     pub client_id: String,
     pub client_rack: Option<String>,
     pub group_id: Option<String>,
@@ -110,11 +158,31 @@ impl ClientConfig {
         Self::of(&Values::collect(given, Role::Admin)?)
     }
 
+    /// Whether the client logs in with tokens, which a source that is given in code may bring.
+    pub fn takes_tokens(&self) -> bool {
+        self.sasl.as_ref().is_some_and(|sasl| sasl.takes_tokens())
+    }
+
+    /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect for
+    /// another mechanism.
+    pub fn set_token_source(&mut self, source: Arc<dyn TokenSource>) {
+        if let Some(sasl) = self.sasl.as_ref().and_then(|sasl| sasl.with_source(source)) {
+            self.sasl = Some(Arc::new(sasl));
+        }
+    }
+
     /// The settings in `values`, for a client of any role.
     pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
+        let security_protocol = SecurityProtocol::of(values);
+        let mut warnings = values.warnings.clone();
+        let tls = Tls::of(values, security_protocol.has_tls(), &mut warnings)?.map(Arc::new);
+        let sasl = Sasl::of(values, security_protocol, &mut warnings)?.map(Arc::new);
         Ok(Self {
-            bootstrap_servers: addresses(&values.text("bootstrap.servers"))?,
+            bootstrap_servers: addresses(&values.text("bootstrap.servers"), security_protocol)?,
+            security_protocol,
+            tls,
+            sasl,
             client_id: values.text("client.id"),
             client_rack: values.given("client.rack"),
             group_id: values.given("group.id"),
@@ -166,7 +234,7 @@ impl ClientConfig {
             allow_auto_create_topics: values.bool("allow.auto.create.topics"),
             rebootstrap: values.text("metadata.recovery.strategy") == "rebootstrap",
             rebootstrap_trigger: values.millis("metadata.recovery.rebootstrap.trigger.ms"),
-            warnings: values.warnings.clone(),
+            warnings,
         })
     }
 
@@ -343,7 +411,7 @@ fn assignors(text: &str) -> Result<Vec<String>, ConfigError> {
     }
 }
 
-fn addresses(text: &str) -> Result<Vec<(String, u16)>, ConfigError> {
+fn addresses(text: &str, protocol: SecurityProtocol) -> Result<Vec<(String, u16)>, ConfigError> {
     let wrong = |address: &str, why: &str| ConfigError {
         key: "bootstrap.servers".into(),
         message: format!("bootstrap.servers={text:?}: {address:?} {why}; expected host:port[,host:port...]"),
@@ -352,8 +420,11 @@ fn addresses(text: &str) -> Result<Vec<(String, u16)>, ConfigError> {
     for address in text.split(',').map(str::trim).filter(|address| !address.is_empty()) {
         // Java accepts "PLAINTEXT://host:port" too.
         let (host, port) = match address.split_once("://") {
-            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("plaintext") => rest,
-            Some(_) => return Err(wrong(address, "names a security protocol other than PLAINTEXT")),
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case(protocol.name()) => rest,
+            Some(_) => {
+                let why = format!("names another protocol than security.protocol={}", protocol.name());
+                return Err(wrong(address, &why));
+            }
             None => address,
         }
         .rsplit_once(':')
@@ -437,12 +508,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_plaintext_is_ever_taken_silently() {
-        assert!(message(&[("security.protocol", "SASL_SSL")]).contains("PLAINTEXT"));
-        assert!(message(&[("ssl.ca.location", "/x")]).contains("TLS"));
-        assert!(message(&[("sasl.username", "u")]).contains("SASL"));
+    fn another_protocol_than_the_one_of_the_setting_is_never_taken_silently() {
         let ssl = ClientConfig::parse([("bootstrap.servers", "SSL://h:1")]);
-        assert!(ssl.expect_err("ssl").message.contains("PLAINTEXT"));
+        assert!(ssl.expect_err("ssl").message.contains("security.protocol=PLAINTEXT"));
+        let servers = ("bootstrap.servers", "SSL://h:1, ssl://i:2");
+        let given = ClientConfig::parse([servers, ("security.protocol", "ssl")]).expect("the same protocol");
+        assert_eq!(given.bootstrap_servers, [("h".to_owned(), 1), ("i".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn settings_of_tls_without_tls_are_warned_of() {
+        let warnings = parse(&[("ssl.ca.location", "/x"), ("ssl.key.password", "s")]).expect("taken").warnings;
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(warning.contains("ssl.ca.location, ssl.key.password") && warning.contains("security.protocol=SSL"));
     }
 
     #[test]

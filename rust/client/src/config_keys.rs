@@ -1,10 +1,15 @@
 //! The table of settings: names, aliases, bounds, defaults and descriptions.
 
+mod sasl;
+mod tls;
+
 /// The type of a setting, with its bounds.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Any text.
     Text,
+    /// A password or key: any text, taken as it is, with the blanks around it. It is in no error and no log.
+    Secret,
     /// true or false.
     Bool,
     /// One of these, ignoring case.
@@ -48,7 +53,7 @@ impl Role {
 }
 
 /// A setting.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The name in Kafka's Java client, or a name of monedula's own if Kafka has no such setting.
     pub name: &'static str,
@@ -92,7 +97,34 @@ const fn int(min: i64, max: i64) -> Kind {
 }
 
 /// All settings.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[Key] = &joined::<{ count(LISTS) }>(LISTS);
+
+const LISTS: &[&[Key]] = &[GENERAL, tls::KEYS, sasl::KEYS];
+
+const fn count(lists: &[&[Key]]) -> usize {
+    let (mut list, mut count) = (0, 0);
+    while list < lists.len() {
+        count += lists[list].len();
+        list += 1;
+    }
+    count
+}
+
+const fn joined<const COUNT: usize>(lists: &[&[Key]]) -> [Key; COUNT] {
+    let mut all = [lists[0][0]; COUNT];
+    let (mut list, mut place) = (0, 0);
+    while list < lists.len() {
+        let mut index = 0;
+        while index < lists[list].len() {
+            all[place] = lists[list][index];
+            (index, place) = (index + 1, place + 1);
+        }
+        list += 1;
+    }
+    all
+}
+
+const GENERAL: &[Key] = &[
     Key {
         name: "bootstrap.servers",
         aliases: &[("metadata.broker.list", 1)],
@@ -228,9 +260,10 @@ pub const KEYS: &[Key] = &[
     key(
         "security.protocol",
         &[],
-        Kind::Choice(&["PLAINTEXT"]),
+        Kind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
         "PLAINTEXT",
-        "PLAINTEXT only in this version: TLS and SASL are refused, never silently left out",
+        "how to talk to brokers: SSL encrypts the connection and verifies the broker's certificate (TLS), SASL_PLAINTEXT logs in \
+         over an open connection, SASL_SSL over an encrypted one",
     ),
     consumer(key(
         "auto.offset.reset",
@@ -523,9 +556,20 @@ pub const KEYS: &[Key] = &[
 /// Prefixes of Kafka settings that are refused with a reason instead of being ignored, since the
 /// client cannot honour them.
 pub(crate) const LATER: &[(&str, &str)] = &[
-    ("ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
-    ("enable.ssl.", "TLS is not supported by this version; only security.protocol=PLAINTEXT is"),
-    ("sasl.", "SASL is not supported by this version; only security.protocol=PLAINTEXT is"),
+    ("sasl.kerberos.", "GSSAPI is not supported by this version; PLAIN, SCRAM and OAUTHBEARER are"),
+    ("sasl.login.class", "no class is loaded; the settings of the mechanism say how to log in"),
+    ("ssl.provider", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
+    ("ssl.engine.", "TLS is rustls with AWS-LC, and takes no other engine; leave the setting out"),
+    ("ssl.secure.random.implementation", "random numbers are the system's; leave the setting out"),
+    ("ssl.keymanager.algorithm", "it names a part of Java; leave the setting out"),
+    ("ssl.trustmanager.algorithm", "it names a part of Java; leave the setting out"),
+    ("ssl.ca.certificate.stores", "without a CA of its own the client takes the system's; leave the setting out"),
+    (
+        "ssl.sigalgs.list",
+        "signatures are those that rustls takes: ECDSA, RSA from 2048 bits on with SHA-256 or longer, Ed25519",
+    ),
+    ("ssl.client.auth", "it is a setting of brokers"),
+    ("security.providers", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
     ("max.poll.records", "give max_rows to batches() or poll() instead"),
     ("key.deserializer", "keys come out as bytes; decode the column"),
     ("value.deserializer", "values come out as bytes; decode the column"),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
+use monedula_protocol::secret::Secret;
 
 use crate::config::ConfigError;
 use crate::config_keys::{KEYS, Key, Kind, LATER, Role};
@@ -10,7 +11,9 @@ use crate::config_keys::{KEYS, Key, Kind, LATER, Role};
 /// Checked values by their names in the table, including defaults.
 pub(crate) struct Values {
     values: Vec<(&'static Key, String)>,
-    given: Vec<&'static str>,
+    secrets: Vec<(&'static str, Secret)>,
+    /// The settings that the user gave: the name in the table, and the name by which they gave it.
+    given: Vec<(&'static str, String)>,
     /// Warnings to log.
     pub(crate) warnings: Vec<String>,
 }
@@ -24,7 +27,7 @@ impl Values {
     ) -> Result<Self, ConfigError> {
         let mut values: Vec<(&'static Key, String)> = Vec::new();
         let mut names: Vec<(&'static str, String)> = Vec::new();
-        let mut warnings = Vec::new();
+        let (mut secrets, mut warnings) = (Vec::new(), Vec::new());
         for (name, value) in given {
             let dotted = name.trim().replace('_', ".");
             let (key, factor) = find(name, &dotted)?;
@@ -33,7 +36,13 @@ impl Values {
                 return Err(ConfigError { key: name.into(), message });
             }
             names.push((key.name, name.into()));
-            values.push((key, key.check(name, value.trim(), factor)?));
+            match key.kind {
+                Kind::Secret => {
+                    secrets.push((key.name, Secret::from(value)));
+                    values.push((key, String::new()));
+                }
+                _ => values.push((key, key.check(name, value.trim(), factor)?)),
+            }
             if !key.role.serves(role) {
                 let (of, role) = (key.role.name(), role.name());
                 warnings.push(format!("{name} is a setting of {of}s; this {role} does without"));
@@ -49,13 +58,28 @@ impl Values {
             };
             values.push((key, default.into()));
         }
-        let given = names.into_iter().map(|(name, _)| name).collect();
-        Ok(Self { values, given, warnings })
+        Ok(Self { values, secrets, given: names, warnings })
     }
 
     /// Whether the user gave this setting, even with its default.
     pub(crate) fn is_given(&self, name: &str) -> bool {
-        self.given.contains(&name)
+        self.given.iter().any(|(known, _)| *known == name)
+    }
+
+    /// The name by which the user gave this setting, for errors; else its name in the table.
+    pub(crate) fn name_of<'n>(&'n self, name: &'n str) -> &'n str {
+        self.given.iter().find(|(known, _)| *known == name).map_or(name, |(_, given)| given)
+    }
+
+    /// Names of the settings that the user gave, as they gave them, which begin like this in the table.
+    pub(crate) fn given_under<'n>(&'n self, prefix: &'n str) -> impl Iterator<Item = &'n str> {
+        self.given.iter().filter(move |(known, _)| known.starts_with(prefix)).map(|(_, given)| given.as_str())
+    }
+
+    /// A secret; `None` if it is empty or was not given.
+    pub(crate) fn secret(&self, name: &str) -> Option<Secret> {
+        let found = self.secrets.iter().find(|(known, _)| *known == name).map(|(_, secret)| secret.clone());
+        found.filter(|secret| !secret.is_empty())
     }
 
     pub(crate) fn text(&self, name: &str) -> String {
@@ -128,7 +152,7 @@ impl Key {
                 let message = format!("{name} has {} bytes; Kafka's protocol has room for {LONGEST_SENT}", value.len());
                 Err(ConfigError { key: name.into(), message })
             }
-            Kind::Text => Ok(value.into()),
+            Kind::Text | Kind::Secret => Ok(value.into()),
             Kind::Bool => match value.to_ascii_lowercase().as_str() {
                 "true" | "1" | "yes" | "on" => Ok("true".into()),
                 "false" | "0" | "no" | "off" => Ok("false".into()),

@@ -33,6 +33,9 @@ pub enum ClientError {
         /// The error of each address.
         reasons: String,
     },
+    /// A broker and the client did not accept each other's identity. Final for the client.
+    #[error(transparent)]
+    Authentication(Box<AuthenticationError>),
     /// A call did not end within its timeout.
     #[error("{what} did not end within {} ms{}", after.as_millis(), because(last_error))]
     TimedOut {
@@ -227,6 +230,25 @@ impl ClientError {
             Self::Read(error) => error.partition(),
             _ => None,
         }
+    }
+}
+
+/// A broker and the client did not accept each other's identity, or have no encryption or mechanism in common: another
+/// attempt with the same settings would end in the same way.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{broker}: {mechanism}: {reason}")]
+pub struct AuthenticationError {
+    /// The broker as host:port.
+    pub broker: String,
+    /// `TLS`, or the name of the SASL mechanism.
+    pub mechanism: String,
+    /// What was refused, by whom, and what to do about it. No secret is in it.
+    pub reason: String,
+}
+
+impl From<AuthenticationError> for RequestError {
+    fn from(error: AuthenticationError) -> Self {
+        Self::Fatal(Box::new(ClientError::Authentication(Box::new(error))))
     }
 }
 

@@ -24,6 +24,7 @@ pub mod net;
 mod offsets;
 pub mod producer;
 pub mod reader;
+pub mod sasl;
 pub mod tasks;
 mod topic_name;
 

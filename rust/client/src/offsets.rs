@@ -331,6 +331,9 @@ impl Offsets {
     /// A request without an answer: repeated, unless the broker speaks no common version.
     fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, Answer)> {
         let code = match error {
+            RequestError::Fatal(error) if matches!(**error, ClientError::Authentication(_)) => {
+                ErrorCode::SaslAuthenticationFailed
+            }
             RequestError::Fatal(_) => ErrorCode::UnsupportedVersion,
             _ => ErrorCode::NetworkException,
         };

@@ -19,7 +19,7 @@ pub fn encode_url_safe(bytes: &[u8]) -> String {
 
 /// Encodes to the standard alphabet, with padding.
 #[cfg(any(feature = "json", feature = "sasl"))]
-pub(crate) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     let mut text = encode_url_safe(bytes).replace('-', "+").replace('_', "/");
     while !text.len().is_multiple_of(4) {
         text.push('=');

@@ -21,6 +21,7 @@ use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{Own, handle, register_admin};
 use crate::seconds::Seconds;
+use crate::tokens::Settings;
 
 /// A topic to create: name, number of partitions, replication factor, brokers of each partition, configs.
 type PyNewTopic = (String, Option<i32>, Option<i16>, Vec<(i32, Vec<i32>)>, Vec<(String, String)>);
@@ -47,8 +48,8 @@ pub(crate) struct AdminCore {
 #[pymethods]
 impl AdminCore {
     #[new]
-    fn new(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<Self> {
-        let config = parse_admin(py, &settings)?;
+    fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
+        let config = parse_admin(py, settings)?;
         let admin = Arc::new(Admin::new(config, &handle()?, seed()));
         crate::logging::follow_level(py, admin.log());
         register_admin(&admin);

@@ -1,5 +1,7 @@
 //! Parses settings from Python, and exports the table of all settings to Python.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +12,7 @@ use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
 
 use crate::error::{argument_error, to_py};
+use crate::tokens::Settings;
 
 /// A setting: name, aliases, default (`None` if it is required), allowed values, description, and the clients that have
 /// it.
@@ -21,6 +24,7 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
     let row = |key: &'static monedula_client::Key| {
         let values = match key.kind {
             Kind::Text => "text".to_owned(),
+            Kind::Secret => "secret".to_owned(),
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(choices) => choices.join(", "),
             Kind::Int { min, max } => format!("{min} to {max}"),
@@ -31,28 +35,43 @@ pub(crate) fn config_keys() -> Vec<KeyRow> {
     KEYS.iter().map(row).collect()
 }
 
+/// The options of the login module in `sasl.jaas.config`; none if it cannot be read.
+#[pyfunction]
+pub(crate) fn jaas_options(jaas_config: &str) -> BTreeMap<String, String> {
+    monedula_client::sasl::jaas_options(jaas_config).into_iter().collect()
+}
+
 /// Raises a `ConfigError` if the settings are invalid.
 #[pyfunction]
-pub(crate) fn check_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
-    parse(py, &settings).map(drop)
+pub(crate) fn check_settings(py: Python<'_>, settings: Settings) -> PyResult<()> {
+    parse(py, settings).map(drop)
 }
 
 /// Raises a `ConfigError` if the settings are invalid for a producer.
 #[pyfunction]
-pub(crate) fn check_producer_settings(py: Python<'_>, settings: Vec<(String, String)>) -> PyResult<()> {
-    let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    ProducerConfig::parse(pairs).map(drop).map_err(|error| to_py(py, error.into()))
+pub(crate) fn check_producer_settings(py: Python<'_>, settings: Settings) -> PyResult<()> {
+    parse_producer(py, settings).map(drop)
 }
 
-pub(crate) fn parse(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {
-    let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    ClientConfig::parse(pairs).map_err(|error| to_py(py, error.into()))
+pub(crate) fn parse(py: Python<'_>, settings: Settings) -> PyResult<ClientConfig> {
+    let mut config = ClientConfig::parse(settings.as_pairs()).map_err(|error| to_py(py, error.into()))?;
+    settings.give_token_source(&mut config);
+    Ok(config)
+}
+
+/// Parses the settings of a producer.
+pub(crate) fn parse_producer(py: Python<'_>, settings: Settings) -> PyResult<ProducerConfig> {
+    let mut config = ProducerConfig::parse(settings.as_pairs()).map_err(|error| to_py(py, error.into()))?;
+    // Its tasks share the settings, and none of them runs yet.
+    settings.give_token_source(Arc::make_mut(&mut config.client));
+    Ok(config)
 }
 
 /// Parses the settings of an admin client.
-pub(crate) fn parse_admin(py: Python<'_>, settings: &[(String, String)]) -> PyResult<ClientConfig> {
-    let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    ClientConfig::parse_admin(pairs).map_err(|error| to_py(py, error.into()))
+pub(crate) fn parse_admin(py: Python<'_>, settings: Settings) -> PyResult<ClientConfig> {
+    let mut config = ClientConfig::parse_admin(settings.as_pairs()).map_err(|error| to_py(py, error.into()))?;
+    settings.give_token_source(&mut config);
+    Ok(config)
 }
 
 pub(crate) fn columns(py: Python<'_>, names: Option<Vec<String>>, headers: bool) -> PyResult<ColumnSet> {

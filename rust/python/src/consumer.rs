@@ -31,6 +31,7 @@ use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::seconds::Seconds;
 use crate::thread_ids::thread_holder;
+use crate::tokens::Settings;
 
 /// The consumer's core; see `monedula.Consumer`.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -55,12 +56,12 @@ impl ConsumerCore {
     #[pyo3(signature = (settings, columns=None, headers=false, strategy=None))]
     fn new(
         py: Python<'_>,
-        settings: Vec<(String, String)>,
+        settings: Settings,
         columns: Option<Vec<String>>,
         headers: bool,
         strategy: Option<Vec<(String, Option<bool>)>>,
     ) -> PyResult<Self> {
-        let settings = config::parse(py, &settings)?;
+        let settings = config::parse(py, settings)?;
         let columns = config::columns(py, columns, headers)?;
         let runtime = runtime::handle()?;
         let (consumer, desk) = match strategy {

@@ -54,6 +54,10 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("code", code.name())?;
         }
         ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
+        ClientError::Authentication(error) => {
+            details.set_item("broker", &error.broker)?;
+            details.set_item("mechanism", &error.mechanism)?;
+        }
         ClientError::Config(error) => details.set_item("key", &error.key)?,
         ClientError::AnswerTooLarge { .. } => details.set_item("key", "receive.message.max.bytes")?,
         ClientError::Group(error) => group_details(error, &details)?,
@@ -160,6 +164,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::Config(_) | ClientError::AnswerTooLarge { .. } => "ConfigError",
         ClientError::Argument(_) => "ArgumentError",
         ClientError::Unreachable { .. } => "BrokerConnectionError",
+        ClientError::Authentication(_) => "AuthenticationError",
         ClientError::TimedOut { .. } => "KafkaTimeoutError",
         ClientError::Partition(fault) => match fault {
             Fault::UnknownTopicOrPartition { .. } => "UnknownTopicError",

@@ -28,6 +28,7 @@ mod seconds;
 mod secret;
 mod table;
 mod thread_ids;
+mod tokens;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -64,6 +65,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::check_producer_settings, module)?)?;
     module.add_function(wrap_pyfunction!(config::check_settings, module)?)?;
     module.add_function(wrap_pyfunction!(config::config_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(config::jaas_options, module)?)?;
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
     module.add_function(wrap_pyfunction!(thread_ids::new_holder, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shutdown, module)?)?;

@@ -19,6 +19,7 @@ use crate::error::{argument_error, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
+use crate::tokens::Settings;
 use crate::{capsule, config};
 
 /// A range: topic, partition (`None` for all of the topic), start, end.
@@ -49,13 +50,13 @@ impl ReaderCore {
     #[new]
     fn new(
         py: Python<'_>,
-        settings: Vec<(String, String)>,
+        settings: Settings,
         columns: Option<Vec<String>>,
         headers: bool,
         max_rows: &Bound<'_, PyAny>,
         max_bytes: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        let settings = config::parse(py, &settings)?;
+        let settings = config::parse(py, settings)?;
         let columns = config::columns(py, columns, headers)?;
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };

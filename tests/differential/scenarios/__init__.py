@@ -2,6 +2,7 @@
 
 from tests.differential.scenarios import (
     admin,
+    authorization,
     classic,
     cluster,
     committed,
@@ -12,17 +13,20 @@ from tests.differential.scenarios import (
     groups,
     log_dirs,
     log_offsets,
+    login,
     metadata,
     migration,
     nodes,
     produce,
     reassignments,
+    security_admin,
     transactions,
     versions,
 )
 
 ALL = (
     admin,
+    authorization,
     classic,
     cluster,
     committed,
@@ -33,11 +37,13 @@ ALL = (
     groups,
     log_dirs,
     log_offsets,
+    login,
     metadata,
     migration,
     nodes,
     produce,
     reassignments,
+    security_admin,
     transactions,
     versions,
 )

@@ -55,12 +55,12 @@ func (d *driver) options(more ...kgo.Opt) []kgo.Opt {
 	if os.Getenv("FRANZ_LOG") == "DEBUG" {
 		level = kgo.LogLevelDebug
 	}
-	return append([]kgo.Opt{
+	return append(append([]kgo.Opt{
 		kgo.SeedBrokers(d.seeds...),
 		kgo.ClientID("interop"),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, level, nil)),
 		kgo.AllowAutoTopicCreation(),
-	}, more...)
+	}, login()...), more...)
 }
 
 func (d *driver) carryOut(f fields) (any, error) {

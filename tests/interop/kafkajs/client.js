@@ -5,7 +5,18 @@ const { Kafka, CompressionTypes, logLevel } = require('kafkajs')
 
 const tell = line => process.stdout.write(JSON.stringify(line) + '\n')
 
+// How to log in, as JSON; over an open connection and without a login if it is not given.
+const security = process.env.KAFKAJS_SECURITY ? JSON.parse(process.env.KAFKAJS_SECURITY) : null
+
+function login() {
+  if (!security) return {}
+  const { token, ...sasl } = security.sasl
+  if (token) sasl.oauthBearerProvider = async () => ({ value: token })
+  return { ssl: { ca: [security.ca] }, sasl }
+}
+
 const kafka = new Kafka({
+  ...login(),
   clientId: 'interop',
   brokers: process.argv[2].split(','),
   logLevel: logLevel[process.env.KAFKAJS_LOG || 'INFO'],

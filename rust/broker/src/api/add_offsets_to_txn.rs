@@ -8,11 +8,18 @@ use monedula_protocol::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, Ad
 use super::{Mentions, code, fenced_for};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 2;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddOffsetsToTxnRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id)) {
+        return call.answer::<AddOffsetsToTxnRequest<'_>>(&refuse(request, error));
+    }
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return call.answer::<AddOffsetsToTxnRequest<'_>>(&refuse(request, error));
+    }
     let partition = core.coordinator_partition(Coordinated::Groups, request.group_id);
     let partitions = [(Coordinated::Groups.topic().into(), partition)].into();
     let producer = (request.producer_id, request.producer_epoch);

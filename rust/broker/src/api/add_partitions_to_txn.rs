@@ -15,6 +15,7 @@ use monedula_protocol::messages::add_partitions_to_txn::{
 use super::{Mentions, TopicKey, code, fenced_for};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 use crate::transactions::TopicPartition;
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).
@@ -23,6 +24,16 @@ const PRODUCER_FENCED_FROM: i16 = 2;
 const BATCHED_FROM: i16 = 4;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &AddPartitionsToTxnRequest<'_>) -> Answer {
+    let allowed = match call.version {
+        ..BATCHED_FROM => {
+            let id = Resource::TransactionalId(request.v3_and_below_transactional_id);
+            core.authorize(call, Operation::Write, id)
+        }
+        _ => core.authorize(call, Operation::ClusterAction, Resource::Cluster),
+    };
+    if let Err(error) = allowed {
+        return call.answer::<AddPartitionsToTxnRequest<'_>>(&refuse(request, error));
+    }
     if call.version < BATCHED_FROM {
         let transaction = only(request);
         let results_by_topic_v3_and_below = add(core, call, &transaction);
@@ -93,7 +104,10 @@ fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> Error
         return error;
     }
     // Clients add partitions of internal topics with AddOffsetsToTxn.
-    if call.version < BATCHED_FROM && Coordinated::of_topic(topic).is_some() {
+    let from_client = call.version < BATCHED_FROM;
+    if from_client
+        && (Coordinated::of_topic(topic).is_some() || !core.allows(call, Operation::Write, Resource::Topic(topic)))
+    {
         return ErrorCode::TopicAuthorizationFailed;
     }
     match core.topics.partition(topic, partition) {

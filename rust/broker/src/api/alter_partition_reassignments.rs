@@ -11,10 +11,14 @@ use monedula_protocol::messages::alter_partition_reassignments::{
 
 use super::{ApiError, Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterPartitionReassignmentsRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let mut outcomes = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());

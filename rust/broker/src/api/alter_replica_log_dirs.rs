@@ -14,6 +14,7 @@ use monedula_protocol::messages::alter_replica_log_dirs::{
 use super::{Mentions, TopicKey, code};
 use crate::cluster::NodeId;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = AlterReplicaLogDirsRequest<'a>;
 
@@ -24,6 +25,9 @@ const MAX_DIRECTORY_NAME_BYTES: usize = 255;
 const FUTURE_SUFFIX_BYTES: usize = 40;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let core = &*core;
     call.answer::<Request<'_>>(&response(request, |topic, partition, path| {
         check(core, call.node, topic, partition, path)

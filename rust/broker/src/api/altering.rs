@@ -10,7 +10,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::{ApiError, resource};
 use crate::cluster::{GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_topic_name, is_dynamic};
-use crate::core::Core;
+use crate::core::{Call, Core};
+use crate::security::Operation;
 
 const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 
@@ -27,6 +28,15 @@ pub(super) struct Target<'a> {
 
 pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InvalidRequest, message)
+}
+
+/// Checks that the client may alter the configs of a resource.
+///
+/// # Errors
+/// The resource's error of authorization.
+pub(super) fn authorize(core: &Core, call: &Call<'_>, kind: i8, name: &str) -> Result<(), ApiError> {
+    let allowed = core.authorize(call, Operation::AlterConfigs, resource::authorized(kind, name));
+    allowed.map_err(|error| ApiError::new(error, error.message()))
 }
 
 /// Calls `alter` for each resource of a request and returns the outcomes in order. A resource that is named more than

@@ -21,6 +21,7 @@ use monedula_protocol::messages::api_versions::{
 
 use super::{IMPLEMENTED, Mentions};
 use crate::core::{Answer, Call, Core};
+use crate::security::Login;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -> Answer {
     if call.version >= 3 && !(is_name(request.client_software_name) && is_name(request.client_software_version)) {
@@ -28,6 +29,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
     }
     if let Err(error) = check_meant(core, call, request) {
         return call.answer::<ApiVersionsRequest<'_>>(&refuse(request, error));
+    }
+    // After the versions, a client that has to log in begins to.
+    if let Some(Login::Start) = core.peers.login(call.ticket.connection) {
+        core.peers.set_login(call.ticket.connection, Login::Versions);
     }
     let offered = |&(key, ..): &(ApiKey, i16, i16)| {
         let (min, max) = core.offered(key)?;

@@ -17,10 +17,7 @@ use super::Mentions;
 use crate::core::{Answer, Call, Core};
 use crate::groups::Group;
 use crate::groups::consumer::{ConsumerGroup, ConsumerSettings, Member, Partitions, Refusal};
-
-/// The authorized operations of a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, one bit each. All
-/// are set: there is no authorization.
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDescribeRequest<'_>) -> Answer {
     let partitions: Vec<_> = request.group_ids.iter().map(|id| partition(core, call, id)).collect();
@@ -31,9 +28,14 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupDe
             let mut described = describe(core, group, &names);
             described.group_id = id;
             if request.include_authorized_operations {
-                described.authorized_operations = ALL_OPERATIONS;
+                described.authorized_operations = core.authorized_operations(call, Resource::Group(id));
             }
-            Described::Group(described)
+            if may_see_topics(core, call, &described) {
+                Described::Group(described)
+            } else {
+                let message = "The group has described topic(s) that the client is not authorized to describe.";
+                Described::Refused(id, Refusal::new(ErrorCode::TopicAuthorizationFailed, message))
+            }
         }
         Err(refusal) => Described::Refused(id, refusal),
     });
@@ -62,7 +64,22 @@ impl Described<'_> {
     }
 }
 
+/// Whether the client may describe all topics that members of the group subscribe to or are assigned.
+fn may_see_topics(core: &Core, call: &Call<'_>, group: &DescribedGroup<'_>) -> bool {
+    let assigned = |assignment: &Assignment<'_>| -> Vec<String> {
+        assignment.topic_partitions.iter().map(|topic| topic.topic_name.to_owned()).collect()
+    };
+    let may_see = |topic: &str| core.allows(call, Operation::Describe, Resource::Topic(topic));
+    group.members.iter().all(|member| {
+        member.subscribed_topic_names.iter().all(|topic| may_see(topic))
+            && assigned(&member.assignment).iter().all(|topic| may_see(topic))
+            && assigned(&member.target_assignment).iter().all(|topic| may_see(topic))
+    })
+}
+
 fn partition(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refusal> {
+    let allowed = core.authorize(call, Operation::Describe, Resource::Group(group_id));
+    allowed.map_err(|error| Refusal::new(error, ""))?;
     if group_id.is_empty() {
         return Err(Refusal::new(ErrorCode::InvalidGroupId, ""));
     }

@@ -13,9 +13,11 @@ use crate::core::{Answer, Call, Core};
 use crate::groups::consumer::{
     Assignor, ConsumerSettings, Heartbeat, JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, Partitions, Refusal,
 };
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Answer {
-    let answered = check(core, call, request).and_then(|()| {
+    let allowed = may_join(core, call, request).map_err(|error| Refusal::new(error, ""));
+    let answered = allowed.and_then(|()| check(core, call, request)).and_then(|()| {
         let group_id = request.group_id;
         let partition =
             core.group_partition(call.node, group_id).map_err(|error| Refusal { error, message: String::new() })?;
@@ -41,6 +43,13 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHe
             })
         }
     }
+}
+
+/// Checks that the client may be a member of the group and describe the topics that it subscribes to.
+fn may_join(core: &Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatRequest<'_>) -> Result<(), ErrorCode> {
+    core.authorize(call, Operation::Read, Resource::Group(request.group_id))?;
+    let mut topics = request.subscribed_topic_names.iter().flatten();
+    topics.try_for_each(|topic| core.authorize(call, Operation::Describe, Resource::Topic(topic)))
 }
 
 /// Kafka's checks of the request alone, before it looks up the group.
@@ -110,7 +119,7 @@ fn heartbeat(core: &mut Core, call: &Call<'_>, request: &ConsumerGroupHeartbeatR
         owned: request.topic_partitions.as_ref().map(owned),
         client_id: call.client_id.into(),
         // The form of Java's `InetAddress.toString()`.
-        client_host: format!("/{}", call.client_host).into(),
+        client_host: format!("/{}", call.origin.host).into(),
     }
 }
 

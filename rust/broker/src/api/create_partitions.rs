@@ -13,6 +13,7 @@ use monedula_protocol::messages::create_partitions::{
 use super::{ApiError, Mentions, TopicKey};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Answer {
     let twice = |name: &str| request.topics.iter().filter(|topic| topic.name == name).count() > 1;
@@ -21,6 +22,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartition
     for topic in request.topics.iter().filter(|topic| seen.insert(topic.name)) {
         let outcome = if twice(topic.name) {
             Err(ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name."))
+        } else if !core.allows(call, Operation::Alter, Resource::Topic(topic.name)) {
+            Err(ApiError { code: ErrorCode::TopicAuthorizationFailed, message: None })
         } else {
             add(core, topic, request.validate_only)
         };

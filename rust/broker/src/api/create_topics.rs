@@ -13,6 +13,7 @@ use monedula_protocol::messages::create_topics::{
 use super::{ApiError, Mentions, TopicKey};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 /// The topic of Kafka's controllers, which clients cannot create.
 const CLUSTER_METADATA: &str = "__cluster_metadata";
@@ -26,11 +27,21 @@ struct Created {
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Answer {
-    let outcomes = create_all(core, request);
+    let outcomes = create_all(core, call, request);
     let topics = request.topics.iter().zip(&outcomes);
     // A name that the request has twice is answered once.
     let mut answered = BTreeSet::new();
     let topics = topics.filter(|(topic, _)| answered.insert(topic.name)).map(|(topic, outcome)| match outcome {
+        // Who may not describe the configs of the new topic learns nothing more than its id.
+        Ok(created) if !core.allows(call, Operation::DescribeConfigs, Resource::Topic(topic.name)) => {
+            CreatableTopicResult {
+                name: topic.name,
+                topic_id: created.id,
+                error_message: None,
+                topic_config_error_code: ErrorCode::TopicAuthorizationFailed.code(),
+                ..Default::default()
+            }
+        }
         Ok(created) => CreatableTopicResult {
             name: topic.name,
             topic_id: created.id,
@@ -45,8 +56,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsReq
     call.answer::<CreateTopicsRequest<'_>>(&CreateTopicsResponse { topics: topics.collect(), ..Default::default() })
 }
 
-fn create_all(core: &mut Core, request: &CreateTopicsRequest<'_>) -> Vec<Result<Created, ApiError>> {
-    let partitions: i64 = request.topics.iter().map(|topic| partitions_of(core, topic)).sum();
+fn create_all(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Vec<Result<Created, ApiError>> {
+    let allowed: Vec<bool> = request.topics.iter().map(|topic| may_create(core, call, topic.name)).collect();
+    let counted = request.topics.iter().zip(&allowed).filter(|(_, allowed)| **allowed);
+    let partitions: i64 = counted.map(|(topic, _)| partitions_of(core, topic)).sum();
     if partitions > MAX_PARTITIONS_PER_REQUEST {
         let refuse = |_| {
             let message = "Excessively large number of partitions per request.";
@@ -59,9 +72,13 @@ fn create_all(core: &mut Core, request: &CreateTopicsRequest<'_>) -> Vec<Result<
     let named: Vec<Result<(), ApiError>> = request
         .topics
         .iter()
-        .map(|topic| {
+        .zip(&allowed)
+        .map(|(topic, &allowed)| {
             if twice(topic.name) {
                 return Err(ApiError::new(ErrorCode::InvalidRequest, "Duplicate topic name."));
+            }
+            if !allowed {
+                return Err(ApiError::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed."));
             }
             check_name(core, topic.name)
         })
@@ -70,6 +87,13 @@ fn create_all(core: &mut Core, request: &CreateTopicsRequest<'_>) -> Vec<Result<
         named.and_then(|()| create_one(core, topic, request.validate_only))
     };
     request.topics.iter().zip(named).map(create).collect()
+}
+
+fn may_create(core: &Core, call: &Call<'_>, name: &str) -> bool {
+    // Nobody may create the topic of the controllers, which has an error of its own.
+    name == CLUSTER_METADATA
+        || core.allows(call, Operation::Create, Resource::Cluster)
+        || core.allows(call, Operation::Create, Resource::Topic(name))
 }
 
 fn partitions_of(core: &Core, topic: &CreatableTopic<'_>) -> i64 {

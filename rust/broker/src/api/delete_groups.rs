@@ -7,6 +7,7 @@ use monedula_protocol::messages::delete_groups::{DeletableGroupResult, DeleteGro
 
 use super::{Mentions, code};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsRequest<'_>) -> Answer {
     let mut results: Vec<DeletableGroupResult<'_>> = Vec::with_capacity(request.groups_names.len());
@@ -14,7 +15,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteGroupsReq
         if results.iter().any(|result| result.group_id == group_id) {
             continue;
         }
-        let error_code = code(core.delete_group(call.node, group_id));
+        let allowed = core.authorize(call, Operation::Delete, Resource::Group(group_id));
+        let error_code = code(allowed.and_then(|()| core.delete_group(call.node, group_id)));
         results.push(DeletableGroupResult { group_id, error_code, ..Default::default() });
     }
     call.answer::<DeleteGroupsRequest<'_>>(&DeleteGroupsResponse { results, ..Default::default() })

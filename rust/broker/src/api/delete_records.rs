@@ -11,6 +11,7 @@ use monedula_protocol::messages::delete_records::{
 use super::{Mentions, TopicKey};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRequest<'_>) -> Answer {
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -26,6 +27,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRe
 }
 
 fn delete(core: &mut Core, call: &Call<'_>, topic: &str, index: i32, before: i64) -> Result<i64, ErrorCode> {
+    core.authorize(call, Operation::Delete, Resource::Topic(topic))?;
     if let Some(error) = core.faults.partition_error(call, topic, index) {
         return Err(error);
     }

@@ -8,6 +8,7 @@ use monedula_protocol::types::Uuid;
 
 use super::{ApiError, Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 /// A topic as the request identifies it: name and id, of which the other is `None` or zero.
 type Wanted<'a> = (Option<&'a str>, Uuid);
@@ -33,8 +34,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
         }
         let supplied = topic.0.and_then(|name| core.topics.get(name)).map(|found| found.id);
         match supplied.filter(|&id| wanted.contains(&(None, id))) {
-            Some(id) => outcomes.push(Outcome { id, ..supplied_twice(topic.0) }),
-            None => outcomes.push(delete(core, topic, twice)),
+            Some(id) if may_delete(core, call, topic.0) => outcomes.push(Outcome { id, ..supplied_twice(topic.0) }),
+            _ => outcomes.push(delete(core, call, topic, twice)),
         }
     }
     let responses = outcomes.iter().map(|outcome| DeletableTopicResult {
@@ -65,7 +66,28 @@ fn supplied_twice(name: Option<&str>) -> Outcome {
     Outcome { name: name.map(str::to_owned), id: Uuid::ZERO, error: Some(error) }
 }
 
-fn delete(core: &mut Core, (name, id): Wanted<'_>, twice: bool) -> Outcome {
+fn may_delete(core: &Core, call: &Call<'_>, name: Option<&str>) -> bool {
+    core.allows(call, Operation::Delete, Resource::Cluster)
+        || name.is_some_and(|name| core.allows(call, Operation::Delete, Resource::Topic(name)))
+}
+
+/// The refusal of a topic that the client may not delete. A name that the request does not have is told only to clients
+/// that may describe the topic, and a topic that does not exist is told as such only to those, too.
+fn forbidden(core: &Core, call: &Call<'_>, (name, id): Wanted<'_>, found: Option<&str>) -> Option<Outcome> {
+    let asked = name.or(found)?;
+    if may_delete(core, call, Some(asked)) {
+        return None;
+    }
+    let may_describe = core.allows(call, Operation::Describe, Resource::Topic(asked));
+    if may_describe && found.is_none() {
+        return None;
+    }
+    let error = ErrorCode::TopicAuthorizationFailed;
+    let error = Some(ApiError::new(error, error.message()));
+    Some(Outcome { name: name.or(found.filter(|_| may_describe)).map(str::to_owned), id, error })
+}
+
+fn delete(core: &mut Core, call: &Call<'_>, (name, id): Wanted<'_>, twice: bool) -> Outcome {
     let refused = |error: ApiError| Outcome { name: name.map(str::to_owned), id, error: Some(error) };
     let invalid = |message: &str| refused(ApiError::new(ErrorCode::InvalidRequest, message));
     match (name, id.is_zero()) {
@@ -79,6 +101,9 @@ fn delete(core: &mut Core, (name, id): Wanted<'_>, twice: bool) -> Outcome {
         Some(name) => core.topics.get(name).map(|topic| topic.name.clone()),
         None => core.topics.name_of(id),
     };
+    if let Some(forbidden) = forbidden(core, call, (name, id), found.as_deref()) {
+        return forbidden;
+    }
     match found.and_then(|name| core.delete_topic(&name)) {
         Some(topic) => {
             log::info!("deleted topic {}", topic.name);

@@ -7,7 +7,7 @@ use monedula_protocol::messages::describe_cluster::{
     DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
 };
 
-use super::{CLUSTER_OPERATIONS, Mentions};
+use super::{Mentions, cluster_operations};
 use crate::core::{Answer, Call, Core};
 
 const BROKERS: i8 = 1;
@@ -38,7 +38,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeCluster
         is_fenced: !node.alive,
         ..Default::default()
     });
-    let operations = request.include_cluster_authorized_operations.then_some(CLUSTER_OPERATIONS);
+    let operations = request.include_cluster_authorized_operations.then(|| cluster_operations(core, call));
     call.answer::<DescribeClusterRequest<'_>>(&DescribeClusterResponse {
         cluster_id: &core.settings.cluster_id,
         controller_id: core.nodes.controller().map_or(-1, |node| node.0),

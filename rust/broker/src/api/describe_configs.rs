@@ -15,6 +15,7 @@ use crate::cluster::{
     is_dynamic,
 };
 use crate::core::{Answer, Call, Core};
+use crate::security::Operation;
 use crate::settings::KafkaSettings;
 
 /// A config as the response describes it.
@@ -42,7 +43,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigs
         return call.answer::<DescribeConfigsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
     }
     let described: Vec<Result<Vec<Described>, ApiError>> =
-        request.resources.iter().map(|wanted| describe(core, call.node, wanted)).collect();
+        request.resources.iter().map(|wanted| describe(core, call, wanted)).collect();
     let results = request.resources.iter().zip(&described).map(|(wanted, described)| DescribeConfigsResult {
         error_code: described.as_ref().err().map_or(0, |error| error.code.code()),
         error_message: Some(described.as_ref().err().and_then(|error| error.message.as_deref()).unwrap_or_default()),
@@ -55,7 +56,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigs
     call.answer::<DescribeConfigsRequest<'_>>(&response)
 }
 
-fn describe(core: &Core, node: NodeId, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<Described>, ApiError> {
+fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) -> Result<Vec<Described>, ApiError> {
+    let asked = resource::authorized(wanted.resource_type, wanted.resource_name);
+    let allowed = core.authorize(call, Operation::DescribeConfigs, asked);
+    allowed.map_err(|error| ApiError::new(error, error.message()))?;
+    let node = call.node;
     let all = match wanted.resource_type {
         resource::TOPIC => topic(core, wanted.resource_name)?,
         resource::BROKER => broker(core, node, wanted.resource_name)?,

@@ -12,12 +12,10 @@ use monedula_protocol::messages::describe_groups::{
 use super::Mentions;
 use crate::core::{Answer, Call, Core};
 use crate::groups::{ClassicGroup, Group};
+use crate::security::{Operation, Resource};
 
 /// An unknown group gets GROUP_ID_NOT_FOUND from this version on.
 const NOT_FOUND_FROM: i16 = 6;
-/// The authorized operations of a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, one bit each. All
-/// are set: there is no authorization.
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// Why a group cannot be described.
 enum Refused {
@@ -28,7 +26,10 @@ enum Refused {
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeGroupsRequest<'_>) -> Answer {
     let checked: Vec<_> = request.groups.iter().map(|group_id| check(core, call, group_id)).collect();
-    let operations = if request.include_authorized_operations { ALL_OPERATIONS } else { i32::MIN };
+    let operations = |group_id: &str| match request.include_authorized_operations {
+        true => core.authorized_operations(call, Resource::Group(group_id)),
+        false => i32::MIN,
+    };
     // The members' metadata for the group's protocol, kept here because the response borrows it.
     let metadata: Vec<Vec<Bytes>> = request
         .groups
@@ -47,12 +48,13 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeGroupsR
             Err(Refused::NotFound(_)) => None,
         };
         let dead = || DescribedGroup { group_id, group_state: "Dead", ..Default::default() };
-        DescribedGroup { authorized_operations: operations, ..described.unwrap_or_else(dead) }
+        DescribedGroup { authorized_operations: operations(group_id), ..described.unwrap_or_else(dead) }
     });
     call.answer::<DescribeGroupsRequest<'_>>(&DescribeGroupsResponse { groups: groups.collect(), ..Default::default() })
 }
 
 fn check(core: &mut Core, call: &Call<'_>, group_id: &str) -> Result<i32, Refused> {
+    core.authorize(call, Operation::Describe, Resource::Group(group_id)).map_err(Refused::Error)?;
     let index = core.group_partition(call.node, group_id).map_err(Refused::Error)?;
     match core.groups.slot(index, group_id).and_then(|slot| slot.group.as_ref()) {
         Some(Group::Classic(_)) => Ok(index),

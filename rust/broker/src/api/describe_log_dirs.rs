@@ -13,10 +13,14 @@ use monedula_protocol::messages::describe_log_dirs::{
 use super::{Mentions, TopicKey};
 use crate::cluster::Partition;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeLogDirsRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let topics = core.topics.all().map(|topic| {
         let held = topic.partitions.iter().filter(|partition| partition.replicas.contains(&call.node));
         let asked = held.filter(|partition| is_asked(request.topics.as_deref(), &topic.name, partition.index));

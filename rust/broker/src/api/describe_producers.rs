@@ -10,6 +10,7 @@ use monedula_protocol::messages::describe_producers::{
 use super::{Mentions, TopicKey};
 use crate::cluster::check_topic_name;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProducersRequest<'_>) -> Answer {
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -19,7 +20,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProduce
         let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
         for &index in &topic.partition_indexes {
             let found = find(core, call, topic.name, index);
-            let error_message = found.as_ref().err().filter(|_| unknown).map(|error| error.name());
+            let told = |error: &&ErrorCode| unknown || **error == ErrorCode::TopicAuthorizationFailed;
+            let error_message = found.as_ref().err().filter(told).map(|error| error.name());
             partitions.push(PartitionResponse { error_message, ..describe(index, found) });
         }
         topics.push(TopicResponse { name: topic.name, partitions, ..Default::default() });
@@ -28,6 +30,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeProduce
 }
 
 fn find(core: &mut Core, call: &Call<'_>, topic: &str, index: i32) -> Result<Vec<ProducerState<'static>>, ErrorCode> {
+    core.authorize(call, Operation::Read, Resource::Topic(topic))?;
     if let Some(error) = core.faults.partition_error(call, topic, index) {
         return Err(error);
     }

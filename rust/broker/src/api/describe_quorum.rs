@@ -12,12 +12,16 @@ use monedula_protocol::messages::describe_quorum::{
 use super::Mentions;
 use crate::cluster;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = DescribeQuorumRequest<'a>;
 
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let is_metadata = |request: &Request<'_>| match request.topics.as_slice() {
         [topic] if topic.topic_name == METADATA_TOPIC => {
             matches!(topic.partitions.as_slice(), [partition] if partition.partition_index == 0)

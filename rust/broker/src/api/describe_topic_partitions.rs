@@ -10,20 +10,22 @@ use monedula_protocol::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponseTopic,
 };
 
-use super::{Mentions, TOPIC_OPERATIONS, TopicKey};
+use super::{Mentions, TopicKey};
 use crate::cluster::{Coordinated, NodeId, Partition, check_topic_name};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 /// Kafka's `max.request.partition.size.limit`.
 const MAX_PARTITIONS: i32 = 2000;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTopicPartitionsRequest<'_>) -> Answer {
-    let response = describe_all(core, request).unwrap_or_else(|error| refuse(request, error));
+    let response = describe_all(core, call, request).unwrap_or_else(|error| refuse(request, error));
     call.answer::<DescribeTopicPartitionsRequest<'_>>(&response)
 }
 
 fn describe_all<'a>(
     core: &'a Core,
+    call: &Call<'_>,
     request: &DescribeTopicPartitionsRequest<'a>,
 ) -> Result<DescribeTopicPartitionsResponse<'a>, ErrorCode> {
     // Kafka fails on an empty name with an unexpected exception.
@@ -40,14 +42,18 @@ fn describe_all<'a>(
     if first_index < 0 || astray {
         return Err(ErrorCode::InvalidRequest);
     }
+    let may_see = |name: &&str| core.allows(call, Operation::Describe, Resource::Topic(name));
+    let (names, forbidden): (Vec<&str>, Vec<&str>) = names.into_iter().partition(may_see);
+    // Whether these exist is not told, and a client that asks for all topics does not learn of them.
+    let forbidden = forbidden.into_iter().filter(|_| !request.topics.is_empty());
     let mut left = request.response_partition_limit.clamp(1, MAX_PARTITIONS) as usize;
-    let mut topics = Vec::new();
+    let mut topics: Vec<_> = forbidden.map(refused).collect();
     for name in names {
         if left == 0 {
             return Ok(page(topics, Some((name, 0))));
         }
         let first = if name == from { first_index as usize } else { 0 };
-        let (topic, count, end) = describe(core, name, first, left);
+        let (topic, count, end) = describe(core, call, name, first, left);
         topics.push(topic);
         left -= end - first.min(end);
         if end < count {
@@ -65,10 +71,19 @@ fn page<'a>(
     DescribeTopicPartitionsResponse { topics, next_cursor: next.map(cursor), ..Default::default() }
 }
 
+fn refused(name: &str) -> DescribeTopicPartitionsResponseTopic<'_> {
+    DescribeTopicPartitionsResponseTopic {
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        name: Some(name),
+        ..Default::default()
+    }
+}
+
 /// Up to `limit` partitions of a topic from `first` on, how many partitions the topic has, and the index behind the
 /// last one described.
 fn describe<'a>(
     core: &'a Core,
+    call: &Call<'_>,
     name: &'a str,
     first: usize,
     limit: usize,
@@ -82,7 +97,7 @@ fn describe<'a>(
             error_code: error.code(),
             name: Some(name),
             is_internal: Coordinated::of_topic(name).is_some(),
-            topic_authorized_operations: TOPIC_OPERATIONS,
+            topic_authorized_operations: core.authorized_operations(call, Resource::Topic(name)),
             ..Default::default()
         };
         return (unknown, 0, 0);
@@ -95,7 +110,7 @@ fn describe<'a>(
         topic_id: topic.id,
         is_internal: topic.internal,
         partitions: topic.partitions[first..end].iter().map(|partition| describe_one(core, partition)).collect(),
-        topic_authorized_operations: TOPIC_OPERATIONS,
+        topic_authorized_operations: core.authorized_operations(call, Resource::Topic(name)),
         ..Default::default()
     };
     (described, count, end)

@@ -11,18 +11,26 @@ use monedula_protocol::messages::describe_transactions::{
 
 use super::Mentions;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 use crate::transactions::Transaction;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeTransactionsRequest<'_>) -> Answer {
     let ids = &request.transactional_ids;
-    let found: Vec<Result<Transaction, ErrorCode>> =
-        ids.iter().map(|id| core.describe_transaction(call.node, id)).collect();
+    let found: Vec<Result<Transaction, ErrorCode>> = ids.iter().map(|id| describe_one(core, call, id)).collect();
     let states = ids.iter().zip(&found).map(|(id, found)| match found {
         Ok(transaction) => describe(id, transaction),
         Err(error) => refused(id, *error),
     });
     let response = DescribeTransactionsResponse { transaction_states: states.collect(), ..Default::default() };
     call.answer::<DescribeTransactionsRequest<'_>>(&response)
+}
+
+/// The state of a transactional id, without the topics that the client may not describe.
+fn describe_one(core: &mut Core, call: &Call<'_>, id: &str) -> Result<Transaction, ErrorCode> {
+    core.authorize(call, Operation::Describe, Resource::TransactionalId(id))?;
+    let mut transaction = core.describe_transaction(call.node, id)?;
+    transaction.partitions.retain(|(topic, _)| core.allows(call, Operation::Describe, Resource::Topic(topic)));
+    Ok(transaction)
 }
 
 fn describe<'a>(id: &'a str, transaction: &'a Transaction) -> TransactionState<'a> {

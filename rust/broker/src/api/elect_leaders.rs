@@ -11,6 +11,7 @@ use monedula_protocol::messages::elect_leaders::{
 use super::{ApiError, Mentions, TopicKey};
 use crate::cluster::Election;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
@@ -19,6 +20,9 @@ const UNCLEAN: i8 = 1;
 type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
+        return call.answer::<ElectLeadersRequest<'_>>(&refuse(request, error));
+    }
     let election = match request.election_type {
         PREFERRED => Election::Preferred,
         UNCLEAN => Election::Unclean,

@@ -11,6 +11,7 @@ use monedula_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 
 use super::{Mentions, fenced_for};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 use crate::transactions::End;
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).
@@ -18,6 +19,9 @@ const PRODUCER_FENCED_FROM: i16 = 2;
 const RAISES_EPOCH_FROM: i16 = 5;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &EndTxnRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id)) {
+        return call.answer::<EndTxnRequest<'_>>(&refuse(request, error));
+    }
     let producer = (request.producer_id, request.producer_epoch);
     let end = End { commit: request.committed, raises_epoch: call.version >= RAISES_EPOCH_FROM };
     let response = match core.end_transaction(call.node, request.transactional_id, producer, end) {

@@ -18,6 +18,7 @@ use super::{Mentions, TopicKey};
 use crate::cluster::NodeId;
 use crate::core::{Answer, Call, Core};
 use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {
     if !(0..=1).contains(&request.isolation_level) {
@@ -39,10 +40,16 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
         Err(error) => return call.answer::<FetchRequest<'_>>(&refuse(request, error)),
     };
     Sessions::resolve(&mut wanted, |id| core.topics.name_of(id));
+    // Followers need not name the topics in any ACL.
+    let follows = replica.is_some();
+    let may_follow = follows && core.allows(call, Operation::ClusterAction, Resource::Cluster);
     for wanted in &mut wanted {
-        if let Some(topic) = &wanted.topic {
-            wanted.fault = core.faults.partition_error(call, topic, wanted.index);
-        }
+        let Some(topic) = &wanted.topic else { continue };
+        let may_read = may_follow || !follows && core.allows(call, Operation::Read, Resource::Topic(topic));
+        wanted.refused = match may_read {
+            true => core.faults.partition_error(call, topic, wanted.index),
+            false => Some(ErrorCode::TopicAuthorizationFailed),
+        };
     }
     let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes);
     core.fetch(Fetch {
@@ -86,7 +93,7 @@ fn wanted(core: &Core, request: &FetchRequest<'_>, topic_ids: bool) -> Vec<Wante
                 max_bytes: partition.partition_max_bytes,
                 current_leader_epoch: partition.current_leader_epoch,
                 last_fetched_epoch: partition.last_fetched_epoch,
-                fault: None,
+                refused: None,
             };
             match places.entry((topic.clone(), topic_id, partition.partition)) {
                 Entry::Occupied(place) => all[*place.get()] = wanted,

@@ -9,6 +9,7 @@ use monedula_protocol::messages::find_coordinator::{Coordinator, FindCoordinator
 use super::Mentions;
 use crate::cluster::{Coordinated, Node};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
@@ -16,7 +17,7 @@ const SHARE: i8 = 2;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinatorRequest<'_>) -> Answer {
     let found: Vec<Result<Node, ErrorCode>> =
-        keys(request).into_iter().map(|key| find(core, request.key_type, key)).collect();
+        keys(request).into_iter().map(|key| find(core, call, request.key_type, key)).collect();
     if call.version < 4 {
         let only = found.into_iter().next().unwrap_or(Err(ErrorCode::InvalidRequest));
         let answer = coordinator(request.key, &only);
@@ -41,12 +42,13 @@ fn keys<'a>(request: &FindCoordinatorRequest<'a>) -> Vec<&'a str> {
     if request.coordinator_keys.is_empty() { vec![request.key] } else { request.coordinator_keys.clone() }
 }
 
-fn find(core: &mut Core, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
-    let kind = match key_type {
-        GROUP => Coordinated::Groups,
-        TRANSACTION => Coordinated::Transactions,
+fn find(core: &mut Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
+    let (kind, resource) = match key_type {
+        GROUP => (Coordinated::Groups, Resource::Group(key)),
+        TRANSACTION => (Coordinated::Transactions, Resource::TransactionalId(key)),
         _ => return Err(ErrorCode::InvalidRequest),
     };
+    core.authorize(call, Operation::Describe, resource)?;
     let node = core.coordinator(kind, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     core.nodes.get(node).cloned().ok_or(ErrorCode::CoordinatorNotAvailable)
 }
@@ -69,6 +71,7 @@ fn words(error: ErrorCode) -> &'static str {
             "This most likely occurs because of a request being malformed by the client library or the message was sent \
              to an incompatible broker. See the broker logs for more details."
         }
+        ErrorCode::GroupAuthorizationFailed | ErrorCode::TransactionalIdAuthorizationFailed => error.message(),
         other => other.name(),
     }
 }

@@ -9,8 +9,12 @@ use monedula_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse
 use super::{Mentions, code};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Group, Identity};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &HeartbeatRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return call.answer::<HeartbeatRequest<'_>>(&refuse(request, error));
+    }
     let outcome = match beat(core, call, request) {
         // As in Kafka: while the coordinator loads, it does not know the member yet, and answers without an error.
         Err(ErrorCode::CoordinatorLoadInProgress) => Ok(()),

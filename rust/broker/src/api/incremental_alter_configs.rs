@@ -22,7 +22,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &IncrementalAlte
     let outcomes = altering::each(
         &request.resources,
         |wanted| (wanted.resource_type, wanted.resource_name),
-        |wanted| alter(core, call.node, wanted, request.validate_only),
+        |wanted| {
+            altering::authorize(core, call, wanted.resource_type, wanted.resource_name)?;
+            alter(core, call.node, wanted, request.validate_only)
+        },
     );
     let responses = request.resources.iter().zip(&outcomes).map(|(wanted, outcome)| AlterConfigsResourceResponse {
         error_code: outcome.as_ref().err().map_or(0, |error| error.code.code()),

@@ -8,11 +8,15 @@ use monedula_protocol::messages::init_producer_id::{InitProducerIdRequest, InitP
 
 use super::{Mentions, fenced_for};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 /// Clients know PRODUCER_FENCED from this version on (KIP-588).
 const PRODUCER_FENCED_FROM: i16 = 4;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &InitProducerIdRequest<'_>) -> Answer {
+    if let Err(error) = check(core, call, request.transactional_id) {
+        return call.answer::<InitProducerIdRequest<'_>>(&refuse(request, error));
+    }
     let expected = match (request.producer_id, request.producer_epoch) {
         (-1, -1) => None,
         (-1, _) | (_, -1) => {
@@ -29,6 +33,16 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &InitProducerIdR
         Err(error) => refuse(request, fenced_for(call.version, PRODUCER_FENCED_FROM, error)),
     };
     call.answer::<InitProducerIdRequest<'_>>(&response)
+}
+
+/// Checks that the client may get a producer id. Without a transactional id, the right to write to some topic is enough
+/// (KIP-679).
+fn check(core: &Core, call: &Call<'_>, transactional_id: Option<&str>) -> Result<(), ErrorCode> {
+    match transactional_id {
+        Some(id) => core.authorize(call, Operation::Write, Resource::TransactionalId(id)),
+        None if core.may_write_some_topic(call) => Ok(()),
+        None => core.authorize(call, Operation::IdempotentWrite, Resource::Cluster),
+    }
 }
 
 pub(super) fn refuse<'a>(_request: &InitProducerIdRequest<'a>, error: ErrorCode) -> InitProducerIdResponse<'a> {

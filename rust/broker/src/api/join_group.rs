@@ -9,9 +9,13 @@ use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupRespons
 use super::Mentions;
 use crate::core::{Answer, Call, Core, Ticket};
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupRequest<'_>) -> Answer {
     let refused = |error, member_id: &str| Answer::join(call, error, member_id);
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return refused(error, "");
+    }
     if request.group_id.is_empty() {
         return refused(ErrorCode::InvalidGroupId, request.member_id);
     }
@@ -42,7 +46,7 @@ fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) ->
         instance_id: request.group_instance_id,
         client_id: call.client_id,
         // The form of Java's `InetAddress.toString()`.
-        client_host: format!("/{}", call.client_host).into(),
+        client_host: format!("/{}", call.origin.host).into(),
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms: if call.version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
         protocol_type: request.protocol_type,

@@ -9,11 +9,15 @@ use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResp
 use super::{Mentions, code};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Group, Leaver};
+use crate::security::{Operation, Resource};
 
 /// The last version with a single member, whose error is that of the response.
 const LAST_OF_ONE_MEMBER: i16 = 2;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &LeaveGroupRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return call.answer::<LeaveGroupRequest<'_>>(&refuse(request, error));
+    }
     let leavers = leavers(call.version, request);
     let outcomes = match leave(core, call, request.group_id, &leavers) {
         Ok(outcomes) => outcomes,

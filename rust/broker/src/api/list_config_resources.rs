@@ -12,6 +12,7 @@ use monedula_protocol::messages::list_config_resources::{
 
 use super::{Mentions, resource};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = ListConfigResourcesRequest<'a>;
 
@@ -20,6 +21,9 @@ const TYPES: [i8; 5] =
     [resource::GROUP, resource::CLIENT_METRICS, resource::BROKER_LOGGER, resource::BROKER, resource::TOPIC];
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::DescribeConfigs, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let wanted: BTreeSet<i8> = match call.version {
         0 => [resource::CLIENT_METRICS].into(),
         _ if request.resource_types.is_empty() => TYPES.into(),

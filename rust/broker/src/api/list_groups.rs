@@ -7,6 +7,7 @@ use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResp
 
 use super::Mentions;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsRequest<'_>) -> Answer {
     let partitions = match core.group_partitions_of(call.node) {
@@ -16,11 +17,14 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListGroupsReque
     let passes = |filter: &[&str], value: &str| {
         filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(value))
     };
+    // Who may describe the cluster sees all groups, others those that they may describe.
+    let sees_all = core.allows(call, Operation::Describe, Resource::Cluster);
     let slots = partitions.into_iter().flat_map(|partition| core.groups.slots(partition));
     let groups = slots.filter_map(|slot| {
         let group = slot.group.as_ref()?;
         let wanted = passes(&request.states_filter, group.state()) && passes(&request.types_filter, group.kind());
-        wanted.then(|| ListedGroup {
+        let seen = sees_all || core.allows(call, Operation::Describe, Resource::Group(&slot.id));
+        (wanted && seen).then(|| ListedGroup {
             group_id: &slot.id,
             protocol_type: group.protocol_type(),
             group_state: group.state(),

@@ -13,6 +13,7 @@ use monedula_protocol::messages::list_offsets::{
 use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 use crate::log::Found;
+use crate::security::{Operation, Resource};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -31,9 +32,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequ
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         let mut refused = HashSet::new();
+        let is_allowed = core.allows(call, Operation::Describe, Resource::Topic(topic.name));
         for partition in &topic.partitions {
             let found = match twice.contains(&(topic.name, partition.partition_index)) {
                 // The duplicate is reported once.
+                _ if !is_allowed => Err(ErrorCode::TopicAuthorizationFailed),
                 true if !refused.insert(partition.partition_index) => continue,
                 true => Err(ErrorCode::InvalidRequest),
                 false => find(core, call, request, topic.name, partition),

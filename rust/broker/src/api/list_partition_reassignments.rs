@@ -12,10 +12,14 @@ use monedula_protocol::messages::list_partition_reassignments::{
 use super::{Mentions, TopicKey};
 use crate::cluster::{NodeId, Partition};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = ListPartitionReassignmentsRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let asked: Vec<(&str, Vec<i32>)> = match &request.topics {
         Some(topics) => topics.iter().map(|topic| (topic.name, topic.partition_indexes.clone())).collect(),
         None => {

@@ -11,6 +11,7 @@ use regex::Regex;
 
 use super::Mentions;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 use crate::transactions::{State, Transaction};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListTransactionsRequest<'_>) -> Answer {
@@ -32,7 +33,8 @@ fn list<'a>(
         let states = &request.state_filters;
         let ids = &request.producer_id_filters;
         let open_ms = core.now_ms.saturating_sub(transaction.start_ms);
-        (states.is_empty() || states.contains(&transaction.state.name()))
+        core.allows(call, Operation::Describe, Resource::TransactionalId(id))
+            && (states.is_empty() || states.contains(&transaction.state.name()))
             && (ids.is_empty() || ids.contains(&transaction.producer_id))
             && (request.duration_filter < 0 || open_ms > request.duration_filter)
             && pattern.as_ref().is_none_or(|pattern| pattern.is_match(id))

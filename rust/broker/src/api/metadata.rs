@@ -14,9 +14,10 @@ use monedula_protocol::messages::metadata::{
     MetadataResponseTopic,
 };
 
-use super::{CLUSTER_OPERATIONS, Mentions, TOPIC_OPERATIONS, TopicKey};
+use super::{Mentions, TopicKey, cluster_operations};
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 /// Topics can be requested by id from this version on.
 const TOPIC_IDS_FROM: i16 = 12;
@@ -27,18 +28,27 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
     }
     let wanted = wanted(call, request);
     let create = call.version < 4 || request.allow_auto_topic_creation;
+    // The topics that do not exist, and that the client may describe but not create.
+    let mut forbidden = BTreeSet::new();
     for topic in wanted.iter().flatten() {
-        if create && topic.topic_id.is_zero() {
-            auto_create(core, topic.name.unwrap_or_default());
+        let name = topic.name.unwrap_or_default();
+        if create && topic.topic_id.is_zero() && may_describe(core, call, name) && !auto_create(core, call, name) {
+            forbidden.insert(name);
         }
     }
     let mut topics: Vec<MetadataResponseTopic<'_>> = match &wanted {
-        Some(wanted) => wanted.iter().map(|topic| one(core, call, topic)).collect(),
-        None => core.topics.all().map(|topic| known(core, call, topic)).collect(),
+        Some(wanted) => wanted.iter().map(|topic| one(core, call, topic, &forbidden)).collect(),
+        // Topics that the client may not describe are left out.
+        None => {
+            let seen = core.topics.all().filter(|topic| may_describe(core, call, &topic.name));
+            seen.map(|topic| known(core, call, topic)).collect()
+        }
     };
     if request.include_topic_authorized_operations {
-        for topic in topics.iter_mut().filter(|topic| topic.name.is_some()) {
-            topic.topic_authorized_operations = TOPIC_OPERATIONS;
+        let refused = ErrorCode::TopicAuthorizationFailed.code();
+        for topic in topics.iter_mut().filter(|topic| topic.error_code != refused) {
+            let Some(name) = topic.name else { continue };
+            topic.topic_authorized_operations = core.authorized_operations(call, Resource::Topic(name));
         }
     }
     let brokers = core.nodes.alive().map(|node| MetadataResponseBroker {
@@ -48,7 +58,10 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
         rack: node.rack.as_deref(),
         ..Default::default()
     });
-    let cluster_operations = if request.include_cluster_authorized_operations { CLUSTER_OPERATIONS } else { i32::MIN };
+    let cluster_operations = match request.include_cluster_authorized_operations {
+        true => cluster_operations(core, call),
+        false => i32::MIN,
+    };
     call.answer::<MetadataRequest<'_>>(&MetadataResponse {
         brokers: brokers.collect(),
         cluster_id: Some(&core.settings.cluster_id),
@@ -83,23 +96,43 @@ fn wanted<'a>(call: &Call<'_>, request: &MetadataRequest<'a>) -> Option<Vec<Meta
     Some(wanted.filter(|topic| seen.insert((topic.topic_id.0, topic.name))).cloned().collect())
 }
 
-fn auto_create(core: &mut Core, name: &str) {
-    if core.topics.get(name).is_some() || check_topic_name(name).is_err() {
-        return;
+fn may_describe(core: &Core, call: &Call<'_>, name: &str) -> bool {
+    core.allows(call, Operation::Describe, Resource::Topic(name))
+}
+
+/// Creates a topic if it does not exist and the settings allow. Returns false if the client may not create it.
+fn auto_create(core: &mut Core, call: &Call<'_>, name: &str) -> bool {
+    if core.topics.get(name).is_some() {
+        return true;
     }
-    if let Some(kind) = Coordinated::of_topic(name) {
-        return core.ensure_internal_topic(kind);
+    let enabled = core.settings.kafka.auto_create_topics_enable;
+    let may_create = core.allows(call, Operation::Create, Resource::Cluster)
+        || core.allows(call, Operation::Create, Resource::Topic(name));
+    if enabled && !may_create {
+        return false;
     }
-    if !core.settings.kafka.auto_create_topics_enable {
-        return;
+    match Coordinated::of_topic(name) {
+        // The topics of the coordinators are created whatever the setting.
+        Some(kind) => core.ensure_internal_topic(kind),
+        None if enabled && check_topic_name(name).is_ok() => create_with_defaults(core, name),
+        None => {}
     }
+    true
+}
+
+fn create_with_defaults(core: &mut Core, name: &str) {
     let (partitions, replicas) = (core.settings.kafka.num_partitions, core.settings.kafka.default_replication_factor);
     let replicas = core.place_replicas(0, partitions, replicas);
     log::info!("created topic {name} with {partitions} partitions, because metadata was asked for it");
     core.create_topic(NewTopic { name: name.into(), config: TopicConfig::default(), replicas });
 }
 
-fn one<'a>(core: &'a Core, call: &Call<'_>, wanted: &MetadataRequestTopic<'a>) -> MetadataResponseTopic<'a> {
+fn one<'a>(
+    core: &'a Core,
+    call: &Call<'_>,
+    wanted: &MetadataRequestTopic<'a>,
+    forbidden: &BTreeSet<&str>,
+) -> MetadataResponseTopic<'a> {
     let refused = |error: ErrorCode| MetadataResponseTopic {
         error_code: error.code(),
         // An error for a topic that was requested by id carries no name.
@@ -109,9 +142,21 @@ fn one<'a>(core: &'a Core, call: &Call<'_>, wanted: &MetadataRequestTopic<'a>) -
     };
     if !wanted.topic_id.is_zero() {
         let found = core.topics.name_of(wanted.topic_id).and_then(|name| core.topics.get(&name));
-        return found.map_or_else(|| refused(ErrorCode::UnknownTopicId), |topic| known(core, call, topic));
+        // Topic ids are no secret, names are.
+        return match found {
+            None => refused(ErrorCode::UnknownTopicId),
+            Some(topic) if !may_describe(core, call, &topic.name) => refused(ErrorCode::TopicAuthorizationFailed),
+            Some(topic) => known(core, call, topic),
+        };
     }
     let name = wanted.name.unwrap_or_default();
+    if !may_describe(core, call, name) {
+        return refused(ErrorCode::TopicAuthorizationFailed);
+    }
+    if forbidden.contains(name) {
+        let is_internal = call.version >= 1 && Coordinated::of_topic(name).is_some();
+        return MetadataResponseTopic { is_internal, ..refused(ErrorCode::TopicAuthorizationFailed) };
+    }
     match core.topics.get(name) {
         Some(topic) => known(core, call, topic),
         None if check_topic_name(name).is_err() => refused(ErrorCode::InvalidTopicException),

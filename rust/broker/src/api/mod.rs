@@ -4,34 +4,46 @@
 //! as Kafka does, when a fault or a check of the whole request demands it; `mentions` lists the groups, topics and
 //! partitions that the request names, by which faults and observers select requests.
 //!
-//! Not implemented in any API: authorization (every request is allowed), quotas (the throttle time is 0 unless a fault
-//! sets it), and the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries
-//! out what Kafka's brokers forward to the controller. Each file's header says what else is not implemented.
+//! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
+//!
+//! Not implemented in any API: throttling by quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms`
+//! of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
+//! the controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_client_quotas;
 mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_replica_log_dirs;
+mod alter_user_scram_credentials;
 mod altering;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
+mod create_acls;
+mod create_delegation_token;
 mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_acls;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
+mod describe_delegation_token;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_producers;
 mod describe_quorum;
 mod describe_topic_partitions;
 mod describe_transactions;
+mod describe_user_scram_credentials;
 mod elect_leaders;
 mod end_txn;
+mod expire_delegation_token;
 mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -50,12 +62,13 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod renew_delegation_token;
 mod resource;
+mod sasl_authenticate;
+mod sasl_handshake;
 mod sync_group;
 mod txn_offset_commit;
 mod update_features;
-
-use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::api::{ApiKey, Request};
@@ -63,21 +76,24 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::decode_request_header;
 use monedula_protocol::messages;
+use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::types::Uuid;
 use monedula_protocol::wire::Reader;
 
 pub(crate) use join_group::answer as answer_join;
 pub(crate) use sync_group::answer as answer_sync;
 
-use crate::cluster::NodeId;
-use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Ticket};
+use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Origin, Ticket, has_secrets};
 use crate::faults;
+use crate::security::{Gate, Login, Operation, Resource};
 
-/// The authorized operations of a cluster, one bit for each of Kafka's ACL operations. All are set: there is no
-/// authorization.
-pub(crate) const CLUSTER_OPERATIONS: i32 = 8096;
-/// The authorized operations of a topic, likewise all of them.
-pub(crate) const TOPIC_OPERATIONS: i32 = 3576;
+/// The operations that a client may do with the cluster, one bit each; none for a client that may not describe it.
+fn cluster_operations(core: &Core, call: &Call<'_>) -> i32 {
+    match core.allows(call, Operation::Describe, Resource::Cluster) {
+        true => core.authorized_operations(call, Resource::Cluster),
+        false => 0,
+    }
+}
 
 /// An error code with an optional message for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,18 +142,30 @@ macro_rules! apis {
         /// The implemented APIs with their versions.
         pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[$(versions::<messages::$module::$request<'_>>(),)*];
 
-        fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>) -> Answer {
+        /// Carries a request out; one that is `illegal` while a client logs in is refused.
+        fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>, illegal: bool) -> Answer {
             match call.key {
                 $(messages::$module::$request::API_KEY => {
                     let request = match decode::<messages::$module::$request<'_>>(call, body) {
                         Ok(request) => request,
                         Err(error) => return Answer::Close(error.to_string()),
                     };
+                    if illegal {
+                        let refused = $module::refuse(&request, ErrorCode::IllegalSaslState);
+                        return call.answer::<messages::$module::$request<'_>>(&refused).late("another request came during its login");
+                    }
                     if !core.faults.is_empty() {
                         let mentions = $module::mentions(&request);
                         let refused = |error| match mentions.unanswered {
                             true => Answer::Close(format!("a fault refuses it: {error}")),
-                            false => call.answer::<messages::$module::$request<'_>>(&$module::refuse(&request, error)),
+                            false => {
+                                let answer = call.answer::<messages::$module::$request<'_>>(&$module::refuse(&request, error));
+                                // A login that is refused ends the connection, whoever refuses it.
+                                match call.key {
+                                    ApiKey::SaslHandshake | ApiKey::SaslAuthenticate => answer.late("a fault refuses it"),
+                                    _ => answer,
+                                }
+                            }
                         };
                         if let Some(answer) = faults::on_request(core, call, &mentions, &refused) {
                             return answer;
@@ -196,6 +224,19 @@ apis! {
     list_config_resources::ListConfigResourcesRequest,
     describe_producers::DescribeProducersRequest,
     delete_groups::DeleteGroupsRequest,
+    describe_acls::DescribeAclsRequest,
+    create_acls::CreateAclsRequest,
+    delete_acls::DeleteAclsRequest,
+    sasl_handshake::SaslHandshakeRequest,
+    sasl_authenticate::SaslAuthenticateRequest,
+    create_delegation_token::CreateDelegationTokenRequest,
+    renew_delegation_token::RenewDelegationTokenRequest,
+    expire_delegation_token::ExpireDelegationTokenRequest,
+    describe_delegation_token::DescribeDelegationTokenRequest,
+    describe_client_quotas::DescribeClientQuotasRequest,
+    alter_client_quotas::AlterClientQuotasRequest,
+    describe_user_scram_credentials::DescribeUserScramCredentialsRequest,
+    alter_user_scram_credentials::AlterUserScramCredentialsRequest,
     offset_delete::OffsetDeleteRequest,
 }
 
@@ -213,13 +254,10 @@ fn decode<'a, R: Request<'a>>(call: &Call<'_>, mut body: Reader<'a>) -> Result<R
 }
 
 /// Carries out one request frame.
-pub(crate) fn serve(
-    core: &mut Core,
-    connection: ConnectionId,
-    node: NodeId,
-    client_host: &Arc<str>,
-    frame: &Bytes,
-) -> Answer {
+pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, frame: &Bytes) -> Answer {
+    if core.peers.login(connection).is_some_and(Login::takes_raw_frames) {
+        return sasl_authenticate::raw(core, connection, frame);
+    }
     let (header, body) = match decode_request_header(frame) {
         Ok(decoded) => decoded,
         Err(error) => return Answer::Close(error.to_string()),
@@ -231,17 +269,26 @@ pub(crate) fn serve(
     let version = header.request_api_version;
     let ticket = Ticket { connection, version, correlation_id: header.correlation_id };
     let client_id = header.client_id.unwrap_or_default();
-    let call = Call { key, version, ticket, node, client_id, client_host, frame };
+    let Origin { node, host, .. } = origin;
+    let call = Call { key, version, ticket, node: *node, client_id, origin, frame };
     let flexible = version >= key.flexible_from();
     core.asked(connection, client_id, Current { key, version, correlation_id: header.correlation_id, flexible });
     log::debug!(
-        "node {node}: {key} v{version}, correlation id {}, client {client_id:?} at {client_host}: {} bytes",
+        "node {node}: {key} v{version}, correlation id {}, client {client_id:?} at {host}: {} bytes",
         header.correlation_id,
         frame.len()
     );
-    log::trace!("node {node}: {key} v{version}, correlation id {}: {}", header.correlation_id, Hex(frame));
+    if !has_secrets(key) {
+        log::trace!("node {node}: {key} v{version}, correlation id {}: {}", header.correlation_id, Hex(frame));
+    }
+    let gate = core.peers.login(connection).map_or(Gate::Pass, |login| login.gate(key, core.now_ms));
+    match gate {
+        Gate::Pass | Gate::Refuse => {}
+        Gate::Close(reason) => return Answer::Refused(Vec::new(), reason),
+        Gate::Expired => return Answer::Close("its session has ended, and it has not logged in again".to_owned()),
+    }
     match core.offered(key) {
-        Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body),
+        Some((min, max)) if (min..=max).contains(&version) => dispatch(core, &call, body, gate == Gate::Refuse),
         // KIP-511: a client that asks for the versions cannot know them yet.
         Some(_) if key == ApiKey::ApiVersions => api_versions::unsupported(&call),
         _ => Answer::Close(format!("{key} version {version} is not offered")),
@@ -264,6 +311,19 @@ fn fenced_for(version: i16, known_from: i16, error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::ProducerFenced if version < known_from => ErrorCode::InvalidProducerEpoch,
         error => error,
+    }
+}
+
+/// The hash of a SCRAM mechanism by Kafka's code.
+fn scram_hash(code: i8) -> Option<ScramHash> {
+    [ScramHash::Sha256, ScramHash::Sha512].into_iter().find(|&hash| scram_code(hash) == code)
+}
+
+/// Kafka's code of a SCRAM mechanism.
+fn scram_code(hash: ScramHash) -> i8 {
+    match hash {
+        ScramHash::Sha256 => 1,
+        ScramHash::Sha512 => 2,
     }
 }
 

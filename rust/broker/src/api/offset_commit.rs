@@ -14,6 +14,7 @@ use monedula_protocol::messages::offset_commit::{
 use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
+use crate::security::{Operation, Resource};
 
 /// Topics are identified by id from this version on.
 const TOPIC_IDS_FROM: i16 = 10;
@@ -21,6 +22,9 @@ const TOPIC_IDS_FROM: i16 = 10;
 const MEMBER_EPOCHS_FROM: i16 = 9;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return call.answer::<OffsetCommitRequest<'_>>(&refuse(request, error));
+    }
     let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
     // The error of each partition before the group is asked. The offsets without an error go to the group, in this
     // order.
@@ -56,6 +60,9 @@ fn name_of(core: &Core, version: i16, topic: &OffsetCommitRequestTopic<'_>) -> O
 
 fn check(core: &mut Core, call: &Call<'_>, name: Option<&str>, partition: i32) -> ErrorCode {
     let Some(name) = name else { return ErrorCode::UnknownTopicId };
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Topic(name)) {
+        return error;
+    }
     if let Some(error) = core.faults.partition_error(call, name, partition) {
         return error;
     }

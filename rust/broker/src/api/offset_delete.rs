@@ -9,8 +9,12 @@ use monedula_protocol::messages::offset_delete::{
 
 use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Delete, Resource::Group(request.group_id)) {
+        return call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, error));
+    }
     if request.group_id.is_empty() {
         return call.answer::<OffsetDeleteRequest<'_>>(&refuse(request, ErrorCode::InvalidGroupId));
     }
@@ -40,6 +44,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteReq
 }
 
 fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> ErrorCode {
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Topic(topic)) {
+        return error;
+    }
     if let Some(error) = core.faults.partition_error(call, topic, partition) {
         return error;
     }

@@ -17,6 +17,7 @@ use monedula_protocol::types::Uuid;
 use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 use crate::groups::Slot;
+use crate::security::{Operation, Resource};
 
 /// A request can name several groups from this version on.
 const GROUPS_FROM: i16 = 8;
@@ -94,17 +95,26 @@ fn fetch(
     require_stable: bool,
     group: &OffsetFetchRequestGroup<'_>,
 ) -> Result<Vec<TopicOffsets>, ErrorCode> {
+    core.authorize(call, Operation::Describe, Resource::Group(group.group_id))?;
     let index = core.group_partition(call.node, group.group_id)?;
     if let Some(found) = core.groups.slot(index, group.group_id).and_then(|slot| slot.group.as_ref()) {
         found.check_offset_fetch(group.member_id, group.member_epoch)?;
     }
     let Some(wanted) = &group.topics else {
         let slot = core.groups.slot(index, group.group_id);
-        return Ok(slot.map(|slot| all(core, call.version, require_stable, slot)).unwrap_or_default());
+        let mut all = slot.map(|slot| all(core, call.version, require_stable, slot)).unwrap_or_default();
+        // Offsets of topics that the client may not describe are left out.
+        all.retain(|topic| core.allows(call, Operation::Describe, Resource::Topic(&topic.name)));
+        return Ok(all);
     };
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
     for topic in wanted {
         match name_of(core, call.version, topic) {
+            Some(name) if !core.allows(call, Operation::Describe, Resource::Topic(&name)) => {
+                let refused = |&partition: &i32| PartitionOffset::none(partition, ErrorCode::TopicAuthorizationFailed);
+                let partitions = topic.partition_indexes.iter().map(refused).collect();
+                unknown.push(TopicOffsets { name, id: topic.topic_id, partitions });
+            }
             Some(name) => {
                 let partitions = topic.partition_indexes.iter().map(|&partition| {
                     match core.faults.partition_error(call, &name, partition) {

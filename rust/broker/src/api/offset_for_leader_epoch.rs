@@ -10,6 +10,7 @@ use monedula_protocol::messages::offset_for_leader_epoch::{
 
 use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetForLeaderEpochRequest<'_>) -> Answer {
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -30,6 +31,10 @@ fn find(
     topic: &str,
     wanted: &OffsetForLeaderPartition<'_>,
 ) -> Result<(i32, i64), ErrorCode> {
+    // Brokers may ask about all topics.
+    if !core.allows(call, Operation::ClusterAction, Resource::Cluster) {
+        core.authorize(call, Operation::Describe, Resource::Topic(topic))?;
+    }
     if let Some(error) = core.faults.partition_error(call, topic, wanted.partition) {
         return Err(error);
     }

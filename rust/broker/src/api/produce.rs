@@ -18,6 +18,7 @@ use crate::cluster::{Appended, Coordinated};
 use crate::core::{Answer, Call, Core};
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
+use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 
 /// The client id that Kafka allows to write to internal topics.
@@ -34,7 +35,7 @@ struct Outcome {
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Answer {
-    if request.transactional_id.is_none() && has_transactional_records(request) {
+    if has_transactional_records(request) && !may_use_transactional_id(core, call, request) {
         let refused = refuse(request, ErrorCode::TransactionalIdAuthorizationFailed);
         return finish(core, call, request, &refused);
     }
@@ -48,6 +49,12 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         let places = topic.partition_data.iter().enumerate();
         let last: HashMap<i32, usize> = places.clone().map(|(place, data)| (data.index, place)).collect();
         let partitions = places.filter(|(place, data)| last.get(&data.index) == Some(place)).map(|(_, data)| data);
+        // Whether an unknown topic exists is not told to clients that may not write to it.
+        let asked = name.as_deref().unwrap_or(topic.name);
+        let name = match core.authorize(call, Operation::Write, Resource::Topic(asked)) {
+            Err(error) if name != Err(ErrorCode::UnknownTopicId) => Err(error),
+            _ => name,
+        };
         let partitions = partitions.map(|data| match &name {
             Ok(name) => produce(core, call, request, name, data),
             Err(error) => {
@@ -94,6 +101,10 @@ fn finish(_core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>, response:
 const KNOWS_ABORTABLE_FROM: i16 = 11;
 /// From this version on, a Produce adds its partitions to the transaction (KIP-890).
 const ADDS_PARTITIONS_FROM: i16 = 12;
+
+fn may_use_transactional_id(core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> bool {
+    request.transactional_id.is_some_and(|id| core.allows(call, Operation::Write, Resource::TransactionalId(id)))
+}
 
 fn has_transactional_records(request: &ProduceRequest<'_>) -> bool {
     let partitions = request.topic_data.iter().flat_map(|topic| &topic.partition_data);

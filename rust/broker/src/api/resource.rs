@@ -4,12 +4,22 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::ApiError;
 use crate::cluster::NodeId;
+use crate::security::Resource;
 
 pub(super) const TOPIC: i8 = 2;
 pub(super) const BROKER: i8 = 4;
 pub(super) const BROKER_LOGGER: i8 = 8;
 pub(super) const CLIENT_METRICS: i8 = 16;
 pub(super) const GROUP: i8 = 32;
+
+/// What the authorizer is asked about for a resource: configs of brokers belong to the cluster.
+pub(super) fn authorized(kind: i8, name: &str) -> Resource<'_> {
+    match kind {
+        TOPIC => Resource::Topic(name),
+        GROUP => Resource::Group(name),
+        _ => Resource::Cluster,
+    }
+}
 
 /// Checks that a resource name is the id of the node that received the request: a broker answers for itself only.
 ///

@@ -9,12 +9,16 @@ use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRespons
 use super::Mentions;
 use crate::core::{Answer, Call, Core, Ticket};
 use crate::groups::{Effects, Group, Identity, Slot, Sync, SyncAnswer};
+use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SyncGroupRequest<'_>) -> Answer {
     let refused = |error| call.answer::<SyncGroupRequest<'_>>(&refuse(request, error));
     // KIP-559: from version 5 on, a member names the protocol type and protocol that it expects of the group.
     if call.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
         return refused(ErrorCode::InconsistentGroupProtocol);
+    }
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return refused(error);
     }
     if request.group_id.is_empty() {
         return refused(ErrorCode::InvalidGroupId);

@@ -16,6 +16,7 @@ use super::{Mentions, TopicKey};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
+use crate::security::{Operation, Resource};
 use crate::transactions::Membership;
 
 /// Clients know COORDINATOR_LOAD_IN_PROGRESS in this response from this version on (KAFKA-7296).
@@ -27,6 +28,12 @@ const ADDS_FROM: i16 = 5;
 const TOPIC_IDS_FROM: i16 = 6;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommitRequest<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Write, Resource::TransactionalId(request.transactional_id)) {
+        return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
+    }
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
+        return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
+    }
     let mut errors = Vec::new();
     let mut offsets = Vec::new();
     let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
@@ -73,6 +80,9 @@ fn name_of(core: &Core, version: i16, topic: &TxnOffsetCommitRequestTopic<'_>) -
 
 fn check(core: &mut Core, call: &Call<'_>, topic: Option<&str>, partition: i32) -> ErrorCode {
     let Some(topic) = topic else { return ErrorCode::UnknownTopicId };
+    if let Err(error) = core.authorize(call, Operation::Read, Resource::Topic(topic)) {
+        return error;
+    }
     if let Some(error) = core.faults.partition_error(call, topic, partition) {
         return error;
     }

@@ -14,6 +14,7 @@ use super::Mentions;
 use super::api_versions::{Feature, features};
 use crate::cluster::NodeId;
 use crate::core::{Answer, Call, Core};
+use crate::security::{Operation, Resource};
 
 type Request<'a> = UpdateFeaturesRequest<'a>;
 
@@ -22,6 +23,9 @@ const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
+        return call.answer::<Request<'_>>(&refuse(request, error));
+    }
     let known = features(core);
     let controller = core.nodes.controller().unwrap_or(call.node);
     // If a feature is named twice, the last update counts.

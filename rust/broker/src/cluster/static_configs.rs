@@ -32,11 +32,14 @@ macro_rules! statics {
     };
 }
 
+/// Kafka's class of the authorizer whose rules are those of this broker.
+const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
 /// Sorted by name.
 #[rustfmt::skip]
 pub(crate) const STATIC_CONFIGS: &[StaticConfig] = statics! {
     "advertised.listeners", List, None, false, "Where clients are told to find the broker.";
-    "authorizer.class.name", Text, Some(""), false, "Who says what a client may do; everybody may do everything.";
+    "authorizer.class.name", Text, Some(""), false, "Who says what a client may do; without it everybody may do everything.";
     "auto.leader.rebalance.enable", Boolean, Some("false"), false, "Whether preferred replicas become leaders by themselves.";
     "background.threads", Int, Some("10"), true, "Threads for housekeeping.";
     "broker.id", Int, Some("-1"), false, "The broker's id.";
@@ -105,11 +108,15 @@ impl Core {
     pub(crate) fn own_static_value(&self, id: NodeId, name: &str) -> Option<String> {
         let node = self.nodes.get(id)?;
         let (host, port) = (bracketed(&self.settings.host), node.port);
+        // A listener has the name of its security protocol.
+        let protocol = self.settings.security.protocol.name();
         match name {
             "node.id" | "broker.id" => Some(id.to_string()),
             "broker.rack" => node.rack.as_deref().map(str::to_owned),
-            "listeners" => Some(format!("PLAINTEXT://{host}:{port},CONTROLLER://{host}:{port}")),
-            "advertised.listeners" => Some(format!("PLAINTEXT://{}:{port}", bracketed(&node.host))),
+            "listeners" => Some(format!("{protocol}://{host}:{port},CONTROLLER://{host}:{port}")),
+            "advertised.listeners" => Some(format!("{protocol}://{}:{port}", bracketed(&node.host))),
+            "authorizer.class.name" if self.security.authorizer.is_some() => Some(AUTHORIZER.to_owned()),
+            "security.inter.broker.protocol" if protocol != "PLAINTEXT" => Some(protocol.to_owned()),
             "controller.listener.names" => Some("CONTROLLER".to_owned()),
             "controller.quorum.voters" => {
                 let voter =

@@ -1,8 +1,6 @@
 //! The commands that describe groups. They send the requests of a client, so that the answer is what a client would
 //! see.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
@@ -18,7 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::BrokerError;
 use crate::api;
 use crate::cluster::{Coordinated, NodeId};
-use crate::core::{Answer, ConnectionId, Core};
+use crate::core::{Answer, ConnectionId, Core, Origin};
 use crate::faults::Faults;
 
 const LENGTH_BYTES: usize = 4;
@@ -143,8 +141,8 @@ impl Core {
         let frame = encode_request(request, version, 0, Some("control")).map_err(|error| failed(error.to_string()))?;
         let frame = Bytes::from(frame).slice(LENGTH_BYTES..);
         let faults = std::mem::replace(&mut self.faults, Faults::new(0));
-        let host: Arc<str> = "control".into();
-        let answer = api::serve(self, ConnectionId::NONE, node, &host, &frame);
+        let origin = Origin::anonymous(node, "control");
+        let answer = api::serve(self, ConnectionId::NONE, &origin, &frame);
         self.faults = faults;
         match answer {
             Answer::Now(pieces) => Ok(Bytes::from(pieces.concat()).slice(LENGTH_BYTES..)),

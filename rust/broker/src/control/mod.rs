@@ -5,17 +5,19 @@ mod faults;
 mod groups;
 mod logs;
 mod records;
+mod security;
 mod topics;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::BrokerError;
 use crate::cluster::NodeId;
 use crate::core::Core;
 use crate::faults::Fault;
+use crate::security::{Acl, Password};
 
 pub use records::{Data, Record};
 
@@ -173,6 +175,71 @@ pub enum Command {
     RemoveFaults {},
     /// Answers all faults that are set.
     Faults {},
+    /// Creates ACLs. Those that exist already stay as they are.
+    CreateAcls {
+        /// The ACLs.
+        acls: Vec<Acl>,
+    },
+    /// Deletes ACLs. Those that do not exist are ignored.
+    DeleteAcls {
+        /// The ACLs.
+        acls: Vec<Acl>,
+    },
+    /// Answers all ACLs.
+    Acls {},
+    /// Sets a user's password, for PLAIN and SCRAM. A user who does not exist is created.
+    SetPassword {
+        /// The user.
+        user: String,
+        /// The password.
+        password: Password,
+    },
+    /// Removes a user. Connections of that user stay open until they have to log in again.
+    RemoveUser {
+        /// The user.
+        user: String,
+    },
+    /// Answers the names of all users.
+    Users {},
+    /// Ends the sessions of clients that have logged in: their connections are closed at the next request, unless they
+    /// log in again. Answers how many.
+    ExpireSessions {
+        /// The principal, such as `User:anna`; default: all.
+        principal: Option<String>,
+    },
+    /// Mints a token for OAUTHBEARER. Answers it, and when it expires in milliseconds since the Unix epoch.
+    MintToken {
+        /// The subject, which becomes the principal.
+        user: String,
+        /// How long it is valid.
+        #[serde(default = "an_hour_ms")]
+        lifetime_ms: i64,
+        /// Whether it has no signature.
+        #[serde(default)]
+        unsecured: bool,
+        /// Further claims, which replace those that it has by itself.
+        #[serde(default)]
+        claims: Map<String, Value>,
+    },
+    /// Answers the certificate of the broker's CA, as PEM.
+    Ca {},
+    /// Issues a certificate for a client, whose principal becomes `User:CN=name`. Answers it and its key, as PEM.
+    ClientCertificate {
+        /// The common name.
+        name: String,
+    },
+    /// Has the nodes show a new certificate to clients that connect from now on.
+    ShowCertificate {
+        /// What is wrong with it: `none`, `expired`, `not_yet_valid`, `wrong_host`, `unknown_ca`, `self_signed` or
+        /// `wrong_usage`.
+        #[serde(default = "no_flaw")]
+        flaw: String,
+    },
+    /// Has the nodes take connections without ever reading from them or writing to them, or no longer.
+    StaySilent {
+        /// Whether they do.
+        silent: bool,
+    },
     /// Answers all connections.
     Connections {},
     /// Answers all groups.
@@ -182,6 +249,14 @@ pub enum Command {
         /// The group.
         group: String,
     },
+}
+
+fn an_hour_ms() -> i64 {
+    3_600_000
+}
+
+fn no_flaw() -> String {
+    "none".to_owned()
 }
 
 impl Core {
@@ -224,9 +299,12 @@ impl Core {
             Command::StartNode { node } => self.start_node(node),
             Command::SetRack { node, rack } => self.set_rack(node, rack),
             Command::SetIsr { topic, partition, isr } => self.set_isr_on_command(&topic, partition, &isr),
-            Command::Advance { .. } | Command::Wait { .. } => {
-                // The server carries these out: they need its clock, and a task that can wait.
-                Err(BrokerError::Command("the core alone has neither a clock nor the time to wait".to_owned()))
+            Command::Advance { .. }
+            | Command::Wait { .. }
+            | Command::ShowCertificate { .. }
+            | Command::StaySilent { .. } => {
+                // The server carries these out: they need its clock, a task that can wait, or its sockets.
+                Err(BrokerError::Command("the core alone has neither a clock nor sockets".to_owned()))
             }
             Command::Fault { fault } => self.set_fault(fault),
             Command::FaultHits { fault } => self.describe_hits(fault),
@@ -234,6 +312,21 @@ impl Core {
             Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
             Command::RemoveFaults {} => Ok(self.remove_faults()),
             Command::Faults {} => Ok(self.describe_faults()),
+            Command::CreateAcls { acls } => self.create_acls_on_command(acls),
+            Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
+            Command::Acls {} => self.describe_acls(),
+            Command::SetPassword { user, password: Password(password) } => {
+                self.security.users.set_password(&user, password);
+                Ok(Value::Null)
+            }
+            Command::RemoveUser { user } => self.remove_user(&user),
+            Command::Users {} => Ok(self.security.users.names().collect()),
+            Command::ExpireSessions { principal } => self.expire_sessions(principal.as_deref()),
+            Command::MintToken { user, lifetime_ms, unsecured, claims } => {
+                Ok(self.mint_token(&user, lifetime_ms, unsecured, claims))
+            }
+            Command::Ca {} => self.describe_ca(),
+            Command::ClientCertificate { name } => self.issue_client_certificate(&name),
             Command::Connections {} => Ok(self.describe_connections()),
             Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),

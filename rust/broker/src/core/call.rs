@@ -7,6 +7,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::frame::encode_response;
 
 use crate::cluster::NodeId;
+use crate::security::Principal;
 
 /// The id of a connection in the core.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -35,6 +36,9 @@ pub enum Action {
     Nothing,
     /// Close the connection, for this reason.
     Close(String),
+    /// Send this response after a number of milliseconds, then close the connection, for this reason. An empty response
+    /// sends nothing.
+    Refuse(Vec<Bytes>, u64, String),
     /// Send this response with the changes of a fault, then read the next request unless the changes end the
     /// connection.
     Wire(Vec<Bytes>, Wire),
@@ -77,6 +81,18 @@ pub(crate) enum Answer {
     Nothing,
     /// The connection is closed, as Kafka does with requests that it cannot decode, for this reason.
     Close(String),
+    /// The login failed: the response, which may be empty, is sent late, and the connection is closed, for this reason.
+    Refused(Vec<Bytes>, String),
+}
+
+impl Answer {
+    /// Turns a response into that of a login that failed.
+    pub(crate) fn late(self, reason: &str) -> Self {
+        match self {
+            Self::Now(pieces) => Self::Refused(pieces, reason.to_owned()),
+            other => other,
+        }
+    }
 }
 
 /// What is needed to answer a request later. Small, because it is kept while the request waits.
@@ -85,6 +101,26 @@ pub(crate) struct Ticket {
     pub(crate) connection: ConnectionId,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
+}
+
+/// Where a request comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// The node that received it.
+    pub(crate) node: NodeId,
+    /// The client's address.
+    pub(crate) host: Arc<str>,
+    /// Who the client is.
+    pub(crate) principal: Principal,
+    /// Whether it has logged in with a delegation token, which cannot create others.
+    pub(crate) by_delegation_token: bool,
+}
+
+impl Origin {
+    /// A client that has not logged in.
+    pub(crate) fn anonymous(node: NodeId, host: &str) -> Self {
+        Self { node, host: host.into(), principal: Principal::anonymous(), by_delegation_token: false }
+    }
 }
 
 /// A request that is being carried out.
@@ -96,7 +132,7 @@ pub(crate) struct Call<'a> {
     /// The node that received the request.
     pub(crate) node: NodeId,
     pub(crate) client_id: &'a str,
-    pub(crate) client_host: &'a Arc<str>,
+    pub(crate) origin: &'a Origin,
     /// The frame without its length. [`Bytes::slice_ref`] turns a borrowed field into bytes that can be kept.
     pub(crate) frame: &'a Bytes,
 }

@@ -8,17 +8,16 @@ mod draw;
 mod peers;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::encode_response;
 
 pub use call::{Action, ConnectionId, Reply, Wire};
-pub(crate) use call::{Answer, Call, Current, Ticket};
+pub(crate) use call::{Answer, Call, Current, Origin, Ticket};
 pub(crate) use draw::Draw;
-pub(crate) use peers::Hex;
 use peers::Peers;
+pub(crate) use peers::{Hex, has_secrets};
 
 use crate::BrokerError;
 use crate::api;
@@ -28,6 +27,7 @@ use crate::fetching::Fetching;
 use crate::groups::Groups;
 use crate::log::validate::Validator;
 use crate::log::{DataDir, Housekeeping};
+use crate::security::{Login, Principal, Security};
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
@@ -51,6 +51,7 @@ pub struct Core {
     pub(crate) data_dir: Option<DataDir>,
     pub(crate) housekeeping: Housekeeping,
     pub(crate) peers: Peers,
+    pub(crate) security: Security,
     outbox: VecDeque<Reply>,
 }
 
@@ -75,6 +76,7 @@ impl Core {
             data_dir: None,
             housekeeping: Housekeeping::new(now_ms, &settings.kafka),
             peers: Peers::default(),
+            security: Security::new(&settings.security, &settings.host)?,
             outbox: VecDeque::new(),
             settings,
         };
@@ -84,8 +86,38 @@ impl Core {
 
     /// Registers a client that connected to a node. Returns the id of the connection.
     pub fn connected(&mut self, now_ms: i64, node: NodeId, host: &str) -> ConnectionId {
+        self.connected_as(now_ms, node, host, None)
+    }
+
+    /// Registers a client that connected to a node, with the principal of its certificate if it showed one. Returns the
+    /// id of the connection.
+    pub fn connected_as(
+        &mut self,
+        now_ms: i64,
+        node: NodeId,
+        host: &str,
+        principal: Option<Principal>,
+    ) -> ConnectionId {
         self.advance(now_ms);
-        self.peers.connected(node, host, now_ms)
+        let mut origin = Origin::anonymous(node, host);
+        if let Some(principal) = principal {
+            origin.principal = principal;
+        }
+        let login = match self.settings.security.protocol.has_sasl() {
+            true => Login::Start,
+            false => Login::NotNeeded,
+        };
+        self.peers.connected(origin, login, now_ms)
+    }
+
+    /// The largest frame, without its length, that a connection may send now.
+    pub fn max_frame_bytes(&self, connection: ConnectionId) -> usize {
+        let max_bytes = match self.peers.login(connection).is_none_or(Login::is_done) {
+            true => self.settings.kafka.socket_request_max_bytes,
+            // Before it is known who a client is, it can make the broker allocate only a little.
+            false => self.settings.security.max_receive_bytes.min(self.settings.kafka.socket_request_max_bytes),
+        };
+        usize::try_from(max_bytes).unwrap_or_default()
     }
 
     /// Removes a connection that has ended. As in Kafka, a waiting JoinGroup or SyncGroup stays in its group; only its
@@ -101,15 +133,15 @@ impl Core {
     /// one is answered: Kafka handles one request of a connection at a time.
     pub fn request(&mut self, now_ms: i64, connection: ConnectionId, frame: &Bytes) {
         self.advance(now_ms);
-        if let Some((node, host)) = self.peers.address(connection) {
-            self.work(connection, node, &host, frame);
+        if let Some(origin) = self.peers.origin(connection) {
+            self.work(connection, &origin, frame);
             self.wake_fetches();
         }
     }
 
     /// Carries out a request whose connection may have ended.
-    pub(crate) fn work(&mut self, connection: ConnectionId, node: NodeId, host: &Arc<str>, frame: &Bytes) {
-        let answer = api::serve(self, connection, node, host, frame);
+    pub(crate) fn work(&mut self, connection: ConnectionId, origin: &Origin, frame: &Bytes) {
+        let answer = api::serve(self, connection, origin, frame);
         // Changes of topics are saved before the request is acknowledged.
         let answer = match self.save_topics() {
             Ok(()) => answer,
@@ -120,6 +152,9 @@ impl Core {
             Answer::Later => return,
             Answer::Nothing => Action::Nothing,
             Answer::Close(reason) => Action::Close(reason),
+            Answer::Refused(frame, reason) => {
+                Action::Refuse(frame, self.settings.security.failed_authentication_delay_ms, reason)
+            }
         };
         self.reply(connection, action);
     }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
+use monedula_protocol::api::ApiKey;
 use serde_json::{Value, json};
 
-use super::call::{Action, ConnectionId, Current};
+use super::call::{Action, ConnectionId, Current, Origin};
 use crate::cluster::NodeId;
+use crate::security::{Exchange, Login, Principal};
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -19,21 +20,20 @@ pub(crate) struct Peers {
 /// A connection, and what is known of its client.
 #[derive(Debug)]
 struct Peer {
-    node: NodeId,
-    host: Arc<str>,
+    origin: Origin,
     since_ms: i64,
     /// The client id of the last request.
     client_id: Box<str>,
     requests: u64,
     current: Option<Current>,
+    login: Login,
 }
 
 impl Peers {
-    pub(super) fn connected(&mut self, node: NodeId, host: &str, now_ms: i64) -> ConnectionId {
+    pub(super) fn connected(&mut self, origin: Origin, login: Login, now_ms: i64) -> ConnectionId {
         self.last += 1;
         let id = ConnectionId(self.last);
-        let peer =
-            Peer { node, host: host.into(), since_ms: now_ms, client_id: Box::default(), requests: 0, current: None };
+        let peer = Peer { origin, since_ms: now_ms, client_id: Box::default(), requests: 0, current: None, login };
         self.peers.insert(id, peer);
         id
     }
@@ -42,8 +42,53 @@ impl Peers {
         self.peers.remove(&id);
     }
 
-    pub(super) fn address(&self, id: ConnectionId) -> Option<(NodeId, Arc<str>)> {
-        self.peers.get(&id).map(|peer| (peer.node, Arc::clone(&peer.host)))
+    pub(super) fn origin(&self, id: ConnectionId) -> Option<Origin> {
+        self.peers.get(&id).map(|peer| peer.origin.clone())
+    }
+
+    /// How far the connection is in logging in; `None` if it has ended.
+    pub(crate) fn login(&self, id: ConnectionId) -> Option<&Login> {
+        self.peers.get(&id).map(|peer| &peer.login)
+    }
+
+    pub(crate) fn set_login(&mut self, id: ConnectionId, login: Login) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.login = login;
+        }
+    }
+
+    /// Takes the mechanism that is at work on the connection, if one is. Until it is put back, the login has failed.
+    pub(crate) fn take_exchange(&mut self, id: ConnectionId) -> Option<Box<Exchange>> {
+        let login = &mut self.peers.get_mut(&id)?.login;
+        match std::mem::replace(login, Login::Failed) {
+            Login::Exchange(exchange) => Some(exchange),
+            other => {
+                *login = other;
+                None
+            }
+        }
+    }
+
+    /// Sets who the client is.
+    pub(crate) fn set_principal(&mut self, id: ConnectionId, principal: Principal, by_delegation_token: bool) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.origin.principal = principal;
+            peer.origin.by_delegation_token = by_delegation_token;
+        }
+    }
+
+    /// Ends the sessions of all clients that have logged in, or of one principal's. Returns how many.
+    pub(crate) fn expire_sessions(&mut self, of: Option<&Principal>, now_ms: i64) -> usize {
+        let mut expired = 0;
+        for peer in self.peers.values_mut() {
+            if let Login::Done(session) = &mut peer.login
+                && of.is_none_or(|principal| session.principal == *principal)
+            {
+                session.expires_ms = Some(now_ms - 1);
+                expired += 1;
+            }
+        }
+        expired
     }
 
     pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current) {
@@ -63,17 +108,18 @@ impl Peers {
     pub(super) fn answered(&mut self, id: ConnectionId, action: &Action) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let Some(Current { key, version, correlation_id, .. }) = peer.current.take() else { return };
-        let (node, client_id) = (peer.node, &peer.client_id);
+        let (node, client_id) = (peer.origin.node, &peer.client_id);
         let what = format_args!("node {node}: answer to {key} v{version}, correlation id {correlation_id}");
         match action {
             Action::Send(pieces) | Action::Wire(pieces, _) => {
                 let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
                 log::debug!("{what}, client {client_id:?}: {bytes} bytes");
-                if log::log_enabled!(log::Level::Trace) {
+                if log::log_enabled!(log::Level::Trace) && !has_secrets(key) {
                     log::trace!("{what}: {}", Hex(&pieces.concat()));
                 }
             }
             Action::Nothing => log::debug!("{what}, client {client_id:?}: none"),
+            Action::Refuse(..) => log::debug!("{what}, client {client_id:?}: the login is refused"),
             Action::Close(_) | Action::Reset | Action::Deaf => {
                 log::debug!("{what}, client {client_id:?}: none, the connection ends")
             }
@@ -85,8 +131,9 @@ impl Peers {
         let one = |(id, peer): (&ConnectionId, &Peer)| {
             json!({
                 "id": id.0,
-                "node": peer.node,
-                "host": &*peer.host,
+                "node": peer.origin.node,
+                "host": &*peer.origin.host,
+                "principal": peer.origin.principal.as_str(),
                 "client_id": &*peer.client_id,
                 "connected_at_ms": peer.since_ms,
                 "requests": peer.requests,
@@ -98,8 +145,21 @@ impl Peers {
 
     /// The connections to a node.
     pub(super) fn at(&self, node: NodeId) -> Vec<ConnectionId> {
-        self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(id, _)| *id).collect()
+        self.peers.iter().filter(|(_, peer)| peer.origin.node == node).map(|(id, _)| *id).collect()
     }
+}
+
+/// Whether requests or responses of an API have passwords, keys or tokens, which no log has.
+pub(crate) fn has_secrets(key: ApiKey) -> bool {
+    matches!(
+        key,
+        ApiKey::SaslAuthenticate
+            | ApiKey::AlterUserScramCredentials
+            | ApiKey::CreateDelegationToken
+            | ApiKey::RenewDelegationToken
+            | ApiKey::ExpireDelegationToken
+            | ApiKey::DescribeDelegationToken
+    )
 }
 
 /// Displays bytes in hexadecimal.

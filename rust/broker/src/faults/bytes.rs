@@ -5,8 +5,10 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::frame::{decode_response, encode_response};
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
 use monedula_protocol::messages::produce::ProduceRequest;
+use monedula_protocol::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
+use monedula_protocol::types::SecretBytes;
 
-use super::Effect;
+use super::{Effect, ScramLie};
 use crate::core::{Action, Answer, Current, Wire};
 
 /// The size of a frame's length field.
@@ -37,6 +39,10 @@ pub(super) fn change(
             action
         }
         (Effect::Corrupt { offset, bytes }, Action::Send(pieces)) => Action::Send(corrupt(&pieces, *offset, *bytes)),
+        (Effect::Scram { lie, iterations }, Action::Send(pieces)) => {
+            let changed = current.and_then(|current| scram(&pieces, *lie, *iterations, current));
+            Action::Send(changed.map_or(pieces, |frame| vec![frame.into()]))
+        }
         (Effect::Throttle { ms }, Action::Send(pieces)) => {
             wire.pause_ms = u64::try_from(*ms).unwrap_or_default();
             Action::Send(current.map_or_else(|| pieces.clone(), |current| throttled(&pieces, *ms, current)))
@@ -54,6 +60,34 @@ fn corrupt(pieces: &[Bytes], offset: Option<usize>, bytes: usize) -> Vec<Bytes> 
         *byte = !*byte;
     }
     vec![frame.freeze()]
+}
+
+/// Changes the SCRAM message in an answer to SaslAuthenticate; `None` if it has none of the fields in question.
+fn scram(pieces: &[Bytes], lie: Option<ScramLie>, iterations: Option<u64>, current: Current) -> Option<Vec<u8>> {
+    if current.key != ApiKey::SaslAuthenticate {
+        return None;
+    }
+    let frame = pieces.concat();
+    let response = decode_response::<SaslAuthenticateRequest<'_>>(frame.get(LENGTH_BYTES..)?, current.version).ok()?;
+    let message = std::str::from_utf8(response.auth_bytes.expose()).ok()?;
+    let change = |field: &str| match (field.split_at_checked(2)?, lie, iterations) {
+        // Another signature of the same length.
+        (("v=", signature), Some(ScramLie::WrongSignature), _) => Some(format!("v={}", reversed(signature))),
+        (("v=", _), Some(ScramLie::NoSignature), _) => None,
+        (("r=", nonce), Some(ScramLie::ForeignNonce), _) => Some(format!("r={}", reversed(nonce))),
+        (("i=", _), _, Some(iterations)) => Some(format!("i={iterations}")),
+        _ => Some(field.to_owned()),
+    };
+    let changed = message.split(',').filter_map(change).collect::<Vec<_>>().join(",");
+    let auth_bytes = SecretBytes::new(changed.as_bytes());
+    let response = SaslAuthenticateResponse { auth_bytes, ..response };
+    encode_response::<SaslAuthenticateRequest<'_>>(&response, current.version, current.correlation_id).ok()
+}
+
+/// A text with its letters and digits in reverse order, and the rest behind them: base64 stays base64.
+fn reversed(text: &str) -> String {
+    let data = text.trim_end_matches('=');
+    data.chars().rev().chain(text[data.len()..].chars()).collect()
 }
 
 /// Writes the throttle time into an answer, if its version has that field.

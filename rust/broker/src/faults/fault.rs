@@ -16,7 +16,7 @@ pub struct Fault {
     /// The effect on these requests.
     pub what: Effect,
     /// Whether the effect comes before the request is carried out, or on its answer. Default: answer for truncate,
-    /// fragment, corrupt and throttle, otherwise request.
+    /// fragment, corrupt, scram and throttle, otherwise request.
     pub on: Option<Side>,
     /// How many selected requests pass before the first is hit.
     pub skip: u64,
@@ -117,11 +117,32 @@ pub enum Effect {
         #[serde(default = "one")]
         bytes: usize,
     },
+    /// A SCRAM message of the broker, in the answer to a SaslAuthenticate, is changed where it has the field in question.
+    Scram {
+        /// What is wrong with it.
+        #[serde(default)]
+        lie: Option<ScramLie>,
+        /// How many iterations it asks for.
+        #[serde(default)]
+        iterations: Option<u64>,
+    },
     /// The answer has a throttle time, and the connection is not read for that time (KIP-219).
     Throttle {
         /// The throttle time in milliseconds.
         ms: i32,
     },
+}
+
+/// What is wrong with a SCRAM message.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScramLie {
+    /// The server's signature is another one, as from a broker that does not know the password.
+    WrongSignature,
+    /// There is no signature.
+    NoSignature,
+    /// The nonce does not begin with the client's.
+    ForeignNonce,
 }
 
 /// The direction that a black hole swallows.
@@ -144,9 +165,11 @@ impl Fault {
     /// The side on which the fault takes effect.
     pub(crate) fn side(&self) -> Side {
         self.on.unwrap_or(match self.what {
-            Effect::Truncate { .. } | Effect::Fragment { .. } | Effect::Corrupt { .. } | Effect::Throttle { .. } => {
-                Side::Answer
-            }
+            Effect::Truncate { .. }
+            | Effect::Fragment { .. }
+            | Effect::Corrupt { .. }
+            | Effect::Scram { .. }
+            | Effect::Throttle { .. } => Side::Answer,
             _ => Side::Request,
         })
     }
@@ -163,11 +186,15 @@ impl Fault {
         };
         let (bytes_only, in_request) = (self.side() == Side::Request, self.on == Some(Side::Request));
         match &self.what {
-            Effect::Truncate { .. } | Effect::Fragment { .. } | Effect::Corrupt { .. } | Effect::Throttle { .. }
+            Effect::Truncate { .. }
+            | Effect::Fragment { .. }
+            | Effect::Corrupt { .. }
+            | Effect::Scram { .. }
+            | Effect::Throttle { .. }
                 if in_request =>
             {
                 return wrong(
-                    "truncate, fragment, corrupt and throttle concern answers: on=\"request\" makes no sense",
+                    "truncate, fragment, corrupt, scram and throttle concern answers: on=\"request\" makes no sense",
                 );
             }
             Effect::BlackHole { .. } if !bytes_only => {

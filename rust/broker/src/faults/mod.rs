@@ -15,7 +15,7 @@ use std::sync::Arc;
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
-pub use fault::{Effect, Fault, Selector, Side, Way};
+pub use fault::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub(crate) use waiting::Waiting;
 
 use crate::BrokerError;
@@ -31,9 +31,14 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::ListOffsets,
     ApiKey::OffsetCommit,
     ApiKey::OffsetFetch,
+    ApiKey::TxnOffsetCommit,
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DeleteRecords,
     ApiKey::OffsetDelete,
+    ApiKey::AddPartitionsToTxn,
+    ApiKey::ElectLeaders,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::DescribeProducers,
 ];
 
 /// The faults that are set, and the requests, answers and connections that they hold.
@@ -375,9 +380,9 @@ impl Core {
 
     fn go_on(&mut self, waited: waiting::Waited) {
         match waited {
-            waiting::Waited::Request { fault, connection, node, host, frame } => {
+            waiting::Waited::Request { fault, connection, origin, frame } => {
                 self.faults.resumed_after = Some(fault);
-                self.work(connection, node, &host, &frame);
+                self.work(connection, &origin, &frame);
                 self.faults.resumed_after = None;
             }
             waiting::Waited::Answer { connection, action } => self.reply(connection, action),

@@ -1,13 +1,11 @@
 //! The requests and answers that a fault delays or holds.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Effect;
-use crate::cluster::NodeId;
-use crate::core::{Action, Answer, Call, ConnectionId};
+use crate::core::{Action, Answer, Call, ConnectionId, Origin};
 
 /// The effects on the next answer of a connection: the fault's id, its effect, and the answer to send instead.
 pub(super) type Armed = Vec<(u64, Effect, Option<Answer>)>;
@@ -16,7 +14,7 @@ pub(super) type Armed = Vec<(u64, Effect, Option<Answer>)>;
 #[derive(Debug)]
 pub(super) enum Waited {
     /// A request. It is carried out later even if its connection is closed by then, as if it were still in the network.
-    Request { fault: u64, connection: ConnectionId, node: NodeId, host: Arc<str>, frame: Bytes },
+    Request { fault: u64, connection: ConnectionId, origin: Origin, frame: Bytes },
     /// An answer.
     Answer { connection: ConnectionId, action: Action },
 }
@@ -72,8 +70,7 @@ fn request(fault: u64, call: &Call<'_>) -> Waited {
     Waited::Request {
         fault,
         connection: call.ticket.connection,
-        node: call.node,
-        host: Arc::clone(call.client_host),
+        origin: call.origin.clone(),
         frame: call.frame.clone(),
     }
 }

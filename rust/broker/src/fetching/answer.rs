@@ -219,7 +219,7 @@ mod tests {
             max_bytes: 0,
             current_leader_epoch: -1,
             last_fetched_epoch: -1,
-            fault: None,
+            refused: None,
         };
         let plain = |topic, id, index| Fetched::failed(&wanted(topic, id, index), ErrorCode::None);
         let header = [9; 61];

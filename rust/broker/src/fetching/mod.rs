@@ -61,8 +61,8 @@ pub(crate) struct Wanted {
     pub(crate) max_bytes: i32,
     pub(crate) current_leader_epoch: i32,
     pub(crate) last_fetched_epoch: i32,
-    /// The error that a fault injects.
-    pub(crate) fault: Option<ErrorCode>,
+    /// The error of a client that may not read the topic, or of a fault.
+    pub(crate) refused: Option<ErrorCode>,
 }
 
 /// The result of a fetch for one partition.

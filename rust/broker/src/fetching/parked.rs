@@ -161,7 +161,7 @@ impl Core {
         match self.fetch_answer(fetch, fetched) {
             Answer::Now(frame) => self.reply(connection, Action::Send(frame)),
             Answer::Close(reason) => self.reply(connection, Action::Close(reason)),
-            Answer::Later | Answer::Nothing => {}
+            Answer::Later | Answer::Nothing | Answer::Refused(..) => {}
         }
     }
 

@@ -88,8 +88,8 @@ impl Core {
 
     /// The partition, if the fetch may read it from the node that received the request.
     pub(super) fn fetched_partition(&self, fetch: &Fetch, wanted: &Wanted) -> Result<&Partition, ErrorCode> {
-        if let Some(fault) = wanted.fault {
-            return Err(fault);
+        if let Some(error) = wanted.refused {
+            return Err(error);
         }
         let name = wanted.topic.as_deref().ok_or(ErrorCode::UnknownTopicId)?;
         let topic = self.topics.get(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::listener;
-use super::shared::Shared;
+use super::shared::{Entrance, Shared};
+use super::{listener, tls};
 use crate::BrokerError;
 use crate::control::Command;
 
@@ -23,6 +23,19 @@ pub(super) async fn carry_out(shared: &Shared, command: Command) -> Result<Value
             let port = shared.with(|core, _| core.stopped_port(node))?;
             listener::listen(shared, node, port).await?;
             shared.with(|core, now_ms| core.control(now_ms, command))
+        }
+        Command::ShowCertificate { flaw } => {
+            let flaw = flaw.parse()?;
+            shared.set_entrance(Entrance::Tls(shared.with(|core, _| tls::acceptor(core, flaw))?));
+            Ok(Value::Null)
+        }
+        Command::StaySilent { silent } => {
+            let entrance = match silent {
+                true => Entrance::Silent,
+                false => shared.with(|core, _| tls::entrance(core))?,
+            };
+            shared.set_entrance(entrance);
+            Ok(Value::Null)
         }
         command => shared.with(|core, now_ms| core.control(now_ms, command)),
     }

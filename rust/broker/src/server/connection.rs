@@ -8,10 +8,12 @@ use monedula_protocol::frame::frame_length;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_rustls::server::TlsStream;
 
 use super::shared::Shared;
 use crate::cluster::NodeId;
 use crate::core::{Action, ConnectionId, Wire};
+use crate::security::Principal;
 
 /// The size of a read for a new request. It is small, because every idle connection has a buffer of that size.
 const READ_BYTES: usize = 8 * 1024;
@@ -19,7 +21,7 @@ const READ_BYTES: usize = 8 * 1024;
 /// disconnected.
 const AHEAD_BYTES: usize = 64 * 1024;
 
-/// The transport of a connection.
+/// The transport of a connection. It is shut down in order at its end, which in TLS is a message of its own.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin {
     /// Ends the connection so that the client sees an error (RST), not the end of the stream.
     fn reset(self);
@@ -29,6 +31,12 @@ impl Transport for TcpStream {
     fn reset(self) {
         // If this fails, the connection is closed normally.
         let _ = self.set_zero_linger();
+    }
+}
+
+impl Transport for TlsStream<TcpStream> {
+    fn reset(self) {
+        self.into_inner().0.reset();
     }
 }
 
@@ -47,21 +55,31 @@ enum End {
 }
 
 /// Serves a connection until either side closes it.
-pub(super) async fn serve(shared: Shared, node: NodeId, mut stream: impl Transport, host: String) {
-    let (id, replies) = shared.connected(node, &host);
-    let (max_bytes, max_idle) = shared.with(|core, _| {
-        let kafka = &core.settings.kafka;
-        (kafka.socket_request_max_bytes, kafka.connections_max_idle_ms)
-    });
+pub(super) async fn serve(
+    shared: Shared,
+    node: NodeId,
+    mut stream: impl Transport,
+    host: String,
+    principal: Option<Principal>,
+) {
+    let (id, replies) = shared.connected(node, &host, principal);
+    let max_idle = max_idle(&shared);
+    let (max_bytes, may_grow) =
+        shared.with(|core, _| (core.max_frame_bytes(id), core.settings.security.protocol.has_sasl()));
     let mut connection = Connection {
         // Its drop notifies the core of the end of the connection, also when the task is dropped with the broker.
         registered: Registered { shared, id },
         replies,
         buffer: BytesMut::new(),
-        max_bytes: usize::try_from(max_bytes).unwrap_or_default(),
-        max_idle: u64::try_from(max_idle).ok().map(Duration::from_millis),
+        max_bytes,
+        may_grow,
+        max_idle,
     };
     let end = connection.run(&mut stream).await;
+    // The end of a connection that breaks cannot be told.
+    if matches!(end, Ok(End::Broker(_))) {
+        let _ = stream.shutdown().await;
+    }
     match end {
         Ok(End::Client) => log::debug!("connection of {host} to node {node} is closed by the client"),
         Ok(End::Broker(reason)) => log::info!("connection of {host} to node {node} is closed: {reason}"),
@@ -73,6 +91,24 @@ pub(super) async fn serve(shared: Shared, node: NodeId, mut stream: impl Transpo
             log::warn!("connection of {host} to node {node} is closed: {error}");
         }
         Err(error) => log::info!("connection of {host} to node {node} broke: {error}"),
+    }
+}
+
+/// How long a connection may be idle; `None` for no limit.
+pub(super) fn max_idle(shared: &Shared) -> Option<Duration> {
+    let max_idle_ms = shared.with(|core, _| core.settings.kafka.connections_max_idle_ms);
+    u64::try_from(max_idle_ms).ok().map(Duration::from_millis)
+}
+
+/// Holds a connection open without reading from it or writing to it, until the core closes it or it was idle for too
+/// long.
+pub(super) async fn stay_silent(shared: Shared, node: NodeId, _stream: TcpStream, host: String) {
+    let (id, mut replies) = shared.connected(node, &host, None);
+    let max_idle = max_idle(&shared);
+    let _registered = Registered { shared, id };
+    tokio::select! {
+        _ = replies.recv() => {}
+        () = idle(max_idle) => {}
     }
 }
 
@@ -93,6 +129,8 @@ struct Connection {
     /// The bytes that were read and not handled yet.
     buffer: BytesMut,
     max_bytes: usize,
+    /// Whether `max_bytes` changes when the client has logged in.
+    may_grow: bool,
     /// How long the connection may be idle; `None` for no limit.
     max_idle: Option<Duration>,
 }
@@ -109,11 +147,17 @@ impl Connection {
                 Ok(action) => action,
                 Err(end) => return Ok(end),
             };
+            if self.may_grow {
+                self.max_bytes = self.registered.shared.with(|core, _| core.max_frame_bytes(self.registered.id));
+            }
             let wrote = match action {
                 Action::Send(pieces) => self.write(write_all(stream, &pieces)).await?,
                 Action::Wire(pieces, wire) => self.write(write_as(stream, &pieces, wire)).await?,
                 Action::Nothing => None,
                 Action::Close(reason) => Some(End::Broker(reason)),
+                Action::Refuse(pieces, delay_ms, reason) => {
+                    self.write(write_late(stream, &pieces, delay_ms)).await?.or(Some(End::Broker(reason)))
+                }
                 Action::Reset => Some(End::Reset),
                 Action::Deaf => Some(self.stay_deaf().await),
             };
@@ -204,7 +248,7 @@ fn closing(action: Option<Action>) -> End {
     }
 }
 
-async fn idle(max_idle: Option<Duration>) {
+pub(super) async fn idle(max_idle: Option<Duration>) {
     match max_idle {
         Some(max_idle) => tokio::time::sleep(max_idle).await,
         None => std::future::pending().await,
@@ -232,6 +276,12 @@ async fn write_as(stream: &mut impl Transport, pieces: &[Bytes], wire: Wire) -> 
     }
     tokio::time::sleep(Duration::from_millis(wire.pause_ms)).await;
     Ok(None)
+}
+
+/// Writes the answer to a login that failed. It comes late, so that guessing passwords takes time.
+async fn write_late(stream: &mut impl Transport, pieces: &[Bytes], delay_ms: u64) -> io::Result<Option<End>> {
+    tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+    write_all(stream, pieces).await
 }
 
 async fn write_all(stream: &mut impl Transport, pieces: &[Bytes]) -> io::Result<Option<End>> {

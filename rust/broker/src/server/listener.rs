@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-use super::connection;
-use super::shared::Shared;
+use super::shared::{Entrance, Shared};
+use super::{connection, tls};
 use crate::BrokerError;
 use crate::cluster::NodeId;
 
@@ -48,13 +48,35 @@ pub(super) async fn listen(shared: &Shared, node: NodeId, port: u16) -> Result<S
     Ok(address)
 }
 
+/// Begins a connection and serves it.
+async fn enter(shared: Shared, node: NodeId, stream: TcpStream, host: String) {
+    let acceptor = match shared.entrance() {
+        Entrance::Plain => return connection::serve(shared, node, stream, host, None).await,
+        Entrance::Tls(acceptor) => acceptor,
+        Entrance::Silent => return connection::stay_silent(shared, node, stream, host).await,
+    };
+    // A client that never ends its handshake holds the connection no longer than an idle one.
+    let accepting = acceptor.accept(stream);
+    let accepted = tokio::select! {
+        accepted = accepting => accepted,
+        () = connection::idle(connection::max_idle(&shared)) => return log::info!("a TLS handshake of {host} took too long"),
+    };
+    match accepted {
+        Ok(stream) => {
+            let principal = tls::principal(&stream);
+            connection::serve(shared, node, stream, host, principal).await;
+        }
+        Err(error) => log::info!("the TLS handshake of {host} with node {node} failed: {error}"),
+    }
+}
+
 async fn accept(shared: Shared, node: NodeId, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 // Answers are written whole, so Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
-                tokio::task::spawn_local(connection::serve(shared.clone(), node, stream, peer.ip().to_string()));
+                tokio::task::spawn_local(enter(shared.clone(), node, stream, peer.ip().to_string()));
             }
             // Out of file descriptors: open connections go on, and a later accept may find a free one.
             Err(error) => {

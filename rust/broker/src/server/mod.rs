@@ -10,6 +10,7 @@ mod fault_handle;
 mod listener;
 mod shared;
 mod starting;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
@@ -175,7 +176,8 @@ async fn open(settings: Settings, clock: Clock) -> Result<(Shared, Listening), B
     let (topics, control_port) = (settings.topics.clone(), settings.control_port);
     let mut core = Core::new(settings, clock.now_ms())?;
     core.create_missing_topics(&topics)?;
-    let shared = Shared::new(core, clock);
+    let entrance = tls::entrance(&core)?;
+    let shared = Shared::new(core, clock, entrance);
     let addresses = listener::listen_all(&shared).await?;
     let control_address = match control_port {
         Some(port) => Some(control_port::listen(&shared, port).await?),
@@ -196,7 +198,7 @@ async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<Request>) 
                 );
             }
             Request::Connect(node, stream) => {
-                let serving = connection::serve(shared.clone(), node, stream, "memory".to_owned());
+                let serving = connection::serve(shared.clone(), node, stream, "memory".to_owned(), None);
                 tokio::task::spawn_local(serving);
             }
             Request::Stop => break,

@@ -2,16 +2,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 
 use super::Clock;
 use crate::cluster::NodeId;
 use crate::core::{Action, ConnectionId, Core};
+use crate::security::Principal;
 
 /// A handle to the shared state, cheap to clone. A borrow of the core is never held over an await.
 #[derive(Clone, Debug)]
@@ -29,10 +32,33 @@ struct Inner {
     earlier: Notify,
     /// The sum of the hits of all faults, for commands that wait for hits.
     hits: watch::Sender<u64>,
+    /// How new connections begin.
+    entrance: RefCell<Entrance>,
+}
+
+/// How a new connection begins.
+#[derive(Clone)]
+pub(super) enum Entrance {
+    /// With the first request.
+    Plain,
+    /// With a TLS handshake.
+    Tls(TlsAcceptor),
+    /// It never does: nothing is read or written. A fault.
+    Silent,
+}
+
+impl fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "Plain",
+            Self::Tls(_) => "Tls",
+            Self::Silent => "Silent",
+        })
+    }
 }
 
 impl Shared {
-    pub(super) fn new(core: Core, clock: Clock) -> Self {
+    pub(super) fn new(core: Core, clock: Clock, entrance: Entrance) -> Self {
         let due_ms = Cell::new(core.next_due_ms());
         Self(Rc::new(Inner {
             core: RefCell::new(core),
@@ -42,7 +68,17 @@ impl Shared {
             due_ms,
             earlier: Notify::new(),
             hits: watch::Sender::new(0),
+            entrance: RefCell::new(entrance),
         }))
+    }
+
+    pub(super) fn entrance(&self) -> Entrance {
+        self.0.entrance.borrow().clone()
+    }
+
+    /// Has connections that are accepted from now on begin like this.
+    pub(super) fn set_entrance(&self, entrance: Entrance) {
+        self.0.entrance.replace(entrance);
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -70,9 +106,14 @@ impl Shared {
         result
     }
 
-    pub(super) fn connected(&self, node: NodeId, host: &str) -> (ConnectionId, mpsc::UnboundedReceiver<Action>) {
+    pub(super) fn connected(
+        &self,
+        node: NodeId,
+        host: &str,
+        principal: Option<Principal>,
+    ) -> (ConnectionId, mpsc::UnboundedReceiver<Action>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let id = self.with(|core, now_ms| core.connected(now_ms, node, host));
+        let id = self.with(|core, now_ms| core.connected_as(now_ms, node, host, principal));
         self.0.replies.borrow_mut().insert(id, sender);
         (id, receiver)
     }

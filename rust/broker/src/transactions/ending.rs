@@ -34,7 +34,11 @@ impl Core {
                 Written::Done => drop(left.partitions.remove(target)),
                 Written::Later => {}
                 Written::Fenced => {
-                    log::warn!("the end of the transaction of {id} is given up: someone newer wrote to {target:?}");
+                    if self.transactions.logs_fenced(partition, id) {
+                        log::warn!(
+                            "the transaction of {id} cannot be ended: a producer with a newer epoch wrote to {target:?}"
+                        );
+                    }
                     break;
                 }
             }

@@ -50,6 +50,8 @@ struct Entry {
     transaction: Transaction,
     /// Its entry in [`Transactions::due`].
     due_ms: Option<i64>,
+    /// Whether the log already has that its markers are refused: they are tried again every [`MARKER_RETRY_MS`].
+    fenced_is_logged: bool,
 }
 
 impl Transactions {
@@ -180,7 +182,10 @@ impl Core {
     fn put_transaction(&mut self, partition: i32, id: &Arc<str>, transaction: Transaction) {
         let due_ms = self.transaction_due_ms(&transaction);
         let Some(shard) = self.transactions.shards.get_mut(&partition) else { return };
-        let before = shard.entries.insert(Arc::clone(id), Entry { transaction, due_ms });
+        // A fenced end is logged once for each transaction, which is prepared until its markers are written.
+        let known = shard.entries.get(id).filter(|_| transaction.is_prepared());
+        let fenced_is_logged = known.is_some_and(|entry| entry.fenced_is_logged);
+        let before = shard.entries.insert(Arc::clone(id), Entry { transaction, due_ms, fenced_is_logged });
         if let Some(before_ms) = before.and_then(|before| before.due_ms) {
             self.transactions.due.remove(&(before_ms, partition, Arc::clone(id)));
         }
@@ -236,6 +241,12 @@ impl Core {
 
 impl Transactions {
     /// Moves a deadline that has passed to [`MARKER_RETRY_MS`] from now.
+    /// Whether a fenced end of this transactional id is to be logged: only the first time.
+    fn logs_fenced(&mut self, partition: i32, id: &Arc<str>) -> bool {
+        let entry = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id));
+        entry.is_some_and(|entry| !std::mem::replace(&mut entry.fenced_is_logged, true))
+    }
+
     fn postpone(&mut self, partition: i32, id: &Arc<str>, now_ms: i64) {
         let Some(entry) = self.shards.get_mut(&partition).and_then(|shard| shard.entries.get_mut(id)) else { return };
         if let Some(due_ms) = entry.due_ms.filter(|due_ms| *due_ms <= now_ms) {

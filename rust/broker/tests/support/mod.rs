@@ -46,6 +46,8 @@ pub(crate) enum Outcome {
     Frame(Bytes),
     /// The request gets no answer (acks=0).
     Nothing,
+    /// The login failed: an answer, behind which the connection is closed.
+    Refused(Bytes),
     /// The connection was closed, for a reason.
     Closed(String),
     /// An answer with a fault's instructions for sending it.
@@ -84,7 +86,7 @@ impl World {
     pub(crate) fn with(nodes: u16, kafka: &[(&str, &str)]) -> Self {
         let mut settings = Settings { nodes, ..Settings::default() };
         for (name, value) in kafka {
-            settings.kafka.set(name, value).unwrap();
+            settings.set(name, value).unwrap();
         }
         Self::new(settings)
     }
@@ -255,6 +257,10 @@ impl World {
             let outcome = match reply.action {
                 Action::Send(pieces) => Outcome::Frame(Bytes::from(pieces.concat()).slice(4..)),
                 Action::Nothing => Outcome::Nothing,
+                Action::Refuse(pieces, _, _) if !pieces.is_empty() => {
+                    Outcome::Refused(Bytes::from(pieces.concat()).slice(4..))
+                }
+                Action::Refuse(_, _, reason) => Outcome::Closed(reason),
                 Action::Close(reason) => Outcome::Closed(reason),
                 Action::Wire(pieces, wire) => Outcome::Wire(Bytes::from(pieces.concat()).slice(4..), wire),
                 Action::Reset => Outcome::Reset,

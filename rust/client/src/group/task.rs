@@ -406,7 +406,9 @@ impl Task {
 
     fn raise(&self, error: GroupError, fatal: bool) {
         self.parts.log.record(Level::Warning, "groups", || error.to_string());
-        self.parts.buffer.raise(error.into(), fatal);
+        // Where a broker does not let the client in, the membership fails because of that.
+        let error = self.parts.network.refusal().unwrap_or_else(|| error.into());
+        self.parts.buffer.raise(error, fatal);
     }
 
     fn record(&mut self, event: GroupEvent) {

@@ -4,6 +4,7 @@
 //! time does close it, because nothing behind it on this connection will be answered either. However the connection's
 //! task ends, by a panic too, every waiter gets an error.
 
+mod gate;
 mod pending;
 mod wire;
 
@@ -17,16 +18,17 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
-use self::pending::{Pending, Shared};
+use self::gate::Held;
+use self::pending::{Pending, Shared, is_set_up};
 use self::wire::write_pieces;
 pub(crate) use self::wire::{Expected, Frame, Pieces, Reply};
 use crate::error::RequestError;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
+use crate::net::tls::alert_after_handshake;
+use crate::net::transport::{ReadHalf, Transport, WriteHalf};
 
 /// Settings and parts that the connections of a client have in common.
 #[derive(Clone, Debug)]
@@ -56,8 +58,8 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Starts the tasks of a connected socket.
-    pub(crate) fn start(stream: TcpStream, broker: String, limits: Limits) -> Self {
-        let (read, write) = stream.into_split();
+    pub(crate) fn start(stream: impl Into<Transport>, broker: String, limits: Limits) -> Self {
+        let (read, write) = stream.into().split();
         let (outgoing, requests) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared::new(broker, limits));
         tokio::spawn(run(Ending(shared.clone()), read, write, requests));
@@ -71,6 +73,18 @@ impl Connection {
     /// Ends the connection now, whatever waits on it.
     pub(crate) fn close(&self) {
         self.shared.closing.notify_one();
+    }
+
+    /// As [`Self::close`]; `reason` is what those hear that wait.
+    pub(crate) fn close_because(&self, reason: &str) {
+        self.shared.times().close_reason = Some(reason.to_owned());
+        self.close();
+    }
+
+    /// The largest answer that is taken from now on, if it is less than `receive.message.max.bytes`.
+    pub(crate) fn limit_answers(&self, max_bytes: usize) {
+        let limit = max_bytes.min(self.shared.limits.receive_max_bytes);
+        self.shared.answer_max_bytes.store(limit, Ordering::Relaxed);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -175,19 +189,32 @@ impl Connection {
         limits.log.record(Level::Debug, "connection", || {
             let (broker, name) = (&self.shared.broker, api.name());
             let size: usize = pieces.0.iter().map(Bytes::len).sum();
-            format!("{broker}: sent {name} v{version} (key {}), #{correlation_id}, {size} bytes", api.code())
+            // The size of a login tells the length of the password.
+            let size = if api == ApiKey::SaslAuthenticate { String::new() } else { format!(", {size} bytes") };
+            format!("{broker}: sent {name} v{version} (key {}), #{correlation_id}{size}", api.code())
         });
         let (reply, receiver) = oneshot::channel();
-        let deadline = Instant::now() + limits.request_timeout + extra;
+        let patience = limits.request_timeout + extra;
+        let deadline = Instant::now() + patience;
         let done_when_written = (!is_answered).then_some(correlation_id);
+        let outgoing = Outgoing { pieces, done_when_written };
+        let pending = Pending { correlation_id, api, version, deadline, room, reply };
         // Both under one lock: the order of `pending` has to be the order on the wire.
         let mut queue = self.shared.pending();
-        if self.is_closed() || self.outgoing.send(Outgoing { pieces, done_when_written }).is_err() {
+        if self.is_closed() {
             return Err(self.shared.disconnected("the connection was closed"));
         }
-        queue.push_back(Pending { correlation_id, api, version, deadline, room, reply });
+        if let Some(held) = self.shared.held().as_mut().filter(|_| !is_set_up(api)) {
+            held.push_back(Held { pending, outgoing, patience });
+        } else if self.outgoing.send(outgoing).is_err() {
+            return Err(self.shared.disconnected("the connection was closed"));
+        } else {
+            queue.push_back(pending);
+        }
         drop(queue);
-        self.shared.touch();
+        if !is_set_up(api) {
+            self.shared.touch();
+        }
         limits.metrics.requests_sent(1);
         Ok(receiver)
     }
@@ -210,8 +237,8 @@ impl Drop for Ending {
 /// Runs both halves until one fails, nobody holds the connection, or it is overdue or idle.
 async fn run(
     ending: Ending,
-    mut read: OwnedReadHalf,
-    mut write: OwnedWriteHalf,
+    mut read: ReadHalf,
+    mut write: WriteHalf,
     mut requests: mpsc::UnboundedReceiver<Outgoing>,
 ) {
     let shared = &ending.0;
@@ -238,23 +265,28 @@ async fn run(
         }
     };
     let error = tokio::select! {
-        error = writer => error,
+        // A broker that refuses the client's certificate says so and closes: what it said is read before what could not
+        // be written any more counts.
+        biased;
         error = read_frames(shared, &mut read) => error,
+        error = writer => error,
         error = watch => error,
-        () = shared.closing.notified() => shared.disconnected("the client closed the connection"),
+        () = shared.closing.notified() => {
+            let reason = shared.times().close_reason.take();
+            shared.disconnected(reason.as_deref().unwrap_or("the client closed the connection"))
+        }
     };
     if matches!(error, RequestError::TimedOut { .. }) {
         // The system would go on for minutes to send the bytes that did not get through: a commit that is repeated on
         // another connection would arrive again after later ones, and move the group back. A reset discards them.
-        if let Err(error) = write.as_ref().set_zero_linger() {
+        if let Err(error) = write.reset() {
             limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
         }
-        write.forget();
     }
     shared.close(&error);
 }
 
-async fn read_frames(shared: &Shared, read: &mut OwnedReadHalf) -> RequestError {
+async fn read_frames(shared: &Shared, read: &mut ReadHalf) -> RequestError {
     loop {
         match read_frame(shared, read).await {
             Ok(frame) => {
@@ -267,15 +299,19 @@ async fn read_frames(shared: &Shared, read: &mut OwnedReadHalf) -> RequestError 
     }
 }
 
-async fn read_frame(shared: &Shared, read: &mut OwnedReadHalf) -> Result<Frame, RequestError> {
+async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, RequestError> {
     let broken = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => shared.disconnected("the broker closed the connection"),
-        _ => shared.disconnected(&format!("receiving failed: {error}")),
+        _ => alert_after_handshake(&shared.broker, &error)
+            .unwrap_or_else(|| shared.disconnected(&format!("receiving failed: {error}"))),
     };
     let mut prefix = [0; 4];
     read.read_exact(&mut prefix).await.map_err(broken)?;
     let limits = &shared.limits;
-    let length = match frame::frame_length(prefix, limits.receive_max_bytes) {
+    if let Some(speaks) = shared.speaks_another_protocol(prefix) {
+        return Err(shared.disconnected(speaks));
+    }
+    let length = match frame::frame_length(prefix, shared.answer_max_bytes.load(Ordering::Relaxed)) {
         Ok(length) => length,
         Err(error) => {
             let bytes = i32::from_be_bytes(prefix);

@@ -3,7 +3,7 @@
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::pending::LONGEST_THROTTLE;
 use super::*;

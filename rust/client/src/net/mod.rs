@@ -1,7 +1,11 @@
-//! Connections to brokers: one (`connection`), how its socket is made (`dial`), all of them ([`network`]); and the
-//! cluster view that metadata gives (`metadata`).
+//! Connections to brokers: one (`connection`), how its socket is made (`dial`) and encrypted (`tls`), the two as one
+//! thing to read from and write to (`transport`), all of them ([`network`]); and the cluster view that metadata gives
+//! (`metadata`).
 
 pub(crate) mod connection;
 pub(crate) mod dial;
+mod login;
 pub(crate) mod metadata;
 pub mod network;
+pub mod tls;
+pub(crate) mod transport;

@@ -17,15 +17,18 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
 
 use self::handshake::Features;
+pub(crate) use self::handshake::Offered;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
 use crate::config::ClientConfig;
-use crate::error::RequestError;
+use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
 use crate::net::dial::Dialer;
+use crate::net::login::Login;
+use crate::net::transport::Transport;
 
 /// A broker, by the way in which its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,10 +89,17 @@ pub(crate) struct Network {
     failures: Mutex<BTreeMap<String, String>>,
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
+    login: Option<Arc<Login>>,
+    /// Why a broker did not let this client in. Nothing is connected to any more then: the same credentials would be
+    /// refused again, and brokers and directories lock accounts that try too often.
+    refusal: Mutex<Option<ClientError>>,
 }
 
 /// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
 const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers that come before the login have no need to be larger; Kafka has the same limit for requests.
+const MAX_ANSWER_BEFORE_LOGIN: usize = 512 << 10;
 
 impl Network {
     pub(crate) fn new(config: Arc<ClientConfig>, pool: BufferPool, log: Log, metrics: Metrics, seed: u64) -> Self {
@@ -102,6 +112,7 @@ impl Network {
             log,
             metrics,
         };
+        let login = config.sasl.clone().map(|sasl| Arc::new(Login::new(sasl, limits.log.clone())));
         Self {
             config,
             limits,
@@ -111,7 +122,14 @@ impl Network {
             failures: Mutex::default(),
             jitter: Mutex::new(Jitter::new(seed)),
             features: Mutex::new(Features { epoch: -1, transaction_version: 0 }),
+            login,
+            refusal: Mutex::default(),
         }
+    }
+
+    /// The error of a client that a broker did not let in.
+    pub(crate) fn refusal(&self) -> Option<ClientError> {
+        lock(&self.refusal).clone()
     }
 
     /// The level of the feature `transaction.version` (KIP-890), by the newest handshake; 0 before the first.
@@ -309,6 +327,9 @@ impl Network {
         if let Some(at) = slot.retry_at {
             tokio::time::sleep_until(at.into()).await;
         }
+        if let Some(refusal) = self.refusal() {
+            return Err(RequestError::Fatal(Box::new(refusal)));
+        }
         match self.connect(node, &address, purpose).await {
             Ok(link) => {
                 self.connected_to(&address);
@@ -319,6 +340,11 @@ impl Network {
             }
             Err(error) => {
                 self.failed(&mut slot, &address, &error);
+                if let RequestError::Fatal(fatal) = &error
+                    && matches!(**fatal, ClientError::Authentication(_))
+                {
+                    *lock(&self.refusal) = Some((**fatal).clone());
+                }
                 Err(error)
             }
         }
@@ -387,25 +413,46 @@ impl Network {
         }
     }
 
-    async fn connect(&self, node: NodeId, (host, port): &Address, purpose: Purpose) -> Result<Link, RequestError> {
-        let broker = format!("{host}:{port}");
+    /// Makes a connection that is ready for requests. All that belongs to it has one deadline,
+    /// `socket.connection.setup.timeout.ms`: a broker that is silent at any step holds its callers up for that long.
+    async fn connect(&self, node: NodeId, address: &Address, purpose: Purpose) -> Result<Link, RequestError> {
+        let broker = format!("{}:{}", address.0, address.1);
         self.limits.log.record(Level::Debug, "network", || format!("connecting to {broker}"));
         let limits = self.limits_of(purpose);
-        let dialer = Dialer {
-            timeout: match purpose {
-                Purpose::Heartbeat => self.config.connection_setup_timeout.min(limits.request_timeout),
-                _ => self.config.connection_setup_timeout,
-            },
-            receive_buffer_bytes: self.config.receive_buffer_bytes,
+        let setup = match purpose {
+            Purpose::Heartbeat => self.config.connection_setup_timeout.min(limits.request_timeout),
+            _ => self.config.connection_setup_timeout,
         };
-        let stream = match dialer.dial(host, *port).await {
-            Ok(stream) => stream,
-            Err(reason) => return Err(RequestError::Disconnected { broker, reason }),
-        };
-        let connection = Connection::start(stream, broker, limits);
-        let (offered, features) = self.handshake(node, &connection).await?;
+        let deadline = Deadline { at: tokio::time::Instant::now() + setup, after: setup, broker: broker.clone() };
+        let transport = self.open(address, purpose, &deadline).await?;
+        let connection = Arc::new(Connection::start(transport, broker, limits));
+        connection.limit_answers(MAX_ANSWER_BEFORE_LOGIN);
+        let (offered, features) = deadline.of("no answer to ApiVersions", self.handshake(node, &connection)).await?;
+        if let Some(login) = &self.login {
+            let draw = lock(&self.jitter).next();
+            deadline.of("the login did not end", login.log_in(&connection, &offered, draw)).await?;
+        }
+        connection.limit_answers(usize::MAX);
         self.learn_features(features);
-        Ok(Link { connection: Arc::new(connection), offered: Arc::new(offered) })
+        Ok(Link { connection, offered: Arc::new(offered) })
+    }
+
+    /// Connects a socket, and encrypts it where the protocol wants that.
+    async fn open(
+        &self,
+        (host, port): &Address,
+        purpose: Purpose,
+        deadline: &Deadline,
+    ) -> Result<Transport, RequestError> {
+        let dialer = Dialer { timeout: deadline.after, receive_buffer_bytes: self.config.receive_buffer_bytes };
+        let dial = async {
+            let dialled = dialer.dial(host, *port).await;
+            dialled.map_err(|reason| RequestError::Disconnected { broker: deadline.broker.clone(), reason })
+        };
+        let stream = deadline.of("no connection", dial).await?;
+        let Some(tls) = &self.config.tls else { return Ok(stream.into()) };
+        let encrypt = tls.connect((host, *port), stream, ciphertext_buffer_bytes(purpose), &self.limits.log);
+        Ok(Transport::Tls(Box::new(deadline.of("the TLS handshake did not end", encrypt).await?)))
     }
 
     /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is
@@ -420,6 +467,33 @@ impl Network {
     }
 }
 
+/// The time by which a connection has to be ready.
+struct Deadline {
+    at: tokio::time::Instant,
+    /// The whole time, for errors.
+    after: Duration,
+    broker: String,
+}
+
+impl Deadline {
+    /// One step of making the connection. `lacking` is what is missing when the time is over.
+    async fn of<T>(
+        &self,
+        lacking: &str,
+        step: impl Future<Output = Result<T, RequestError>>,
+    ) -> Result<T, RequestError> {
+        tokio::time::timeout_at(self.at, step).await.unwrap_or_else(|_| {
+            let reason = format!("{lacking} within {} ms", self.after.as_millis());
+            Err(RequestError::Disconnected { broker: self.broker.clone(), reason })
+        })
+    }
+}
+
+/// What one system call of an encrypted connection reads at most: fetches bring a lot at once.
+fn ciphertext_buffer_bytes(purpose: Purpose) -> usize {
+    if purpose == Purpose::Fetch { 256 << 10 } else { 16 << 10 }
+}
+
 fn no_answer(after: Duration) -> String {
     format!("no answer within {} ms", after.as_millis())
 }
@@ -427,3 +501,7 @@ fn no_answer(after: Duration) -> String {
 #[cfg(test)]
 #[path = "network_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "setup_tests.rs"]
+mod setup_tests;

@@ -64,7 +64,7 @@ pub struct Producer {
     config: Arc<ProducerConfig>,
     pub(super) accumulator: Arc<Accumulator>,
     metadata: Arc<Metadata>,
-    network: Arc<Network>,
+    pub(super) network: Arc<Network>,
     pub(super) admission: Arc<TransactionAdmission>,
     in_flight: Arc<RequestsInFlight>,
     log: Log,

@@ -82,6 +82,11 @@ impl Receipt {
         self.finish(0, count, Outcome::Failed { fault: error.clone(), first: 0 });
     }
 
+    /// Fails `count` records from `first` on.
+    pub(crate) fn fail_part(&self, first: u32, count: u32, error: &ClientError) {
+        self.finish(first, count, Outcome::Failed { fault: error.clone(), first });
+    }
+
     /// Fails one record that never became part of a batch.
     pub(crate) fn fail_one(&self, index: u32, error: &ClientError) {
         self.finish(index, 1, Outcome::Failed { fault: error.clone(), first: index });

@@ -11,6 +11,7 @@ use super::command::{ProduceCommand, Verb};
 use super::handle::Producer;
 use crate::consumer::TransactionOffsets;
 use crate::error::ClientError;
+use crate::net::network::Network;
 
 impl Producer {
     /// Fences older producers with this `transactional.id`, and ends their open transaction. Called once, before the
@@ -84,7 +85,7 @@ impl Producer {
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (until, sent_offsets) = (until(timeout), self.offsets.clone());
         let delivered = self.delivered(ending);
-        let accumulator = self.accumulator.clone();
+        let (accumulator, network) = (self.accumulator.clone(), self.network.clone());
         // A task, so that the transaction ends even if the caller drops this future.
         let ended = self.runtime.spawn(async move {
             // EndTxn covers the partitions that the coordinator knows of by then, so all records have to be delivered
@@ -102,7 +103,7 @@ impl Producer {
             }
             let (reply, done) = oneshot::channel();
             accumulator.send_command(ProduceCommand::Verb(Verb::End { ending, until }, reply));
-            outcome_of(done).await?;
+            outcome_of(done, &network).await?;
             sent_offsets.end(ending);
             Ok(())
         });
@@ -141,13 +142,22 @@ impl Producer {
     fn verb(&self, verb: Verb) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
         let (reply, done) = oneshot::channel();
         self.accumulator.send_command(ProduceCommand::Verb(verb, reply));
-        outcome_of(done)
+        let network = self.network.clone();
+        async move { outcome_of(done, &network).await }
     }
 }
 
-async fn outcome_of(done: oneshot::Receiver<Result<(), TransactionError>>) -> Result<(), ClientError> {
+async fn outcome_of(
+    done: oneshot::Receiver<Result<(), TransactionError>>,
+    network: &Network,
+) -> Result<(), ClientError> {
     match done.await {
-        Ok(outcome) => outcome.map_err(ClientError::from),
+        Ok(Ok(())) => Ok(()),
+        // Where a broker does not let the client in, the transaction fails because of that.
+        Ok(Err(error @ (TransactionError::Fatal(_) | TransactionError::MustAbort { .. }))) => {
+            Err(network.refusal().unwrap_or_else(|| error.into()))
+        }
+        Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(ClientError::ProducerClosed),
     }
 }

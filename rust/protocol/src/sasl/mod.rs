@@ -67,7 +67,7 @@ impl fmt::Display for Mechanism {
 }
 
 /// Text of the other side for an error or log: without control characters, and not endless.
-pub(crate) fn readable(bytes: &[u8]) -> String {
+pub fn readable(bytes: &[u8]) -> String {
     const MAX_CHARACTERS: usize = 300;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARACTERS)]);
     text.chars().filter(|character| !character.is_control()).take(MAX_CHARACTERS).collect()

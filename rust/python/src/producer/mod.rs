@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use monedula_client::producer::{Columns, Producer, ProducerConfig, Refused, Report};
+use monedula_client::producer::{Columns, Producer, Refused, Report};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict};
 
@@ -36,12 +36,13 @@ pub(crate) use self::waiting::WaitingRecordsCore;
 use self::callbacks::Callbacks;
 use self::send_arguments::{SendArguments, refused};
 use crate::capsule;
-use crate::config::seed;
+use crate::config::{parse_producer, seed};
 use crate::error::{argument_error, exception, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::Seconds;
+use crate::tokens::Settings;
 
 /// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
@@ -65,9 +66,8 @@ pub(crate) struct ProducerCore {
 #[pymethods]
 impl ProducerCore {
     #[new]
-    fn new(py: Python<'_>, settings: Vec<(String, String)>, waits: bool, detours: bool) -> PyResult<Self> {
-        let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let config = ProducerConfig::parse(pairs).map_err(|error| to_py(py, error.into()))?;
+    fn new(py: Python<'_>, settings: Settings, waits: bool, detours: bool) -> PyResult<Self> {
+        let config = parse_producer(py, settings)?;
         let max_block = config.max_block;
         let producer = Producer::new(config, &runtime::handle()?, seed());
         follow_level(py, producer.log());

@@ -207,7 +207,8 @@ impl Running {
     /// Gives the buffer the error that keeps all rows from coming, if there is one.
     fn update_fatal(&self) {
         let unreachable = self.driver.metadata.unreachable(&self.driver.metadata.view());
-        self.driver.buffer.set_fatal(unreachable.or_else(|| self.refusing.values().next().cloned()));
+        let refused = || self.refusing.values().next().cloned().or_else(|| self.driver.network.refusal());
+        self.driver.buffer.set_fatal(unreachable.or_else(refused));
     }
 
     fn tick(&mut self) {

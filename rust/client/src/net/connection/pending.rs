@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use monedula_protocol::api::ApiKey;
@@ -11,6 +11,7 @@ use monedula_protocol::frame;
 use tokio::sync::{Notify, oneshot};
 
 use super::Limits;
+use super::gate::Held;
 use super::wire::{Frame, Reply};
 use crate::budget::{Admitted, Room};
 use crate::error::{ClientError, RequestError};
@@ -32,6 +33,10 @@ pub(super) struct Shared {
     pub(super) broker: String,
     pub(super) limits: Limits,
     pub(super) pending: Mutex<VecDeque<Pending>>,
+    /// Requests that wait until the client has authenticated again; `None` while the gate is open. Locked only by who has
+    /// locked `pending`.
+    pub(super) held: Mutex<Option<VecDeque<Held>>>,
+    pub(super) answer_max_bytes: AtomicUsize,
     pub(super) closed: AtomicBool,
     /// Whether the connection was of use: something beyond the handshake was answered, or written where nothing is
     /// answered.
@@ -50,6 +55,13 @@ pub(super) struct Times {
     /// Until when the broker wants no request (KIP-219).
     pub(super) throttled_until: Option<Instant>,
     pub(super) ended_at: Option<Instant>,
+    /// Why the client closes it, if there is more to say than that it does.
+    pub(super) close_reason: Option<String>,
+}
+
+/// Whether it is part of making a connection: of no use in itself.
+pub(super) fn is_set_up(api: ApiKey) -> bool {
+    matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
 /// Longest wait that a broker can ask for. Quotas that are far exceeded, and answers that are garbage, ask for hours:
@@ -58,21 +70,28 @@ pub(super) const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
 
 impl Shared {
     pub(super) fn new(broker: String, limits: Limits) -> Self {
+        let times = Times { used_at: Instant::now(), throttled_until: None, ended_at: None, close_reason: None };
         Self {
             broker,
+            answer_max_bytes: AtomicUsize::new(limits.receive_max_bytes),
             limits,
             pending: Mutex::default(),
+            held: Mutex::default(),
             closed: AtomicBool::new(false),
             served: AtomicBool::new(false),
             waits_for_room: AtomicBool::new(false),
             closing: Notify::new(),
             ended: Notify::new(),
-            times: Mutex::new(Times { used_at: Instant::now(), throttled_until: None, ended_at: None }),
+            times: Mutex::new(times),
         }
     }
 
     pub(super) fn pending(&self) -> std::sync::MutexGuard<'_, VecDeque<Pending>> {
         lock(&self.pending)
+    }
+
+    pub(super) fn held(&self) -> std::sync::MutexGuard<'_, Option<VecDeque<Held>>> {
+        lock(&self.held)
     }
 
     pub(super) fn times(&self) -> std::sync::MutexGuard<'_, Times> {
@@ -131,10 +150,25 @@ impl Shared {
         }
     }
 
+    /// What speaks here, if the first bytes of the first answer are not a broker's.
+    pub(super) fn speaks_another_protocol(&self, prefix: [u8; 4]) -> Option<&'static str> {
+        let is_first = self.pending().front().is_none_or(|first| first.api == ApiKey::ApiVersions);
+        match prefix {
+            // An alert of TLS 1.0 to 1.3: as a length these bytes would be 336 MB.
+            [0x15, 3, 0..=4, _] if is_first => {
+                Some("the broker answers in TLS: this port is one with it (set security.protocol=SSL, or SASL_SSL)")
+            }
+            [b'H', b'T', b'T', b'P'] if is_first => {
+                Some("an HTTP server answers here; check the address in bootstrap.servers")
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a length beyond the limit may be that of an answer. A server that answers the handshake with so much is
     /// no broker.
     pub(super) fn may_be_too_large(&self, bytes: i32) -> bool {
-        bytes > 0 && self.pending().front().is_some_and(|first| first.api != ApiKey::ApiVersions)
+        bytes > 0 && self.pending().front().is_some_and(|first| !is_set_up(first.api))
     }
 
     /// An answer that is too large would be so again: its waiter gets an error that names the setting to change. The
@@ -164,8 +198,9 @@ impl Shared {
                 self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}"))
             );
         };
-        self.touch();
-        if pending.api != ApiKey::ApiVersions {
+        // A connection that does nothing but authenticate again is idle.
+        if !is_set_up(pending.api) {
+            self.touch();
             self.served.store(true, Ordering::Release);
         }
         if let Some(throttle_time_ms) = frame::throttle_time_ms(pending.api, pending.version, frame.as_slice()) {
@@ -200,6 +235,8 @@ impl Shared {
             let mut pending = self.pending();
             self.times().ended_at = Some(Instant::now());
             self.closed.store(true, Ordering::Release);
+            let held = self.held().take().unwrap_or_default().into_iter().map(|held| held.pending);
+            pending.extend(held);
             std::mem::take(&mut *pending)
         };
         self.ended.notify_waiters();

@@ -8,10 +8,10 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use monedula_columns::PooledVec;
 use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::OwnedWriteHalf;
 
 use crate::budget::{Admitted, Room};
 use crate::error::RequestError;
+use crate::net::transport::WriteHalf;
 
 /// An answer, without its length prefix.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl From<Vec<u8>> for Pieces {
 const MAX_SLICES: usize = 64;
 
 /// Writes all pieces, many with one system call.
-pub(super) async fn write_pieces(write: &mut OwnedWriteHalf, Pieces(pieces): Pieces) -> std::io::Result<()> {
+pub(super) async fn write_pieces(write: &mut WriteHalf, Pieces(pieces): Pieces) -> std::io::Result<()> {
     let mut pieces: VecDeque<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
     while !pieces.is_empty() {
         let slices: Vec<IoSlice<'_>> = pieces.iter().take(MAX_SLICES).map(|piece| IoSlice::new(piece)).collect();
@@ -84,5 +84,6 @@ pub(super) async fn write_pieces(write: &mut OwnedWriteHalf, Pieces(pieces): Pie
             }
         }
     }
-    Ok(())
+    // What is encrypted may wait below; without TLS this does nothing.
+    write.flush().await
 }

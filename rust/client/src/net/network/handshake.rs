@@ -14,7 +14,7 @@ use crate::lock::lock;
 use crate::net::connection::Connection;
 
 /// Versions that a broker offers, by API key.
-pub(super) type Offered = BTreeMap<i16, (i16, i16)>;
+pub(crate) type Offered = BTreeMap<i16, (i16, i16)>;
 
 /// Features that the cluster has agreed on; those that the client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

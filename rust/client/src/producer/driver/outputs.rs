@@ -151,7 +151,11 @@ impl Running {
         let (receipt, first, records) = (receipt.clone(), *first, *records);
         // Frees the memory before the outcome is reported, so that a caller who waits for the outcome finds room.
         drop(batch);
-        receipt.complete(first, records, outcome);
+        let refusal = matches!(outcome, Err(SendFault::Fatal { .. })).then(|| self.driver.network.refusal()).flatten();
+        match refusal {
+            Some(error) => receipt.fail_part(first, records, &error),
+            None => receipt.complete(first, records, outcome),
+        }
     }
 }
 

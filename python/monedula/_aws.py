@@ -1,0 +1,104 @@
+"""Tokens for Amazon MSK's mechanism AWS_MSK_IAM, which is OAUTHBEARER with a presigned URL as the token.
+
+It needs botocore: `pip install monedula[aws]`. The settings are those of Amazon's library for Java.
+"""
+
+import base64
+import os
+import re
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from monedula.errors import ConfigError
+
+MECHANISM = "AWS_MSK_IAM"
+LIFETIME_SECONDS = 900
+_SERVICE = "kafka-cluster"
+_OPTIONS = frozenset(
+    ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion", "awsDebugCreds")
+)
+_ADDRESS = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
+
+
+class MskIam:
+    """Signs tokens with the credentials that botocore finds, or with those of a role.
+
+    There is one session for the life of the client, and the name of a role's session stays the same: Kafka takes no
+    other principal when a client logs in again, and the session's name is part of the principal.
+    """
+
+    def __init__(self, settings: Mapping[str, str], options: Mapping[str, str]) -> None:
+        if unknown := sorted(set(options) - _OPTIONS):
+            known = ", ".join(sorted(_OPTIONS))
+            raise ConfigError(f"sasl.jaas.config: {unknown[0]} is no option of IAMLoginModule; it has {known}")
+        try:
+            import botocore.session
+        except ModuleNotFoundError as error:
+            message = f"sasl.mechanism={MECHANISM} needs botocore: pip install monedula[aws]"
+            raise ConfigError(message, key="sasl.mechanism") from error
+        self._session: Any = botocore.session.Session(profile=options.get("awsProfileName"))
+        self._region = region_of(settings.get("bootstrap.servers", ""), self._session)
+        self._credentials = self._of_role(options) if "awsRoleArn" in options else self._session.get_credentials()
+
+    def __repr__(self) -> str:
+        return f"<MskIam in {self._region}>"
+
+    def _of_role(self, options: Mapping[str, str]) -> Any:
+        from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
+
+        extra = {"RoleSessionName": options.get("awsRoleSessionName") or session_name()}
+        if external_id := options.get("awsRoleExternalId"):
+            extra["ExternalId"] = external_id
+        sts_region = options.get("awsStsRegion") or self._region
+
+        def sts(service: str, **given: Any) -> Any:
+            return self._session.create_client(service, region_name=sts_region, **given)
+
+        fetcher = AssumeRoleCredentialFetcher(
+            client_creator=sts,
+            source_credentials=self._session.get_credentials(),
+            role_arn=options["awsRoleArn"],
+            extra_args=extra,
+        )
+        return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+
+    def __call__(self) -> tuple[str, float]:
+        """A token, and when it ends in seconds since 1970."""
+        import time
+
+        from botocore.auth import SigV4QueryAuth
+        from botocore.awsrequest import AWSRequest
+
+        if self._credentials is None:
+            raise LookupError("no AWS credentials were found: see botocore's documentation for where they may stand")
+        frozen = self._credentials.get_frozen_credentials()
+        domain = "amazonaws.com.cn" if self._region.startswith("cn-") else "amazonaws.com"
+        url = f"https://kafka.{self._region}.{domain}/?Action=kafka-cluster%3AConnect"
+        request = AWSRequest(method="GET", url=url)
+        signed_at = time.time()
+        SigV4QueryAuth(frozen, _SERVICE, self._region, expires=LIFETIME_SECONDS).add_auth(request)
+        signed = f"{request.url}&User-Agent=monedula"
+        token = base64.urlsafe_b64encode(signed.encode()).decode().rstrip("=")
+        return token, signed_at + LIFETIME_SECONDS
+
+
+def region_of(bootstrap_servers: str, session: Any) -> str:
+    """The region of the cluster, by the brokers' names, else by AWS's own settings.
+
+    Raises:
+        ConfigError: if neither says it.
+    """
+    for server in bootstrap_servers.split(","):
+        if found := _ADDRESS.search(server.strip().rpartition(":")[0]):
+            return found.group(1)
+    region = os.environ.get("AWS_REGION") or session.get_config_variable("region")
+    if region:
+        return str(region)
+    message = f"sasl.mechanism={MECHANISM}: bootstrap.servers does not show the region; set AWS_REGION"
+    raise ConfigError(message, key="sasl.mechanism")
+
+
+def session_name() -> str:
+    """A name for the session of a role: the same for all tokens of this process."""
+    return re.sub(r"[^\w+=,.@-]", "-", f"monedula-{socket.gethostname()}-{os.getpid()}")[:64]

@@ -1,0 +1,80 @@
+"""Tokens for OAUTHBEARER from the user's code: a function, or an object with a method `token`."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+NAMES = ("sasl.oauthbearer.token.provider", "sasl.oauth.token.provider", "oauth.cb")
+"""The setting, then its names in kafka-python and aiokafka, and in confluent-kafka; with dots."""
+
+
+class TokenSource:
+    """Asks the user's code for a token. The core calls it on a thread of its own, one call at a time."""
+
+    def __init__(self, provider: Any, config: str) -> None:
+        self._provider = provider
+        self._ask = _how_to_ask(provider, config)
+
+    def __repr__(self) -> str:
+        return "<TokenSource>"  # the user's object may show its secrets
+
+    def fetch(self) -> tuple[str, float | None, list[tuple[str, str]]]:
+        """A token, when it ends (seconds since 1970; `None`: as its claim `exp` says), and its SASL extensions.
+
+        Raises:
+            TypeError: if the user's code returned something else.
+        """
+        answer = _awaited(self._ask())
+        extensions: Any = None
+        if hasattr(self._provider, "extensions"):
+            extensions = _awaited(self._provider.extensions())
+        token, expiry = answer, None
+        if isinstance(answer, (tuple, list)):
+            if not 1 <= len(answer) <= 4:
+                raise TypeError(f"the token provider returned {len(answer)} values; {_EXPECTED}")
+            token, expiry, _principal, given = [*answer, None, None, None][:4]
+            extensions = given or extensions
+        if isinstance(token, bytes):
+            token = token.decode("ascii")
+        if not isinstance(token, str) or not token:
+            raise TypeError(f"the token provider returned {_kind(token)} for the token; {_EXPECTED}")
+        if expiry is not None and (isinstance(expiry, bool) or not isinstance(expiry, (int, float))):
+            raise TypeError(f"the token provider returned {_kind(expiry)} for the expiry; {_EXPECTED}")
+        if extensions is not None and not isinstance(extensions, Mapping):
+            raise TypeError(f"the token provider returned {_kind(extensions)} for the extensions; {_EXPECTED}")
+        pairs = [(str(name), str(value)) for name, value in (extensions or {}).items()]
+        return token, None if expiry is None else float(expiry), pairs
+
+
+_EXPECTED = "expected a token, or (token, expiry in seconds since 1970[, principal[, extensions]])"
+
+
+def _kind(value: object) -> str:
+    # Not the value: it may be the token.
+    return "an empty text" if value == "" else f"a value of type {type(value).__name__}"
+
+
+def _how_to_ask(provider: Any, config: str) -> Callable[[], Any]:
+    method = getattr(provider, "token", None)
+    if callable(method):
+        return method  # type: ignore[no-any-return]
+    if not callable(provider):
+        raise TypeError("expected a function, or an object with a method token()")
+    try:
+        inspect.signature(provider).bind()
+    except TypeError:
+        return lambda: provider(config)  # as confluent-kafka calls it: with sasl.oauthbearer.config
+    except ValueError:  # a function in C may have no signature
+        return lambda: provider(config)
+    return provider  # type: ignore[no-any-return]
+
+
+def _awaited(value: Any) -> Any:
+    if not inspect.isawaitable(value):
+        return value
+
+    async def wait() -> Any:
+        return await value
+
+    return asyncio.run(wait())

@@ -1,0 +1,34 @@
+//! RenewDelegationToken, versions 1-2 (KIP-48): moves the expiry of a token, up to its longest lifetime.
+//!
+//! Not implemented: nothing known, besides what [`super`] lists.
+
+use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
+
+use super::Mentions;
+use crate::core::{Answer, Call, Core};
+use crate::security::may_use_tokens;
+
+type Request<'a> = RenewDelegationTokenRequest<'a>;
+
+pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
+    if !may_use_tokens(core, call) {
+        let error = ErrorCode::DelegationTokenRequestNotAllowed;
+        let refused = RenewDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
+        return call.answer::<Request<'_>>(&refused);
+    }
+    let (hmac, principal) = (request.hmac.expose(), &call.origin.principal);
+    let response = match core.security.tokens.renew(hmac, principal, request.renew_period_ms, core.now_ms) {
+        Ok(expiry_timestamp_ms) => RenewDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() },
+        Err(error) => refuse(request, error),
+    };
+    call.answer::<Request<'_>>(&response)
+}
+
+pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> RenewDelegationTokenResponse<'a> {
+    RenewDelegationTokenResponse { error_code: error.code(), ..Default::default() }
+}
+
+pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {
+    Mentions::default()
+}

@@ -1,0 +1,342 @@
+//! Who may connect, who a client is, and what it may do.
+//!
+//! Everything is off by default and then costs nothing: a connection is anonymous, and everybody may do everything.
+
+mod acl;
+mod authorizer;
+mod certificates;
+mod distinguished_name;
+mod login;
+mod oauth;
+mod passwords;
+mod principal;
+mod quotas;
+mod tokens;
+mod users;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+pub use acl::{Acl, Operation, PatternType, PermissionType, ResourceType};
+pub(crate) use acl::{AclFilter, CLUSTER_NAME};
+pub(crate) use authorizer::{Authorizer, Client, Resource};
+pub(crate) use certificates::{Certificates, Flaw};
+pub(crate) use distinguished_name::subject;
+pub(crate) use login::{Directory, Exchange, Gate, Login, Session, session_ms};
+use oauth::OauthKeys;
+pub use passwords::Password;
+pub(crate) use passwords::users;
+pub use principal::Principal;
+pub(crate) use quotas::{Entity, Match, Quotas};
+pub(crate) use tokens::{Lifetimes, Token, Tokens};
+pub(crate) use users::Users;
+
+use monedula_protocol::error_code::ErrorCode;
+pub use monedula_protocol::sasl::Mechanism;
+pub use monedula_protocol::secret::Secret;
+
+use crate::BrokerError;
+use crate::core::{Call, ConnectionId, Core};
+
+/// The security protocol of the nodes' listeners.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    /// No TLS, no login.
+    #[default]
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// SASL without TLS.
+    SaslPlaintext,
+    /// SASL over TLS.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Whether clients log in.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
+impl FromStr for SecurityProtocol {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| format!("{text:?} is none of {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// Whether clients show a certificate (`ssl.client.auth`).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked for one.
+    #[default]
+    None,
+    /// They may show one.
+    Requested,
+    /// They have to.
+    Required,
+}
+
+impl FromStr for ClientAuth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "requested" => Ok(Self::Requested),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("{text:?} is none of none, requested, required")),
+        }
+    }
+}
+
+/// The mechanisms that the broker has.
+const MECHANISMS: [Mechanism; 4] =
+    [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512, Mechanism::OauthBearer];
+
+/// The mechanism of a name.
+///
+/// # Errors
+/// A name that the broker does not have.
+pub(crate) fn mechanism(name: &str) -> Result<Mechanism, String> {
+    let found = Mechanism::from_name(name).filter(|mechanism| MECHANISMS.contains(mechanism));
+    found.ok_or_else(|| format!("{name:?} is none of {}", MECHANISMS.map(Mechanism::name).join(", ")))
+}
+
+/// Random bytes from the operating system: nonces, salts and keys must not follow from the broker's seed.
+pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let filled = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut bytes);
+    filled.expect("the operating system has random bytes");
+    bytes
+}
+
+/// What is set about security when a broker starts.
+#[derive(Clone, Debug)]
+pub struct SecuritySettings {
+    /// The security protocol of all listeners.
+    pub protocol: SecurityProtocol,
+    /// The SASL mechanisms that clients may choose (`sasl.enabled.mechanisms`).
+    pub mechanisms: Vec<Mechanism>,
+    /// The users with their passwords, for PLAIN and SCRAM.
+    pub users: BTreeMap<String, Secret>,
+    /// Whether OAUTHBEARER takes tokens without a signature.
+    pub unsecured_tokens: bool,
+    /// Whether clients show a certificate (`ssl.client.auth`).
+    pub client_auth: ClientAuth,
+    /// After which time clients have to log in again, in milliseconds; 0 for never (`connections.max.reauth.ms`).
+    pub max_reauth_ms: i64,
+    /// The largest frame before a login (`sasl.server.max.receive.size`).
+    pub max_receive_bytes: i32,
+    /// How late a refused login is answered, in milliseconds (`connection.failed.authentication.delay.ms`).
+    pub failed_authentication_delay_ms: u64,
+    /// `delegation.token.max.lifetime.ms`.
+    pub token_max_lifetime_ms: i64,
+    /// `delegation.token.expiry.time.ms`.
+    pub token_expiry_ms: i64,
+    /// Whether there is an authorizer (`authorizer.class.name`). Without one everybody may do everything.
+    pub authorizer: bool,
+    /// The principals that may do everything (`super.users`).
+    pub super_users: Vec<Principal>,
+    /// Whether a resource without any ACL is open to everybody (`allow.everyone.if.no.acl.found`).
+    pub allow_everyone_if_no_acl_found: bool,
+    /// The ACLs that exist at the start.
+    pub acls: Vec<Acl>,
+}
+
+impl Default for SecuritySettings {
+    fn default() -> Self {
+        let lifetimes = Lifetimes::default();
+        Self {
+            protocol: SecurityProtocol::default(),
+            mechanisms: MECHANISMS.to_vec(),
+            users: BTreeMap::new(),
+            unsecured_tokens: false,
+            client_auth: ClientAuth::default(),
+            max_reauth_ms: 0,
+            max_receive_bytes: 524_288,
+            failed_authentication_delay_ms: 100,
+            token_max_lifetime_ms: lifetimes.max_ms,
+            token_expiry_ms: lifetimes.expiry_ms,
+            authorizer: false,
+            super_users: Vec::new(),
+            allow_everyone_if_no_acl_found: false,
+            acls: Vec::new(),
+        }
+    }
+}
+
+impl SecuritySettings {
+    /// Sets a setting by Kafka's name. Returns false if it is none about security.
+    ///
+    /// # Errors
+    /// [`BrokerError::Setting`] for an invalid value.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, BrokerError> {
+        let wrong = |problem: String| BrokerError::Setting { name: name.to_owned(), problem };
+        match name {
+            "authorizer.class.name" => self.authorizer = !value.trim().is_empty(),
+            "super.users" => {
+                // Kafka separates them by semicolons, because names of certificates contain commas.
+                let users = value.split(';').map(str::trim).filter(|user| !user.is_empty());
+                self.super_users = users.map(Principal::parse).collect::<Result<_, _>>().map_err(wrong)?;
+            }
+            "sasl.enabled.mechanisms" => {
+                let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+                self.mechanisms = names.map(mechanism).collect::<Result<_, _>>().map_err(wrong)?;
+            }
+            "ssl.client.auth" => self.client_auth = value.trim().parse().map_err(wrong)?,
+            "connections.max.reauth.ms" => self.max_reauth_ms = number(value).map_err(wrong)?,
+            "sasl.server.max.receive.size" => self.max_receive_bytes = number(value).map_err(wrong)?,
+            "connection.failed.authentication.delay.ms" => {
+                self.failed_authentication_delay_ms = number(value).map_err(wrong)?;
+            }
+            "delegation.token.max.lifetime.ms" => self.token_max_lifetime_ms = number(value).map_err(wrong)?,
+            "delegation.token.expiry.time.ms" => self.token_expiry_ms = number(value).map_err(wrong)?,
+            "allow.everyone.if.no.acl.found" => self.allow_everyone_if_no_acl_found = boolean(value).map_err(wrong)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn number<T: FromStr>(value: &str) -> Result<T, String> {
+    value.trim().parse().map_err(|_| format!("{value:?} is not a number that fits"))
+}
+
+fn boolean(value: &str) -> Result<bool, String> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("{value:?} is neither true nor false")),
+    }
+}
+
+/// The state of security that outlives a connection.
+#[derive(Debug)]
+pub(crate) struct Security {
+    /// `None` if everybody may do everything.
+    pub(crate) authorizer: Option<Authorizer>,
+    pub(crate) users: Users,
+    pub(crate) tokens: Tokens,
+    pub(crate) oauth: OauthKeys,
+    pub(crate) quotas: Quotas,
+    /// `None` if connections are not encrypted.
+    certificates: Option<Certificates>,
+}
+
+impl Security {
+    /// # Errors
+    /// [`BrokerError::Command`] if there is no randomness for keys.
+    pub(crate) fn new(settings: &SecuritySettings, host: &str) -> Result<Self, BrokerError> {
+        let mut users = Users::default();
+        for (name, password) in &settings.users {
+            users.set_password(name, password.clone());
+        }
+        let lifetimes = Lifetimes { max_ms: settings.token_max_lifetime_ms, expiry_ms: settings.token_expiry_ms };
+        Ok(Self {
+            authorizer: settings.authorizer.then(|| Authorizer::new(settings)),
+            users,
+            tokens: Tokens::new(lifetimes),
+            oauth: OauthKeys::new(settings.unsecured_tokens),
+            quotas: Quotas::default(),
+            certificates: settings.protocol.has_tls().then(|| Certificates::new(host)).transpose()?,
+        })
+    }
+}
+
+/// Whether a client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
+pub(crate) fn may_use_tokens(core: &Core, call: &Call<'_>) -> bool {
+    let is_authenticated = match core.settings.security.protocol {
+        SecurityProtocol::Plaintext => false,
+        SecurityProtocol::Ssl => call.origin.principal != Principal::anonymous(),
+        SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,
+    };
+    is_authenticated && !call.origin.by_delegation_token
+}
+
+impl Core {
+    /// The CA of the broker.
+    ///
+    /// # Errors
+    /// [`BrokerError::Command`] if the broker has no TLS.
+    pub(crate) fn certificates(&self) -> Result<&Certificates, BrokerError> {
+        let problem = "the broker has no TLS: start it with security SSL or SASL_SSL";
+        self.security.certificates.as_ref().ok_or_else(|| BrokerError::Command(problem.to_owned()))
+    }
+
+    /// Whether the client of a request may do this with the resource.
+    pub(crate) fn allows(&self, call: &Call<'_>, operation: Operation, resource: Resource<'_>) -> bool {
+        self.rules_for(call).is_none_or(|(rules, client)| rules.allows(client, operation, resource))
+    }
+
+    /// Checks that the client of a request may do this with the resource.
+    ///
+    /// # Errors
+    /// The resource's error of authorization.
+    pub(crate) fn authorize(
+        &self,
+        call: &Call<'_>,
+        operation: Operation,
+        resource: Resource<'_>,
+    ) -> Result<(), ErrorCode> {
+        if self.allows(call, operation, resource) { Ok(()) } else { Err(resource.refusal()) }
+    }
+
+    /// Whether the client of a request may write to at least one topic.
+    pub(crate) fn may_write_some_topic(&self, call: &Call<'_>) -> bool {
+        self.rules_for(call).is_none_or(|(rules, client)| rules.may_write_some_topic(client))
+    }
+
+    /// The bits of the operations that the client of a request may do with the resource.
+    pub(crate) fn authorized_operations(&self, call: &Call<'_>, resource: Resource<'_>) -> i32 {
+        let rules = self.rules_for(call);
+        resource
+            .operation_bits(|operation| rules.is_none_or(|(rules, client)| rules.allows(client, operation, resource)))
+    }
+
+    /// The authorizer, and the client as its rules see it; `None` if the client may do everything, as the broker itself
+    /// always may.
+    fn rules_for<'a>(&'a self, call: &'a Call<'_>) -> Option<(&'a Authorizer, Client<'a>)> {
+        let rules = self.security.authorizer.as_ref().filter(|_| call.ticket.connection != ConnectionId::NONE)?;
+        Some((rules, Client { principal: &call.origin.principal, host: &call.origin.host }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_go_by_kafkas_names() {
+        let mut settings = SecuritySettings::default();
+        assert!(settings.set("super.users", "User:root; User:CN=a,O=b").unwrap());
+        assert_eq!(settings.super_users[1], Principal::user("CN=a,O=b"));
+        assert!(settings.set("allow.everyone.if.no.acl.found", "True").unwrap());
+        assert!(
+            settings.set("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer").unwrap()
+        );
+        assert!(settings.authorizer && settings.allow_everyone_if_no_acl_found);
+        assert!(!settings.set("num.partitions", "1").unwrap());
+        assert!(settings.set("super.users", "root").is_err());
+    }
+}

@@ -1,0 +1,392 @@
+//! Logins against a listener in the test, which plays a broker: a good one, and ones that are not to be trusted.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use monedula_columns::BufferPool;
+use monedula_protocol::api::Message;
+use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
+use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
+use monedula_protocol::messages::sasl_handshake::SaslHandshakeResponse;
+use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
+use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
+use monedula_protocol::sasl::{Accounts, Authenticated, Mechanism, ServerExchange, ServerStep};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+use crate::lock::lock;
+use crate::metrics::Metrics;
+use crate::net::network::{Network, NodeId, Purpose};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PASSWORD: &str = "canary";
+
+/// What the broker does. The default is what Kafka does.
+#[derive(Default)]
+struct Script {
+    lifetime_ms: i64,
+    /// Answers the last message of SCRAM with error code 0 and nothing else.
+    hides_signature: bool,
+    /// Takes any user name and password under SCRAM, and signs with a guess.
+    knows_no_password: bool,
+    /// Never ends the exchange.
+    is_endless: bool,
+    /// Answers nothing to the first message of SaslAuthenticate.
+    is_silent: bool,
+    /// Refuses every login from this one on, counted from 1.
+    refuses_from: Option<usize>,
+    /// Metadata is answered when this is notified.
+    holds_metadata: bool,
+}
+
+/// The broker, and what it saw.
+#[derive(Default)]
+struct World {
+    script: Script,
+    seen: Mutex<Vec<ApiKey>>,
+    logins: AtomicUsize,
+    connections: AtomicUsize,
+    release: Notify,
+    changed: Notify,
+}
+
+impl Accounts for World {
+    fn has_password(&self, username: &str, password: &Secret) -> bool {
+        username == "anna" && *password == PASSWORD.into()
+    }
+
+    fn scram_credential(&self, hash: ScramHash, username: &str) -> Option<ScramCredential> {
+        let credential = ScramCredential::from_password(hash, &PASSWORD.into(), b"salt", 4096);
+        if self.script.knows_no_password {
+            // What a man in the middle knows: nothing but that somebody logs in.
+            let guess = ScramCredential::from_password(hash, &"guess".into(), b"salt", 4096);
+            return Some(ScramCredential { server_key: guess.server_key, ..credential });
+        }
+        (username == "anna").then_some(credential)
+    }
+
+    fn delegation_token(&self, _hash: ScramHash, _token_id: &str) -> Option<(ScramCredential, Authenticated)> {
+        None
+    }
+
+    fn check_token(&self, _token: &str, _extensions: &Extensions) -> Result<Authenticated, TokenRefusal> {
+        Err(TokenRefusal::status("invalid_token"))
+    }
+}
+
+impl World {
+    async fn start(script: Script) -> (Arc<Self>, u16) {
+        let world = Arc::new(Self { script, ..Self::default() });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let port = listener.local_addr().expect("bound").port();
+        let serving = world.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serving.connections.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(serving.clone().serve(stream));
+            }
+        });
+        (world, port)
+    }
+
+    /// Waits until the broker has seen what `is_met` wants.
+    async fn until(&self, is_met: impl Fn(&[ApiKey]) -> bool) {
+        let met = async {
+            loop {
+                let changed = self.changed.notified();
+                if is_met(&lock(&self.seen)) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, met).await.expect("in time");
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: TcpStream) {
+        let mut exchange = None;
+        while let Ok(length) = stream.read_i32().await {
+            let mut bytes = vec![0; usize::try_from(length).expect("not negative")];
+            stream.read_exact(&mut bytes).await.expect("a request");
+            let (header, body) = decode_request_header(&bytes).expect("a header");
+            let (version, id) = (header.request_api_version, header.correlation_id);
+            let api = ApiKey::from_code(header.request_api_key).expect("an API");
+            lock(&self.seen).push(api);
+            self.changed.notify_waiters();
+            let answer = match api {
+                ApiKey::ApiVersions => encode_response::<ApiVersionsRequest<'_>>(&versions(), version, id),
+                ApiKey::SaslHandshake => {
+                    let request = decode_request_body::<SaslHandshakeRequest<'_>>(body, version).expect("a handshake");
+                    let mechanism = Mechanism::from_name(request.mechanism).filter(|known| *known != Mechanism::Gssapi);
+                    exchange = mechanism.and_then(|known| ServerExchange::new(known, [9; NONCE_BYTES]));
+                    encode_response::<SaslHandshakeRequest<'_>>(&handshaken(exchange.is_some()), version, id)
+                }
+                ApiKey::SaslAuthenticate => {
+                    let request = decode_request_body::<SaslAuthenticateRequest<'_>>(body, version).expect("a message");
+                    if self.script.is_silent {
+                        std::future::pending::<()>().await;
+                    }
+                    let exchange = exchange.as_mut().expect("after a handshake");
+                    let step = exchange.step(request.auth_bytes.expose(), &*self);
+                    self.answer(step, version, id)
+                }
+                ApiKey::Metadata => {
+                    if self.script.holds_metadata {
+                        self.release.notified().await;
+                    }
+                    encode_response::<MetadataRequest<'_>>(&MetadataResponse::default(), version, id)
+                }
+                other => panic!("{other}"),
+            };
+            if stream.write_all(&answer.expect("encoded")).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(&self, step: ServerStep, version: i16, id: i32) -> Result<Vec<u8>, monedula_protocol::error::WireError> {
+        let mut response = SaslAuthenticateResponse::default();
+        let mut bytes = Secret::default();
+        match step {
+            ServerStep::Challenge(challenge) => bytes = challenge,
+            ServerStep::Authenticated(last, _) => {
+                let login = self.logins.fetch_add(1, Ordering::Relaxed) + 1;
+                bytes = last;
+                response.session_lifetime_ms = self.script.lifetime_ms;
+                if self.script.refuses_from.is_some_and(|first| login >= first) {
+                    response.error_code = ErrorCode::SaslAuthenticationFailed.code();
+                }
+                if self.script.hides_signature {
+                    bytes = Secret::default();
+                }
+                if self.script.is_endless {
+                    bytes = "r=more".into();
+                }
+            }
+            ServerStep::Refused(_) => response.error_code = ErrorCode::SaslAuthenticationFailed.code(),
+        }
+        response.error_message = Some("as the broker says");
+        response.auth_bytes = SecretBytes::new(bytes.expose());
+        encode_response::<SaslAuthenticateRequest<'_>>(&response, version, id)
+    }
+}
+
+fn versions() -> ApiVersionsResponse<'static> {
+    let api = |api: ApiKey, min, max| ApiVersion {
+        api_key: api.code(),
+        min_version: min,
+        max_version: max,
+        ..Default::default()
+    };
+    let api_keys = vec![
+        api(ApiKey::Metadata, 0, 13),
+        api(ApiKey::SaslHandshake, 0, 1),
+        api(ApiKey::ApiVersions, 0, 5),
+        api(ApiKey::SaslAuthenticate, 0, 2),
+    ];
+    ApiVersionsResponse { api_keys, ..Default::default() }
+}
+
+fn handshaken(taken: bool) -> SaslHandshakeResponse<'static> {
+    let error = if taken { ErrorCode::None } else { ErrorCode::UnsupportedSaslMechanism };
+    let mechanisms = vec!["PLAIN", "SCRAM-SHA-256"];
+    SaslHandshakeResponse { error_code: error.code(), mechanisms, ..Default::default() }
+}
+
+/// A client of the broker at `port`, with what it logs.
+fn network(port: u16, mechanism: &str, password: &str) -> (Arc<Network>, Log) {
+    let servers = format!("127.0.0.1:{port}");
+    let config = ClientConfig::parse([
+        ("bootstrap.servers", servers.as_str()),
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", mechanism),
+        ("sasl.username", "anna"),
+        ("sasl.password", password),
+        ("reconnect.backoff.ms", "1"),
+    ]);
+    let log = Log::default();
+    log.set_threshold(0);
+    let pool = BufferPool::new(1 << 20);
+    let config = Arc::new(config.expect("settings"));
+    (Arc::new(Network::new(config, pool, log.clone(), Metrics::default(), 1)), log)
+}
+
+async fn ask(network: &Network) -> Result<(Frame, i16), RequestError> {
+    let build = |_| MetadataRequest::default();
+    let versions = MetadataRequest::VERSIONS;
+    let asked = network.call(NodeId::Bootstrap(0), Purpose::Control, versions, Duration::ZERO, build);
+    tokio::time::timeout(PATIENCE, asked).await.expect("in time")
+}
+
+async fn refused(network: &Network) -> AuthenticationError {
+    match ask(network).await.expect_err("refused") {
+        RequestError::Fatal(error) => match *error {
+            ClientError::Authentication(error) => *error,
+            other => panic!("{other}"),
+        },
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn the_client_logs_in_before_its_first_request() {
+    for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
+        let (world, port) = World::start(Script::default()).await;
+        let (network, _) = network(port, mechanism, PASSWORD);
+        ask(&network).await.unwrap_or_else(|error| panic!("{mechanism}: {error}"));
+        let seen = lock(&world.seen).clone();
+        assert_eq!(seen[..2], [ApiKey::ApiVersions, ApiKey::SaslHandshake]);
+        assert_eq!(seen.last(), Some(&ApiKey::Metadata));
+        assert_eq!(world.logins.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_final_and_is_sent_once() {
+    for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
+        let (world, port) = World::start(Script::default()).await;
+        let (network, _) = network(port, mechanism, "wrong");
+        let error = refused(&network).await;
+        assert_eq!(error.mechanism, mechanism);
+        let text = error.to_string();
+        assert!(text.contains("anna") && text.contains("as the broker says"), "{text}");
+        assert!(text.contains("sasl.password") && !text.contains("wrong"), "{text}");
+        assert_eq!(refused(&network).await, error);
+        assert_eq!(world.connections.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_mechanism_that_the_broker_lacks_is_not_replaced_by_another() {
+    let (world, port) = World::start(Script::default()).await;
+    let (network, _) = network(port, "OAUTHBEARER", PASSWORD);
+    // Without a token nothing is asked of the broker; with one, the list of mechanisms comes.
+    assert!(refused(&network).await.to_string().contains("token"));
+    assert!(!lock(&world.seen).contains(&ApiKey::SaslHandshake));
+}
+
+#[tokio::test]
+async fn no_login_succeeds_without_the_brokers_signature() {
+    for script in [
+        Script { hides_signature: true, ..Script::default() },
+        Script { knows_no_password: true, ..Script::default() },
+        Script { is_endless: true, ..Script::default() },
+    ] {
+        let (world, port) = World::start(script).await;
+        let (network, _) = network(port, "SCRAM-SHA-256", PASSWORD);
+        refused(&network).await;
+        assert!(!lock(&world.seen).contains(&ApiKey::Metadata));
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_a_login_is_logged_but_that_it_happened() {
+    for (mechanism, password) in [("PLAIN", PASSWORD), ("SCRAM-SHA-256", PASSWORD), ("PLAIN", "canary-wrong")] {
+        let (_world, port) = World::start(Script::default()).await;
+        let (network, log) = network(port, mechanism, password);
+        let _ = ask(&network).await;
+        let (events, _) = log.drain();
+        assert!(!events.is_empty());
+        for event in events {
+            assert!(!event.message.contains("canary"), "{}", event.message);
+            // Its size would tell the length of the password.
+            let is_login = event.message.contains("sent SaslAuthenticate");
+            assert!(!(is_login && event.message.contains("bytes")), "{}", event.message);
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_are_derived_once_for_all_connections() {
+    let derivation = |password: &str| {
+        let (mut exchange, first) = ClientExchange::start(
+            &monedula_protocol::sasl::Credentials::Scram {
+                hash: ScramHash::Sha256,
+                username: "anna".into(),
+                password: password.into(),
+                delegation_token: false,
+            },
+            [7; NONCE_BYTES],
+        )
+        .expect("starts");
+        let nonce = first.expose_text().expect("text").split("r=").nth(1).expect("a nonce").to_owned();
+        match exchange.step(format!("r={nonce}x,s=c2FsdA==,i=4096").as_bytes()) {
+            Ok(Step::Derive(derivation)) => derivation,
+            other => panic!("{other:?}"),
+        }
+    };
+    let keys = DerivedKeys::default();
+    let first = keys.derive(derivation(PASSWORD)).await.expect("derived");
+    let second = keys.derive(derivation(PASSWORD)).await.expect("derived");
+    assert!(Arc::ptr_eq(&first, &second));
+}
+
+#[tokio::test]
+async fn the_client_logs_in_again_over_the_same_connection() {
+    let (world, port) = World::start(Script { lifetime_ms: 1, ..Script::default() }).await;
+    let (network, _) = network(port, "SCRAM-SHA-256", PASSWORD);
+    ask(&network).await.expect("answered");
+    world.until(|seen| seen.iter().filter(|api| **api == ApiKey::SaslHandshake).count() >= 2).await;
+    // Waits behind the gate, and is sent once the login is over.
+    ask(&network).await.expect("answered");
+    assert_eq!(world.connections.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_request_in_flight_delays_the_login_and_those_behind_wait_for_it() {
+    let (world, port) = World::start(Script { lifetime_ms: 1, holds_metadata: true, ..Script::default() }).await;
+    let (network, _) = network(port, "PLAIN", PASSWORD);
+    let asking = |network: &Arc<Network>| {
+        let network = network.clone();
+        tokio::spawn(async move { ask(&network).await.map(drop) })
+    };
+    let first = asking(&network);
+    world.until(|seen| seen.contains(&ApiKey::Metadata)).await;
+    // The gate has closed: the session of a millisecond is over, and the login waits for the answer to the first.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let second = asking(&network);
+    world.release.notify_one();
+    first.await.expect("joins").expect("answered");
+    world.until(|seen| seen.iter().filter(|api| **api == ApiKey::SaslHandshake).count() >= 2).await;
+    world.release.notify_one();
+    second.await.expect("joins").expect("answered");
+    let seen = lock(&world.seen).clone();
+    let metadata: Vec<usize> = (0..seen.len()).filter(|&place| seen[place] == ApiKey::Metadata).collect();
+    let again = seen.iter().rposition(|api| *api == ApiKey::SaslHandshake).expect("a second login");
+    assert!(metadata[0] < again && again < metadata[1], "{seen:?}");
+    // Nothing but SASL between the handshake and the end of the exchange.
+    assert_eq!(seen[again + 1], ApiKey::SaslAuthenticate);
+}
+
+#[tokio::test]
+async fn a_refused_renewal_is_tried_on_one_new_connection_and_then_is_final() {
+    let (world, port) = World::start(Script { lifetime_ms: 1, refuses_from: Some(2), ..Script::default() }).await;
+    let (network, _) = network(port, "PLAIN", PASSWORD);
+    ask(&network).await.expect("answered");
+    world.until(|seen| seen.iter().filter(|api| **api == ApiKey::SaslHandshake).count() >= 2).await;
+    // The renewal was refused, which closed the connection; a request that waited behind the gate says why.
+    let error = loop {
+        match ask(&network).await {
+            Ok(_) => panic!("the session had ended"),
+            Err(RequestError::Disconnected { reason, .. }) => assert!(reason.contains("again"), "{reason}"),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(&error, RequestError::Fatal(fatal) if matches!(**fatal, ClientError::Authentication(_))),
+        "{error}"
+    );
+    assert_eq!(world.connections.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn a_request_for_a_login_shows_nothing_of_its_bytes() {
+    let request = SaslAuthenticateRequest { auth_bytes: SecretBytes::new(b"canary"), ..Default::default() };
+    assert!(!format!("{request:?}").contains("canary"));
+    assert_eq!(SaslAuthenticateRequest::NAME, "SaslAuthenticateRequest");
+}

@@ -1,0 +1,262 @@
+//! What rustls needs, made from the settings and the files that they name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use monedula_protocol::secret::Secret;
+use rustls::ClientConfig;
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use zeroize::Zeroizing;
+
+use super::material::{self, Material, Passwords, Problem};
+use super::settings::{IdentitySources, Place, Source, TlsSettings, Verification};
+use super::verifier::Verifier;
+use crate::config::ConfigError;
+
+/// Most bytes of a file with certificates or keys; a bundle of all public authorities has a quarter of a megabyte.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// What connections are made with.
+pub(super) struct Loaded {
+    pub(super) config: Arc<ClientConfig>,
+    /// The files that it is made from, as they were before they were read.
+    pub(super) seen: Seen,
+    pub(super) warnings: Vec<String>,
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded").field("seen", &self.seen).finish_non_exhaustive()
+    }
+}
+
+/// Files, each with what tells one version of it from another. A time of change has the resolution of the file system's
+/// clock, so that the content counts too; it is hashed only where a change is recent or time or size differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen(Vec<(PathBuf, Option<Print>)>);
+
+#[derive(Clone, Debug)]
+struct Print {
+    changed_at: Option<SystemTime>,
+    bytes: u64,
+    hash: [u8; 32],
+    /// Whether the file was so young that a change within the same tick of the clock would show in its hash alone.
+    is_young: bool,
+}
+
+impl PartialEq for Print {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl Eq for Print {}
+
+/// Changes within this time of the look may share the time of change.
+const YOUNG: std::time::Duration = std::time::Duration::from_secs(3);
+
+impl Print {
+    /// What the file is like now; `None` if it cannot be read.
+    fn of(path: &Path, known: Option<&Self>) -> Option<Self> {
+        let metadata = fs::metadata(path).ok()?;
+        let (changed_at, bytes) = (metadata.modified().ok(), metadata.len());
+        if let Some(known) = known.filter(|known| !known.is_young && known.changed_at.is_some())
+            && (known.changed_at, known.bytes) == (changed_at, bytes)
+        {
+            return Some(known.clone());
+        }
+        let content = Zeroizing::new(fs::read(path).ok().filter(|_| bytes <= MOST_BYTES)?);
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &content);
+        let is_young = changed_at.is_none_or(|at| at.elapsed().is_ok_and(|age| age < YOUNG));
+        Some(Self { changed_at, bytes, hash: digest.as_ref().try_into().ok()?, is_young })
+    }
+}
+
+/// A text about a setting as an error of it.
+fn error(key: &str, what: impl std::fmt::Display) -> ConfigError {
+    ConfigError { key: key.into(), message: format!("{key}: {what}") }
+}
+
+impl TlsSettings {
+    /// The files of the settings as they are now; those of `known` are hashed again only if something points to a
+    /// change.
+    pub(super) fn look(&self, known: &Seen) -> Seen {
+        let mut files = Vec::new();
+        for source in self.sources() {
+            if let Place::Path(path) = &source.place {
+                files.extend(files_of(path));
+            }
+        }
+        let print = |path: PathBuf| {
+            let known = known.0.iter().find(|(before, _)| *before == path).and_then(|(_, print)| print.as_ref());
+            let print = Print::of(&path, known);
+            (path, print)
+        };
+        Seen(files.into_iter().map(print).collect())
+    }
+
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        let identity = self.identity.iter().flat_map(|identity| std::iter::once(&identity.chain).chain(&identity.key));
+        self.trust.iter().chain(identity).chain(&self.revoked)
+    }
+
+    /// Reads all files.
+    ///
+    /// # Errors
+    /// The setting, the file, and what is wrong.
+    pub(super) fn load(&self) -> Result<Loaded, ConfigError> {
+        let seen = self.look(&Seen::default());
+        let mut warnings = Vec::new();
+        let provider = Arc::new(self.provider.clone());
+        let trusted = match self.verification {
+            Verification::Off => Vec::new(),
+            _ => self.trusted(&mut warnings)?,
+        };
+        let revocations = self.revocations()?;
+        let verifier = Verifier::new(&provider, trusted, revocations, self.verification).map_err(|Problem(what)| {
+            error(self.trust.as_ref().map_or("ssl.truststore.location", |source| &source.key), what)
+        })?;
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&self.versions)
+            .map_err(|_| {
+                let what = "none of the suites is for one of the versions (ssl.enabled.protocols)";
+                error("ssl.cipher.suites", what)
+            })?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(sources) => {
+                let (chain, key) = identity(sources)?;
+                let of_key = sources.key.as_ref().unwrap_or(&sources.chain);
+                let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|reason| match reason {
+                    rustls::Error::InconsistentKeys(_) => error(
+                        &of_key.key,
+                        format!("the private key does not belong to the certificate of {}", sources.chain.key),
+                    ),
+                    reason => {
+                        error(&of_key.key, format!("the private key or its certificate cannot be used: {reason}"))
+                    }
+                })?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+            }
+        };
+        Ok(Loaded { config: Arc::new(config), seen, warnings })
+    }
+
+    /// The certificates that are trusted: those of the settings, else the system's.
+    fn trusted(&self, warnings: &mut Vec<String>) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+        let Some(source) = &self.trust else { return system(warnings) };
+        let passwords = Passwords { store: self.trust_password.as_ref().map(Secret::expose), ..Passwords::default() };
+        let mut found = Vec::new();
+        match &source.place {
+            Place::Path(path) if path.is_dir() => {
+                for file in files_of(path) {
+                    // Others' files may lie in a directory of certificates, as README and CRLs do.
+                    if let Ok(material) = read(source, Some(&file), passwords) {
+                        found.extend(material.certificates);
+                    }
+                }
+            }
+            _ => found = read(source, None, passwords)?.certificates,
+        }
+        match found.is_empty() {
+            true => Err(wrong(source, None, "there is no certificate in it")),
+            false => Ok(found),
+        }
+    }
+
+    fn revocations(&self) -> Result<Vec<CertificateRevocationListDer<'static>>, ConfigError> {
+        let Some(source) = &self.revoked else { return Ok(Vec::new()) };
+        let lists = read(source, None, Passwords::default())?.revocations;
+        match lists.is_empty() {
+            true => Err(wrong(source, None, "there is no revocation list (-----BEGIN X509 CRL-----) in it")),
+            false => Ok(lists),
+        }
+    }
+}
+
+/// The system's authorities; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others.
+fn system(warnings: &mut Vec<String>) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+        let what = format!(
+            "it is not set, and the system has no certificates of authorities ({}); give a file with them, or install the \
+             system's (on Debian and Alpine the package ca-certificates)",
+            if errors.is_empty() { "none were found".to_owned() } else { errors.join("; ") }
+        );
+        return Err(error("ssl.truststore.location", what));
+    }
+    warnings.extend(
+        found.errors.iter().map(|failed| format!("not all of the system's authorities could be read: {failed}")),
+    );
+    Ok(found.certs)
+}
+
+/// The client's own certificate with its chain, and its key.
+fn identity(sources: &IdentitySources) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ConfigError> {
+    let passwords = Passwords {
+        store: sources.store_password.as_ref().map(Secret::expose),
+        key: sources.key_password.as_ref().map(Secret::expose),
+    };
+    let chain = read(&sources.chain, None, passwords)?;
+    if chain.certificates.is_empty() {
+        return Err(wrong(&sources.chain, None, "there is no certificate in it"));
+    }
+    let (key, of_key) = match &sources.key {
+        Some(source) => (read(source, None, passwords)?.key, source),
+        None => (chain.key, &sources.chain),
+    };
+    let missing = match sources.key {
+        Some(_) => "there is no private key in it",
+        None => {
+            "there is no private key in it; give a file with the certificate and the key, or the key's as ssl.key.location"
+        }
+    };
+    let key = key.ok_or_else(|| wrong(of_key, None, missing))?;
+    Ok((chain.certificates, key))
+}
+
+/// The files of a path: itself, or those in the directory, in the order of their names.
+fn files_of(path: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(path) else { return vec![path.to_owned()] };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files
+}
+
+/// Reads a source, or one of its files.
+fn read(source: &Source, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
+    let bytes = match (&source.place, file) {
+        (Place::Inline(text), _) => Zeroizing::new(text.expose().to_vec()),
+        (Place::Path(path), file) => {
+            let path = file.unwrap_or(path);
+            let size = fs::metadata(path).map_err(|failed| wrong(source, file, failed))?.len();
+            if size > MOST_BYTES {
+                return Err(wrong(source, file, format!("it has {size} bytes, more than {MOST_BYTES}")));
+            }
+            Zeroizing::new(fs::read(path).map_err(|failed| wrong(source, file, failed))?)
+        }
+    };
+    material::read(&bytes, source.format, passwords).map_err(|Problem(what)| wrong(source, file, what))
+}
+
+fn wrong(source: &Source, file: Option<&Path>, what: impl std::fmt::Display) -> ConfigError {
+    match (&source.place, file) {
+        (Place::Inline(_), _) => error(&source.key, what),
+        (Place::Path(path), file) => error(&source.key, format!("{}: {what}", file.unwrap_or(path).display())),
+    }
+}
+
+/// Certificates as authorities. Those that webpki does not take for one are left out: a single odd one in a large store
+/// must not keep the rest from being used.
+pub(super) fn roots(trusted: &[CertificateDer<'static>]) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(trusted.iter().cloned());
+    roots
+}

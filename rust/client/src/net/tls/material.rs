@@ -1,0 +1,90 @@
+//! Certificates and keys out of the bytes of a file or setting, whatever format they have.
+
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+
+use super::{jks, pem, pkcs12};
+
+/// A format of certificates and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Pem,
+    Pkcs12,
+    Jks,
+    /// One certificate, or one private key, in DER.
+    Der,
+}
+
+impl Format {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pem => "PEM",
+            Self::Pkcs12 => "PKCS#12",
+            Self::Jks => "JKS",
+            Self::Der => "DER",
+        }
+    }
+
+    /// The format that the content shows.
+    fn of(bytes: &[u8]) -> Result<Self, Problem> {
+        match bytes {
+            [] => Err(Problem::new("it is empty")),
+            [0xfe, 0xed, 0xfe, 0xed, ..] => Ok(Self::Jks),
+            [0xce, 0xce, 0xce, 0xce, ..] => Err(Problem::new(
+                "it is a JCEKS keystore, which is not supported: convert it with keytool -importkeystore -srckeystore OLD \
+                 -srcstoretype JCEKS -destkeystore NEW.p12 -deststoretype PKCS12",
+            )),
+            // A sequence that begins with the version 3; a certificate's begins with another sequence.
+            [0x30, ..] if pkcs12::is_one(bytes) => Ok(Self::Pkcs12),
+            [0x30, ..] => Ok(Self::Der),
+            _ if pem::is_one(bytes) => Ok(Self::Pem),
+            _ => Err(Problem::new("it is neither PEM (-----BEGIN CERTIFICATE-----), nor PKCS#12, nor JKS")),
+        }
+    }
+}
+
+/// What is wrong with material; never with bytes of it. The caller adds the setting and the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem(pub(super) String);
+
+impl Problem {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// Passwords for what is read. Bytes that are no UTF-8 are taken for no password.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Passwords<'p> {
+    pub(super) store: Option<&'p [u8]>,
+    pub(super) key: Option<&'p [u8]>,
+}
+
+/// What a file or setting holds.
+#[derive(Default)]
+pub(super) struct Material {
+    /// Certificates that stand alone, or with the key: of PEM all.
+    pub(super) certificates: Vec<CertificateDer<'static>>,
+    /// The first private key. In PKCS#12 and JKS the chain that belongs to it comes first in `certificates`.
+    pub(super) key: Option<PrivateKeyDer<'static>>,
+    pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
+}
+
+/// Reads the bytes in the format that they show.
+///
+/// # Errors
+/// What is wrong, and what to do about it; also if the format is not the one that the user `expects`.
+pub(super) fn read(bytes: &[u8], expects: Option<Format>, passwords: Passwords<'_>) -> Result<Material, Problem> {
+    let format = Format::of(bytes)?;
+    if let Some(expected) = expects.filter(|&expected| expected != format) {
+        let (is, said) = (format.name(), expected.name());
+        return Err(Problem(format!(
+            "it is {is}, and its type is said to be {said}; leave the type out, or correct it"
+        )));
+    }
+    match format {
+        Format::Pem => pem::read(bytes, passwords),
+        Format::Pkcs12 => pkcs12::read(bytes, passwords),
+        Format::Jks => jks::read(bytes, passwords),
+        Format::Der => Ok(Material { certificates: vec![CertificateDer::from(bytes.to_vec())], ..Material::default() }),
+    }
+}

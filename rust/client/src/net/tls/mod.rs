@@ -1,0 +1,138 @@
+//! TLS: settings (`settings`), certificates and keys from what they name (`load`, `material` and the formats), how a
+//! broker's certificate is verified (`verifier`), the encrypted connection (`stream`), and what went wrong (`failure`).
+//!
+//! Files are read when the client is made, and again for each connection if they have changed since. The certificate
+//! and its key are two files that nothing replaces at once: what does not fit together, or cannot be read, is not
+//! taken, and connections are made with what was read before.
+
+mod failure;
+mod jks;
+mod load;
+mod material;
+mod pem;
+mod pkcs12;
+mod pkcs8;
+mod settings;
+mod stream;
+mod verifier;
+
+use std::sync::{Arc, Mutex};
+
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+pub(crate) use self::failure::alert_after_handshake;
+use self::load::{Loaded, Seen};
+use self::settings::TlsSettings;
+use self::stream::Wire;
+pub(crate) use self::stream::{TlsReadHalf, TlsWriteHalf, split};
+use crate::config::ConfigError;
+use crate::config_values::Values;
+use crate::error::RequestError;
+use crate::lock::lock;
+use crate::log::{Level, Log};
+
+/// An encrypted connection.
+pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
+
+/// What a client's TLS connections are made with.
+#[derive(Debug)]
+pub struct Tls {
+    settings: TlsSettings,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    loaded: Loaded,
+    /// What the files were like when they could not be used, so that it is said once.
+    unusable: Option<Seen>,
+}
+
+impl Tls {
+    /// Reads what the settings name; `None`, with a warning about settings that then mean nothing, if the protocol is not
+    /// TLS.
+    pub(crate) fn of(values: &Values, is_used: bool, warnings: &mut Vec<String>) -> Result<Option<Self>, ConfigError> {
+        if !is_used {
+            let given: Vec<&str> = values.given_under("ssl.").chain(values.given_under("enable.ssl.")).collect();
+            if !given.is_empty() {
+                let protocol = values.text("security.protocol");
+                warnings.push(format!(
+                    "{} mean nothing under security.protocol={protocol}; TLS is security.protocol=SSL or SASL_SSL",
+                    given.join(", ")
+                ));
+            }
+            return Ok(None);
+        }
+        let settings = TlsSettings::parse(values, warnings)?;
+        let loaded = settings.load()?;
+        warnings.extend(loaded.warnings.iter().cloned());
+        Ok(Some(Self { settings, state: Mutex::new(State { loaded, unusable: None }) }))
+    }
+
+    /// Encrypts a connection to the broker of this name.
+    ///
+    /// # Errors
+    /// A final one if one side refused the other's certificate or they have no way of encryption in common; else that of
+    /// a broken connection.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        (host, port): (&str, u16),
+        stream: TcpStream,
+        buffer_bytes: usize,
+        log: &Log,
+    ) -> Result<TlsStream, RequestError> {
+        let broker = format!("{host}:{port}");
+        let name = server_name(host).ok_or_else(|| RequestError::Disconnected {
+            broker: broker.clone(),
+            reason: format!("{host} is neither a name nor an address that a certificate could be for"),
+        })?;
+        let config = self.current(log).await;
+        let handshake = TlsConnector::from(config).connect(name, Wire::new(stream, buffer_bytes)).into_fallible().await;
+        handshake.map_err(|(error, wire)| failure::of_handshake(&broker, &error, wire.first_bytes()))
+    }
+
+    /// The configuration by the files as they are now. Files are read on a thread that may block.
+    async fn current(self: &Arc<Self>, log: &Log) -> Arc<rustls::ClientConfig> {
+        let (this, its_log) = (self.clone(), log.clone());
+        let fresh = tokio::task::spawn_blocking(move || this.reload(&its_log)).await;
+        fresh.unwrap_or_else(|_| lock(&self.state).loaded.config.clone())
+    }
+
+    fn reload(&self, log: &Log) -> Arc<rustls::ClientConfig> {
+        let (known, unusable) = {
+            let state = lock(&self.state);
+            (state.loaded.seen.clone(), state.unusable.clone())
+        };
+        let seen = self.settings.look(&known);
+        if seen != known && unusable.as_ref() != Some(&seen) {
+            match self.settings.load() {
+                Ok(loaded) => {
+                    log.record(Level::Info, "tls", || {
+                        "certificates or keys have changed and are used from now on".into()
+                    });
+                    *lock(&self.state) = State { loaded, unusable: None };
+                }
+                Err(error) => {
+                    log.record(Level::Warning, "tls", || {
+                        format!(
+                            "certificates or keys have changed and cannot be used, those from before still are: {error}"
+                        )
+                    });
+                    lock(&self.state).unusable = Some(seen);
+                }
+            }
+        }
+        lock(&self.state).loaded.config.clone()
+    }
+}
+
+/// What a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
+/// the end of a fully qualified name is in neither.
+fn server_name(host: &str) -> Option<ServerName<'static>> {
+    ServerName::try_from(host.strip_suffix('.').unwrap_or(host).to_owned()).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,567 @@
+//! TLS against a server in the test, which has certificates made on the spot.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
+    date_time_ymd,
+};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::WebPkiClientVerifier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::material::{Material, Passwords, Problem};
+use super::*;
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+
+/// An authority that signs certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate with its key.
+struct Certified {
+    chain: String,
+    key: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Self::named(&format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn named(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed"))
+    }
+
+    fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
+        let mut params =
+            CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
+        change(&mut params);
+        let key = KeyPair::generate().expect("a key");
+        let chain = params.signed_by(&key, &self.0).expect("signed").pem();
+        Certified { chain, key: key.serialize_pem() }
+    }
+
+    fn server(&self) -> Certified {
+        self.sign(&["localhost", "127.0.0.1"], |_| {})
+    }
+}
+
+fn self_signed(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
+    let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
+    change(&mut params);
+    let key = KeyPair::generate().expect("a key");
+    Certified { chain: params.self_signed(&key).expect("signed").pem(), key: key.serialize_pem() }
+}
+
+/// A directory for the test's files, removed with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("monedula-tls-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).expect("is written");
+        path.to_str().expect("text").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn server_config(
+    certified: &Certified,
+    clients: Option<&Authority>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> ServerConfig {
+    let material = material::read(format!("{}{}", certified.chain, certified.key).as_bytes(), None, Default::default());
+    let material = material.map_err(|Problem(what)| what).expect("material");
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions).expect("versions");
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = rustls::RootCertStore::empty();
+            roots.add(authority.0.der().clone()).expect("a root");
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().expect("verifier");
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    builder.with_single_cert(material.certificates, material.key.expect("a key")).expect("a certificate with its key")
+}
+
+const BOTH: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
+
+/// Serves connections that echo what they get.
+async fn serve(config: ServerConfig) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
+    let port = listener.local_addr().expect("bound").port();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                let mut bytes = [0; 64];
+                while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+                    if stream.write_all(&bytes[..count]).await.is_err() || stream.flush().await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+fn parse(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
+    let needed = [("bootstrap.servers", "localhost:1"), ("security.protocol", "SSL")];
+    ClientConfig::parse(needed.iter().chain(settings).copied())
+}
+
+fn tls(settings: &[(&str, &str)]) -> Arc<Tls> {
+    parse(settings).expect("settings").tls.expect("TLS")
+}
+
+/// Connects, and has a byte echoed.
+async fn reach(tls: &Arc<Tls>, host: &str, port: u16) -> Result<(), String> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("connects");
+    let log = Log::default();
+    let mut stream = tls.connect((host, port), stream, 4096, &log).await.map_err(|error| text(&error))?;
+    let late = |error: std::io::Error| {
+        alert_after_handshake("broker:1", &error).map_or_else(|| format!("not refused: {error}"), |error| text(&error))
+    };
+    stream.write_all(b"x").await.map_err(late)?;
+    stream.flush().await.map_err(late)?;
+    let mut byte = [0];
+    stream.read_exact(&mut byte).await.map_err(late)?;
+    assert_eq!(&byte, b"x");
+    Ok(())
+}
+
+fn text(error: &RequestError) -> String {
+    match error {
+        RequestError::Fatal(fatal) if matches!(**fatal, ClientError::Authentication(_)) => format!("refused: {fatal}"),
+        other => format!("not refused: {other}"),
+    }
+}
+
+/// The error of a client that trusts the authority and is refused, or refuses.
+async fn refusal(authority: &Authority, certified: &Certified, host: &str) -> String {
+    let port = serve(server_config(certified, None, BOTH)).await;
+    let tls = tls(&[("ssl.ca.pem", &authority.pem())]);
+    let error = reach(&tls, host, port).await.expect_err("is refused");
+    error.strip_prefix("refused: ").unwrap_or_else(|| panic!("{error}")).to_owned()
+}
+
+#[tokio::test]
+async fn a_certificate_of_a_trusted_authority_is_taken_by_name_and_by_address() {
+    let authority = Authority::new();
+    for version in BOTH {
+        let port = serve(server_config(&authority.server(), None, &[version])).await;
+        let tls = tls(&[("ssl.ca.pem", &authority.pem())]);
+        for host in ["localhost", "localhost.", "127.0.0.1"] {
+            assert_eq!(reach(&tls, host, port).await, Ok(()), "{host} {version:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_host_is_refused_and_the_names_are_said() {
+    let authority = Authority::new();
+    let error = refusal(&authority, &authority.sign(&["a.example", "10.0.0.1"], |_| {}), "localhost").await;
+    for part in ["a.example", "10.0.0.1", "localhost"] {
+        assert!(error.contains(part), "{error}");
+    }
+    let error = refusal(&authority, &authority.sign(&[], |_| {}), "localhost").await;
+    assert!(error.contains("names no host at all"), "{error}");
+}
+
+#[tokio::test]
+async fn without_identification_a_certificate_may_be_for_any_host_but_not_of_any_authority() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let other = authority.sign(&["a.example"], |_| {});
+    let port = serve(server_config(&other, None, BOTH)).await;
+    for none in ["", "none"] {
+        let known = tls(&[("ssl.ca.pem", &authority.pem()), ("ssl.endpoint.identification.algorithm", none)]);
+        assert_eq!(reach(&known, "localhost", port).await, Ok(()));
+        let unknown = tls(&[("ssl.ca.pem", &stranger.pem()), ("ssl.endpoint.identification.algorithm", none)]);
+        assert!(
+            reach(&unknown, "localhost", port).await.is_err_and(|error| error.contains("no authority that is trusted"))
+        );
+    }
+    let off = tls(&[("ssl.ca.pem", &stranger.pem()), ("enable.ssl.certificate.verification", "false")]);
+    assert_eq!(reach(&off, "localhost", port).await, Ok(()));
+}
+
+#[tokio::test]
+async fn dates_purpose_and_authority_of_a_certificate_are_checked() {
+    let authority = Authority::new();
+    let expired = authority.sign(&["localhost"], |params| params.not_after = date_time_ymd(2020, 2, 3));
+    let error = refusal(&authority, &expired, "localhost").await;
+    assert!(error.contains("has expired on") && error.contains("2020"), "{error}");
+    let early = authority.sign(&["localhost"], |params| params.not_before = date_time_ymd(2094, 5, 6));
+    let error = refusal(&authority, &early, "localhost").await;
+    assert!(error.contains("not valid before") && error.contains("2094"), "{error}");
+    let client = authority.sign(&["localhost"], |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    });
+    let error = refusal(&authority, &client, "localhost").await;
+    assert!(error.contains("not one for servers"), "{error}");
+    let error = refusal(&authority, &Authority::new().server(), "localhost").await;
+    assert!(error.contains("no authority that is trusted") && error.contains("ssl.truststore.location"), "{error}");
+    let error = refusal(&Authority::named("CA"), &Authority::named("CA").server(), "localhost").await;
+    assert!(error.contains("signed by another key"), "{error}");
+}
+
+/// As openssl req -x509 makes it: its own authority.
+fn usual_self_signed(names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
+    self_signed(names, |params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(params);
+    })
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_is_taken_where_it_stands_in_the_truststore_for_its_names_and_dates() {
+    let own = usual_self_signed(&["localhost"], |_| {});
+    let port = serve(server_config(&own, None, BOTH)).await;
+    let trusting = tls(&[("ssl.ca.pem", &own.chain)]);
+    assert_eq!(reach(&trusting, "localhost", port).await, Ok(()));
+    let error = reach(&trusting, "127.0.0.1", port).await.expect_err("another name");
+    assert!(error.contains("localhost") && error.contains("127.0.0.1"), "{error}");
+    let error = refusal(&Authority::new(), &own, "localhost").await;
+    assert!(error.contains("truststore"), "{error}");
+
+    let expired = usual_self_signed(&["localhost"], |params| params.not_after = date_time_ymd(2020, 2, 3));
+    let port = serve(server_config(&expired, None, BOTH)).await;
+    let error = reach(&tls(&[("ssl.ca.pem", &expired.chain)]), "localhost", port).await.expect_err("expired");
+    assert!(error.contains("expired"), "{error}");
+}
+
+#[tokio::test]
+async fn a_trusted_certificate_without_its_key_is_not_taken() {
+    // The server shows the trusted certificate, and signs the handshake by another key.
+    let own = usual_self_signed(&["localhost"], |_| {});
+    let other = usual_self_signed(&["localhost"], |_| {});
+    let mut config = server_config(&other, None, BOTH);
+    let Ok(shown) = material::read(own.chain.as_bytes(), None, Default::default()) else { panic!("no certificate") };
+    let key =
+        material::read(other.key.as_bytes(), None, Default::default()).ok().and_then(|found| found.key).expect("a key");
+    let signer = aws_lc_rs::sign::any_supported_type(&key).expect("a key");
+    let certified = rustls::sign::CertifiedKey::new(shown.certificates, signer);
+    config.cert_resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
+    let port = serve(config).await;
+    let error = reach(&tls(&[("ssl.ca.pem", &own.chain)]), "localhost", port).await.expect_err("is refused");
+    assert!(error.starts_with("refused: ") && error.contains("signed by another key"), "{error}");
+}
+
+#[tokio::test]
+async fn a_revoked_certificate_is_refused() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let revoked = authority.sign(&["localhost"], |params| params.serial_number = Some(SerialNumber::from(7)));
+    let good = authority.sign(&["localhost"], |params| params.serial_number = Some(SerialNumber::from(8)));
+    let list = CertificateRevocationListParams {
+        this_update: date_time_ymd(2024, 1, 1),
+        next_update: date_time_ymd(2094, 1, 1),
+        crl_number: SerialNumber::from(1),
+        issuing_distribution_point: None,
+        revoked_certs: vec![RevokedCertParams {
+            serial_number: SerialNumber::from(7),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        }],
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    let list = folder.write("list.pem", list.signed_by(&authority.0).expect("signed").pem().expect("PEM"));
+    let settings = [("ssl.ca.pem", authority.pem()), ("ssl.crl.location", list)];
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+    let port = serve(server_config(&good, None, BOTH)).await;
+    assert_eq!(reach(&tls(&settings), "localhost", port).await, Ok(()));
+    let port = serve(server_config(&revoked, None, BOTH)).await;
+    let error = reach(&tls(&settings), "localhost", port).await.expect_err("is refused");
+    assert!(error.contains("revoked"), "{error}");
+}
+
+#[tokio::test]
+async fn the_client_shows_its_certificate_and_a_missing_or_unknown_one_is_final() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let client =
+        |of: &Authority| of.sign(&[], |params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+    for version in BOTH {
+        let port = serve(server_config(&authority.server(), Some(&authority), &[version])).await;
+        let trust = authority.pem();
+        let own = client(&authority);
+        let known = [("ssl.ca.pem", &*trust), ("ssl.certificate.pem", &own.chain), ("ssl.key.pem", &own.key)];
+        assert_eq!(reach(&tls(&known), "localhost", port).await, Ok(()), "{version:?}");
+        let none = reach(&tls(&[("ssl.ca.pem", &trust)]), "localhost", port).await.expect_err("needs one");
+        assert!(none.starts_with("refused: ") && none.contains("ssl.keystore.location"), "{version:?}: {none}");
+        let other = client(&stranger);
+        let unknown = [("ssl.ca.pem", &*trust), ("ssl.certificate.pem", &other.chain), ("ssl.key.pem", &other.key)];
+        let error = reach(&tls(&unknown), "localhost", port).await.expect_err("is refused");
+        assert!(error.starts_with("refused: ") && error.contains("client's certificate"), "{version:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn changed_files_are_used_by_the_next_connection_and_half_of_a_change_is_not() {
+    let (first, second, folder) = (Authority::new(), Authority::new(), Folder::new());
+    let (old, new) = (first.sign(&[], |_| {}), second.sign(&[], |_| {}));
+    let trust = first.pem();
+    let (chain, key) = (folder.write("chain.pem", &old.chain), folder.write("key.pem", &old.key));
+    let settings = [("ssl.ca.pem", &*trust), ("ssl.certificate.location", &chain), ("ssl.key.location", &key)];
+    let tls = tls(&settings);
+    let server = first.server();
+    let at_first = serve(server_config(&server, Some(&first), BOTH)).await;
+    let at_second = serve(server_config(&server, Some(&second), BOTH)).await;
+    assert_eq!(reach(&tls, "localhost", at_first).await, Ok(()));
+    assert!(reach(&tls, "localhost", at_second).await.is_err());
+
+    folder.write("chain.pem", &new.chain);
+    assert_eq!(reach(&tls, "localhost", at_first).await, Ok(()), "the old pair is kept");
+    let log = Log::default();
+    tls.current(&log).await;
+    assert!(log.is_empty(), "a change that cannot be used is said once");
+
+    folder.write("key.pem", &new.key);
+    assert_eq!(reach(&tls, "localhost", at_second).await, Ok(()), "the new pair is used");
+    assert!(reach(&tls, "localhost", at_first).await.is_err());
+}
+
+#[tokio::test]
+async fn half_of_a_change_is_warned_of() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let (old, new) = (authority.sign(&[], |_| {}), authority.sign(&[], |_| {}));
+    let (chain, key) = (folder.write("chain.pem", &old.chain), folder.write("key.pem", &old.key));
+    let trust = authority.pem();
+    let tls = tls(&[("ssl.ca.pem", &trust), ("ssl.certificate.location", &chain), ("ssl.key.location", &key)]);
+    folder.write("chain.pem", &new.chain);
+    let log = Log::default();
+    tls.current(&log).await;
+    let (events, _) = log.drain();
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert!(event.level == Level::Warning && event.message.contains("does not belong"), "{event:?}");
+}
+
+#[tokio::test]
+async fn a_directory_of_authorities_is_read_whole() {
+    let (first, second, folder) = (Authority::new(), Authority::new(), Folder::new());
+    folder.write("README", "certificates of authorities");
+    folder.write("first.pem", first.pem());
+    folder.write("second.pem", second.pem());
+    let tls = tls(&[("ssl.ca.location", folder.0.to_str().expect("text"))]);
+    for authority in [first, second] {
+        let port = serve(server_config(&authority.server(), None, BOTH)).await;
+        assert_eq!(reach(&tls, "localhost", port).await, Ok(()));
+    }
+}
+
+/// What a listener that is not TLS at all makes of it.
+async fn reach_other(answer: &'static [u8]) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut hello = [0; 16];
+            let _ = stream.read(&mut hello).await;
+            let _ = stream.write_all(answer).await;
+        }
+    });
+    let authority = Authority::new();
+    reach(&tls(&[("ssl.ca.pem", &authority.pem())]), "localhost", port).await.expect_err("no TLS")
+}
+
+#[tokio::test]
+async fn a_port_without_tls_is_named_as_one() {
+    assert!(reach_other(b"").await.contains("may be one without TLS"));
+    assert!(reach_other(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.contains("an HTTP server"));
+    assert!(reach_other(&[0, 0, 0, 4, 0, 0, 0, 0]).await.contains("does not speak TLS"));
+}
+
+#[test]
+fn only_suites_and_versions_that_there_are_are_taken() {
+    let authority = Authority::new().pem();
+    let settings = |more: &[(&str, &str)]| {
+        let all: Vec<(&str, &str)> = [("ssl.ca.pem", &*authority)].into_iter().chain(more.iter().copied()).collect();
+        parse(&all)
+    };
+    for suites in ["TLS_AES_256_GCM_SHA384", "ECDHE-RSA-AES128-GCM-SHA256:TLS_AES_128_GCM_SHA256"] {
+        assert_eq!(settings(&[("ssl.cipher.suites", suites)]).expect(suites).warnings, [""; 0]);
+    }
+    let warned =
+        settings(&[("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384,TLS_RSA_WITH_AES_128_CBC_SHA")]).expect("one is left");
+    assert!(warned.warnings[0].contains("TLS_RSA_WITH_AES_128_CBC_SHA"), "{:?}", warned.warnings);
+    let none = settings(&[("ssl.cipher.suites", "DES-CBC3-SHA")]).expect_err("none").message;
+    assert!(none.contains("TLS_AES_256_GCM_SHA384"), "{none}");
+    let old = settings(&[("ssl.enabled.protocols", "TLSv1.1,TLSv1.2")]).expect_err("old").message;
+    assert!(old.contains("TLSv1.1") && old.contains("TLSv1.3"), "{old}");
+    let suites = [("ssl.enabled.protocols", "TLSv1.3"), ("ssl.cipher.suites", "ECDHE-RSA-AES128-GCM-SHA256")];
+    assert!(settings(&suites).expect_err("no suite").message.contains("ssl.enabled.protocols"));
+    settings(&[("ssl.curves.list", "X25519:P-256")]).expect("groups");
+    settings(&[("ssl.protocol", "TLSv1.2")]).expect("one version");
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_what_to_do_and_without_the_secret() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let own = authority.sign(&[], |_| {});
+    let trust = authority.pem();
+    let other = authority.sign(&[], |_| {});
+    let chain = folder.write("chain.pem", &own.chain);
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (&[("ssl.ca.location", "/no/such/file")], "ssl.ca.location: /no/such/file"),
+        (&[("ssl.ca.pem", "hunter2 no PEM")], "neither PEM"),
+        (&[("ssl.ca.pem", &own.key)], "no certificate"),
+        (&[("ssl.ca.pem", &trust), ("ssl.ca.location", "/x")], "give one of them"),
+        (&[("ssl.truststore.certificates", &trust), ("ssl.truststore.type", "JKS")], "said to be JKS"),
+        (&[("ssl.key.pem", &own.key)], "ssl.certificate.location"),
+        (&[("ssl.certificate.pem", &own.chain)], "ssl.keystore.key"),
+        (&[("ssl.certificate.location", &chain)], "no private key"),
+        (&[("ssl.certificate.location", &chain), ("ssl.key.pem", &other.key)], "does not belong"),
+        (&[("ssl.certificate.location", &chain), ("ssl.key.pem", "-----BEGIN PRIVATE KEY-----hunter2")], "has no"),
+        (&[("ssl.endpoint.identification.algorithm", "ldap")], "https"),
+    ];
+    for (settings, part) in cases {
+        let needs_trust = !settings.iter().any(|(key, _)| key.contains("ca.") || key.contains("truststore"));
+        let trusted = needs_trust.then_some(("ssl.ca.pem", &*trust));
+        let all: Vec<(&str, &str)> = trusted.into_iter().chain(settings.iter().copied()).collect();
+        let message = parse(&all).expect_err(part).message;
+        assert!(message.contains(part) && !message.contains("hunter2"), "{part}: {message}");
+    }
+}
+
+#[test]
+fn settings_print_no_secret() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let own = authority.sign(&[], |_| {});
+    let trust = authority.pem();
+    let chain = folder.write("chain.pem", &own.chain);
+    let settings = [
+        ("ssl.ca.pem", &*trust),
+        ("ssl.certificate.location", &chain),
+        ("ssl.key.pem", &own.key),
+        ("ssl.key.password", " hunter2 "),
+        ("ssl.truststore.password", "hunter2"),
+    ];
+    let config = parse(&settings).expect("settings");
+    let shown = format!("{config:?} {config:#?}");
+    let of_key = own.key.lines().nth(1).expect("a line of the key");
+    assert!(!shown.contains("hunter2") && !shown.contains(of_key), "{shown}");
+}
+
+/// Files of openssl and keytool, made by `keystores/make.sh`; the password is `hunter2`, of the JKS key `hunter3`.
+fn stored(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/net/tls/keystores").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn open(name: &str, store: Option<&str>, key: Option<&str>) -> Result<Material, String> {
+    let passwords = Passwords { store: store.map(str::as_bytes), key: key.map(str::as_bytes) };
+    material::read(&stored(name), None, passwords).map_err(|Problem(what)| what)
+}
+
+#[test]
+fn keystores_of_java_and_openssl_have_the_key_and_its_chain() {
+    let expected = open("client.pem", None, None).expect("PEM");
+    let expected_key = expected.key.expect("a key").secret_der().to_vec();
+    let leaf = expected.certificates[0].clone();
+    for (name, key) in [
+        ("client.encrypted.pem", "hunter2"),
+        ("client.scrypt.pem", "hunter2"),
+        ("client.openssl.p12", "hunter2"),
+        ("client.legacy.p12", "hunter2"),
+        ("client.java.p12", "hunter2"),
+        ("client.jks", "hunter3"),
+    ] {
+        let found = open(name, Some("hunter2"), Some(key)).unwrap_or_else(|what| panic!("{name}: {what}"));
+        let der = found.key.unwrap_or_else(|| panic!("{name}")).secret_der().to_vec();
+        assert_eq!(der, expected_key, "{name}");
+        assert_eq!(found.certificates.first(), Some(&leaf), "{name}");
+        assert_eq!(found.certificates.len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn truststores_of_java_have_their_certificates() {
+    for (name, password) in [("trust.jks", Some("hunter2")), ("trust.jks", None), ("trust.p12", Some("hunter2"))] {
+        let found = open(name, password, None).unwrap_or_else(|what| panic!("{name}: {what}"));
+        assert!(found.certificates.len() == 2 && found.key.is_none(), "{name}");
+    }
+}
+
+#[test]
+fn a_wrong_or_missing_password_is_said() {
+    for (name, store, key, part) in [
+        ("client.encrypted.pem", None, None, "give ssl.key.password"),
+        ("client.encrypted.pem", None, Some("wrong"), "ssl.key.password is wrong"),
+        ("client.java.p12", Some("wrong"), None, "its password is wrong"),
+        ("client.java.p12", None, None, "needs its password"),
+        ("client.jks", Some("wrong"), None, "its password is wrong"),
+        ("client.jks", Some("hunter2"), None, "ssl.key.password is wrong"),
+        ("client.jks", None, None, "needs ssl.keystore.password"),
+        ("client.dek.pem", None, Some("hunter2"), "openssl pkcs8 -topk8"),
+    ] {
+        let what = open(name, store, key).err().unwrap_or_else(|| panic!("{name}"));
+        assert!(what.contains(part), "{name}: {what}");
+    }
+}
+
+#[test]
+fn a_pem_in_one_line_is_read() {
+    let authority = Authority::new();
+    let text = authority.pem().replace('\n', " ");
+    let Ok(found) = material::read(text.as_bytes(), None, Passwords::default()) else { panic!("no PEM") };
+    assert_eq!(found.certificates, [authority.0.der().clone()]);
+}
+
+/// Whatever the bytes, reading them ends in material or an error.
+#[test]
+fn any_bytes_are_read_or_refused() {
+    let names = ["client.pem", "client.encrypted.pem", "client.java.p12", "client.jks", "trust.jks", "trust.p12"];
+    let seeds: Vec<Vec<u8>> = names.iter().map(|name| stored(name)).collect();
+    bolero::check!().with_type::<(u8, Vec<(u16, u8)>, u16)>().for_each(|(seed, changes, cut)| {
+        let mut bytes = seeds[usize::from(*seed) % seeds.len()].clone();
+        for (place, value) in changes {
+            let place = usize::from(*place) % bytes.len();
+            bytes[place] = *value;
+        }
+        if *cut != 0 {
+            bytes.truncate(usize::from(*cut) % bytes.len());
+        }
+        let passwords = Passwords { store: Some(b"hunter2"), key: Some(b"hunter3") };
+        let _ = material::read(&bytes, None, passwords);
+    });
+    bolero::check!().for_each(|bytes: &[u8]| {
+        let _ = material::read(bytes, None, Passwords::default());
+        let jks = [&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2], bytes].concat();
+        let _ = material::read(&jks, None, Passwords::default());
+    });
+}

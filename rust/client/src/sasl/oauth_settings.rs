@@ -1,0 +1,175 @@
+//! The settings of OAUTHBEARER: which source of tokens they name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use monedula_protocol::secret::Secret;
+use ureq::http::Uri;
+
+use super::jaas::Jaas;
+use super::jwt::Algorithm;
+use super::oidc::{Assertion, Claims, Grant, OidcSource, Timeouts, agent};
+use super::settings::error;
+use super::sources::{FileSource, UnsecuredSource, read_small};
+use super::token::TokenSource;
+use crate::config::ConfigError;
+use crate::config_values::Values;
+
+const URL: &str = "sasl.oauthbearer.token.endpoint.url";
+const PROVIDER: &str = "sasl.oauthbearer.token.provider";
+const CLIENT_ID: &str = "sasl.oauthbearer.client.credentials.client.id";
+const CLIENT_SECRET: &str = "sasl.oauthbearer.client.credentials.client.secret";
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// The source of tokens that the settings name, if they name one.
+pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<dyn TokenSource>>, ConfigError> {
+    let extensions = extensions(values, jaas)?;
+    if values.is_given(PROVIDER) {
+        let message = format!("{PROVIDER} is a function or object of Python, and no text");
+        return Err(error(values, PROVIDER, message));
+    }
+    let Some(url) = values.given(URL) else {
+        return Ok(unsecured(jaas, extensions));
+    };
+    if let Some(path) = url.strip_prefix("file:") {
+        // file:/path and file:///path are the same.
+        let path = PathBuf::from(format!("/{}", path.trim_start_matches('/')));
+        return Ok(Some(Arc::new(FileSource { path, extensions })));
+    }
+    check_url(values, &url)?;
+    let timeouts = Timeouts {
+        connect: values.millis("sasl.login.connect.timeout.ms"),
+        read: values.millis("sasl.login.read.timeout.ms"),
+    };
+    let ca = authorities(values)?;
+    let agent = agent(timeouts, ca.as_deref().map(str::as_bytes))
+        .map_err(|reason| error(values, "https.ca.location", format!("https.ca.location: {reason}")))?;
+    let from_jaas = |option: &str| jaas.and_then(|jaas| jaas.text(option)).map(str::to_owned);
+    let scope = values.given("sasl.oauthbearer.scope").or_else(|| from_jaas("scope"));
+    let grant = match is_jwt_bearer(values) {
+        true => Grant::JwtBearer(assertion(values)?),
+        false => {
+            let id = values.given(CLIENT_ID).or_else(|| from_jaas("clientId"));
+            let secret = values.secret(CLIENT_SECRET).or_else(|| from_jaas("clientSecret").map(Secret::from));
+            let missing = |key: &str| error(values, key, format!("{key} is missing, which {URL} needs"));
+            Grant::ClientCredentials {
+                id: id.ok_or_else(|| missing(CLIENT_ID))?,
+                secret: secret.ok_or_else(|| missing(CLIENT_SECRET))?,
+                url_encode: values.bool("sasl.oauthbearer.header.urlencode"),
+            }
+        }
+    };
+    Ok(Some(Arc::new(OidcSource { agent, url, grant, scope, extensions })))
+}
+
+fn is_jwt_bearer(values: &Values) -> bool {
+    values.text("sasl.oauthbearer.grant.type") == JWT_BEARER
+        || values.text("sasl.oauthbearer.jwt.retriever.class").ends_with(".JwtBearerJwtRetriever")
+}
+
+/// A URL of the right scheme, and without a password in it, which would show in errors and logs.
+fn check_url(values: &Values, url: &str) -> Result<(), ConfigError> {
+    let wrong = |what: &str| Err(error(values, URL, format!("{URL} {what}")));
+    let Ok(parsed) = url.parse::<Uri>() else {
+        return wrong("is no URL");
+    };
+    if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return wrong("has a user or password in it; give the client's id and secret by their settings");
+    }
+    match parsed.scheme_str() {
+        Some("https") => Ok(()),
+        Some("http") if values.bool("sasl.oauthbearer.allow.plain.http") => Ok(()),
+        Some("http") => wrong(
+            "is an http: URL, over which everybody on the way can read the secret and the token; use https:, or set sasl.oauthbearer.allow.plain.http=true",
+        ),
+        _ => wrong("is neither an https: nor a file: URL"),
+    }
+}
+
+fn authorities(values: &Values) -> Result<Option<String>, ConfigError> {
+    match (values.given("https.ca.location"), values.given("https.ca.pem")) {
+        (Some(_), Some(_)) => {
+            let message = "https.ca.location and https.ca.pem say the same; give one of them".to_owned();
+            Err(error(values, "https.ca.pem", message))
+        }
+        (Some(path), None) => {
+            let read = read_authorities(&path);
+            read.map(Some).map_err(|reason| error(values, "https.ca.location", format!("https.ca.location: {reason}")))
+        }
+        (None, pem) => Ok(pem),
+    }
+}
+
+/// A bundle of the authorities of a whole system may be large.
+fn read_authorities(path: &str) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}"))
+}
+
+fn assertion(values: &Values) -> Result<Assertion, ConfigError> {
+    let given = |claim: &str| values.given(&format!("sasl.oauthbearer.assertion.claim.{claim}"));
+    let (file, key) =
+        (values.given("sasl.oauthbearer.assertion.file"), values.given("sasl.oauthbearer.assertion.private.key.file"));
+    match (file, key) {
+        (Some(file), None) => Ok(Assertion::File(file.into())),
+        (None, Some(key)) => {
+            // So that a wrong path shows at once; the file is read again for each assertion.
+            let key_setting = "sasl.oauthbearer.assertion.private.key.file";
+            read_small(key.as_ref(), "the private key")
+                .map_err(|reason| error(values, key_setting, format!("{key_setting}: {reason}")))?;
+            let es256 = values.text("sasl.oauthbearer.assertion.algorithm") == "ES256";
+            Ok(Assertion::Signed {
+                algorithm: if es256 { Algorithm::Es256 } else { Algorithm::Rs256 },
+                key: key.into(),
+                claims: Claims {
+                    audience: given("aud"),
+                    issuer: given("iss"),
+                    subject: given("sub"),
+                    lifetime_seconds: values.int("sasl.oauthbearer.assertion.claim.exp.seconds"),
+                    not_before_seconds: values.int("sasl.oauthbearer.assertion.claim.nbf.seconds"),
+                    has_id: values.bool("sasl.oauthbearer.assertion.claim.jti.include"),
+                },
+            })
+        }
+        _ => {
+            let message = "the grant jwt-bearer needs either sasl.oauthbearer.assertion.file or \
+                           sasl.oauthbearer.assertion.private.key.file"
+                .to_owned();
+            Err(error(values, "sasl.oauthbearer.assertion.file", message))
+        }
+    }
+}
+
+fn unsecured(jaas: Option<&Jaas>, extensions: Vec<(String, String)>) -> Option<Arc<dyn TokenSource>> {
+    let jaas = jaas?;
+    let claims: Vec<(String, String)> =
+        jaas.prefixed("unsecuredLoginStringClaim_").map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    if claims.is_empty() {
+        return None;
+    }
+    let lifetime = jaas.text("unsecuredLoginLifetimeSeconds").and_then(|text| text.parse().ok());
+    Some(Arc::new(UnsecuredSource { claims, lifetime_seconds: lifetime.unwrap_or(3600), extensions }))
+}
+
+fn extensions(values: &Values, jaas: Option<&Jaas>) -> Result<Vec<(String, String)>, ConfigError> {
+    let mut extensions: Vec<(String, String)> = Vec::new();
+    if let Some(jaas) = jaas {
+        extensions.extend(jaas.prefixed("extension_").map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    let key = "sasl.oauthbearer.extensions";
+    for pair in values.text(key).split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let Some((name, value)) = pair.split_once('=') else {
+            return Err(error(values, key, format!("{key}: {pair:?} has no =; expected name=value,name=value")));
+        };
+        extensions.push((name.to_owned(), value.to_owned()));
+    }
+    for (name, value) in &extensions {
+        let is_name = !name.is_empty() && name != "auth" && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if !is_name || value.is_empty() || value.bytes().any(|byte| !matches!(byte, 0x20..=0x7e)) {
+            let message = format!(
+                "{key}: {name:?} is a name of letters with a value of printable ASCII characters, and not auth"
+            );
+            return Err(error(values, key, message));
+        }
+    }
+    Ok(extensions)
+}

@@ -1,0 +1,244 @@
+//! Tokens from the token endpoint of an identity provider: client credentials (RFC 6749) and JWT bearer (RFC 7523).
+//!
+//! Requests go over TLS unless a setting of its own allows otherwise, follow no redirect, have deadlines, and read no more
+//! than a token's size.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monedula_protocol::base64;
+use monedula_protocol::sasl::readable;
+use monedula_protocol::secret::Secret;
+use serde_json::{Map, Value};
+use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::jwt::{self, Algorithm};
+use super::sources::{OPAQUE_LIFE_MS, read_small};
+use super::token::{Token, TokenError, TokenSource, now_ms};
+
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+/// A token endpoint.
+#[derive(Debug)]
+pub(super) struct OidcSource {
+    pub(super) agent: Agent,
+    pub(super) url: String,
+    pub(super) grant: Grant,
+    pub(super) scope: Option<String>,
+    pub(super) extensions: Vec<(String, String)>,
+}
+
+/// What is shown to the endpoint.
+#[derive(Debug)]
+pub(super) enum Grant {
+    ClientCredentials {
+        id: String,
+        secret: Secret,
+        /// Whether both are encoded as in a form before they go into the header, as RFC 6749 wants and few providers do.
+        url_encode: bool,
+    },
+    JwtBearer(Assertion),
+}
+
+/// Where an assertion comes from.
+#[derive(Debug)]
+pub(super) enum Assertion {
+    File(PathBuf),
+    Signed { algorithm: Algorithm, key: PathBuf, claims: Claims },
+}
+
+/// The claims of an assertion that the client signs.
+#[derive(Debug)]
+pub(super) struct Claims {
+    pub(super) audience: Option<String>,
+    pub(super) issuer: Option<String>,
+    pub(super) subject: Option<String>,
+    pub(super) lifetime_seconds: i64,
+    pub(super) not_before_seconds: i64,
+    pub(super) has_id: bool,
+}
+
+/// How long the parts of a request may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    pub(super) connect: Duration,
+    pub(super) read: Duration,
+}
+
+/// An HTTP client for the endpoint. `ca` are the authorities that it trusts; `None` for the system's.
+///
+/// # Errors
+/// If there is no authority to trust.
+pub(super) fn agent(timeouts: Timeouts, ca: Option<&[u8]>) -> Result<Agent, String> {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    let certificates: Vec<CertificateDer<'static>> = match ca {
+        Some(pem) => {
+            let read: Result<_, _> = CertificateDer::pem_slice_iter(pem).collect();
+            read.map_err(|error| format!("the certificates cannot be read: {error}"))?
+        }
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    if ca.is_some() && certificates.is_empty() {
+        return Err("there is no certificate in it".into());
+    }
+    let roots: Vec<Certificate<'static>> =
+        certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::from(roots))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .build();
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .max_idle_connections(0)
+        .timeout_resolve(Some(timeouts.connect))
+        .timeout_connect(Some(timeouts.connect))
+        .timeout_recv_response(Some(timeouts.read))
+        .timeout_global(Some(timeouts.connect + timeouts.read))
+        .user_agent(concat!("monedula/", env!("CARGO_PKG_VERSION")))
+        .build();
+    Ok(config.new_agent())
+}
+
+impl TokenSource for OidcSource {
+    fn fetch(&self) -> Result<Token, TokenError> {
+        let (form, authorization) = self.request()?;
+        let mut request = self.agent.post(&self.url).header("Accept", "application/json");
+        if let Some(authorization) = &authorization {
+            request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
+        }
+        let request = request.content_type("application/x-www-form-urlencoded");
+        let failed = |error: ureq::Error| TokenError::Failed(format!("{}: {error}", self.url));
+        let mut response = request.send(form.expose()).map_err(failed)?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(failed)?;
+        match status {
+            200..=299 => self.token(&body),
+            300..=399 => Err(TokenError::Refused(format!(
+                "{} answered with a redirect ({status}), which is not followed: give the URL that it leads to",
+                self.url
+            ))),
+            429 | 500.. => Err(TokenError::Failed(format!("{} answered {status}", self.url))),
+            _ => Err(TokenError::Refused(format!("{} answered {status}{}", self.url, reason(&body)))),
+        }
+    }
+}
+
+impl OidcSource {
+    /// The form and the header `Authorization`.
+    fn request(&self) -> Result<(Secret, Option<Secret>), TokenError> {
+        let mut form = match &self.grant {
+            Grant::ClientCredentials { .. } => "grant_type=client_credentials".to_owned(),
+            Grant::JwtBearer(assertion) => {
+                let assertion = assertion.make().map_err(TokenError::Failed)?;
+                format!(
+                    "grant_type={}&assertion={}",
+                    encoded("urn:ietf:params:oauth:grant-type:jwt-bearer"),
+                    encoded(assertion.trim())
+                )
+            }
+        };
+        if let Some(scope) = &self.scope {
+            form = format!("{form}&scope={}", encoded(scope));
+        }
+        let authorization = match &self.grant {
+            Grant::ClientCredentials { id, secret, url_encode } => {
+                let secret = secret.expose_text().unwrap_or_default();
+                let pair = match url_encode {
+                    true => format!("{}:{}", encoded(id), encoded(secret)),
+                    false => format!("{id}:{secret}"),
+                };
+                Some(Secret::from(format!("Basic {}", base64::encode(Secret::from(pair).expose()))))
+            }
+            Grant::JwtBearer(_) => None,
+        };
+        Ok((form.into(), authorization))
+    }
+
+    fn token(&self, body: &[u8]) -> Result<Token, TokenError> {
+        let wrong = |what: &str| TokenError::Failed(format!("{} answered {what}", self.url));
+        let answer: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|_| wrong("with something else than JSON"))?;
+        let token = ["access_token", "id_token"].iter().find_map(|key| answer.get(*key)?.as_str());
+        let token =
+            token.map(str::trim).filter(|token| !token.is_empty()).ok_or_else(|| wrong("without an access_token"))?;
+        // The provider knows better than the token, which may be opaque; some write the number as text.
+        let seconds = answer.get("expires_in").and_then(|value| match value {
+            Value::String(text) => text.trim().parse::<f64>().ok(),
+            value => value.as_f64(),
+        });
+        let by_answer =
+            seconds.filter(|seconds| *seconds > 0.0).map(|seconds| now_ms().saturating_add((seconds * 1000.0) as i64));
+        let expires_at_ms =
+            by_answer.or_else(|| jwt::expires_at_ms(token)).unwrap_or_else(|| now_ms() + OPAQUE_LIFE_MS);
+        Ok(Token { value: token.into(), expires_at_ms, extensions: self.extensions.clone() })
+    }
+}
+
+impl Assertion {
+    fn make(&self) -> Result<String, String> {
+        match self {
+            Self::File(path) => read_small(path, "the assertion"),
+            Self::Signed { algorithm, key, claims } => {
+                let pem = Secret::from(read_small(key, "the private key")?);
+                jwt::signed(*algorithm, pem.expose(), Map::new(), &claims.at(now_ms() / 1000))
+            }
+        }
+    }
+}
+
+impl Claims {
+    fn at(&self, now: i64) -> Map<String, Value> {
+        let mut claims = Map::new();
+        let texts = [("aud", &self.audience), ("iss", &self.issuer), ("sub", &self.subject)];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                claims.insert(name.into(), text.clone().into());
+            }
+        }
+        claims.insert("iat".into(), now.into());
+        claims.insert("nbf".into(), (now - self.not_before_seconds).into());
+        claims.insert("exp".into(), (now + self.lifetime_seconds).into());
+        if self.has_id {
+            let mut id = [0; 16];
+            if rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut id).is_ok() {
+                claims.insert("jti".into(), base64::encode_url_safe(&id).into());
+            }
+        }
+        claims
+    }
+}
+
+/// What the endpoint says of its refusal (RFC 6749, section 5.2).
+fn reason(body: &[u8]) -> String {
+    let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+    let text = |key: &str| answer.get(key).and_then(Value::as_str).map(|text| readable(text.as_bytes()));
+    match (text("error"), text("error_description")) {
+        (Some(error), Some(description)) => format!(": {error} ({description})"),
+        (Some(error), None) => format!(": {error}"),
+        _ => String::new(),
+    }
+}
+
+/// As in a form: everything but letters, digits and `-._~*` in hex.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'*' => encoded.push(char::from(byte)),
+            b' ' => encoded.push('+'),
+            byte => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+#[path = "oidc_tests.rs"]
+mod tests;

@@ -1,0 +1,309 @@
+//! Bearer tokens: one for all connections of a client, renewed before its end on a thread of its own.
+//!
+//! No call of the user waits for a refresh, and no connection fetches a token itself. A source may block, fail, and hang:
+//! connections then hear why there is no token, and the last one serves as long as it is valid.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use monedula_engine::backoff::{Backoff, Jitter};
+use monedula_protocol::secret::Secret;
+use tokio::sync::watch;
+
+use super::NoCredentials;
+use crate::lock::lock;
+
+/// A bearer token.
+#[derive(Clone, Debug)]
+pub struct Token {
+    /// The token.
+    pub value: Secret,
+    /// When it expires, in milliseconds since 1970.
+    pub expires_at_ms: i64,
+    /// SASL extensions to send with it (KIP-342).
+    pub extensions: Vec<(String, String)>,
+}
+
+impl Token {
+    /// When a token ends by its own claim `exp`, in milliseconds since 1970; `None` if it is opaque or has none.
+    pub fn claimed_expiry_ms(value: &str) -> Option<i64> {
+        super::jwt::expires_at_ms(value)
+    }
+}
+
+/// Why there is no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenError {
+    /// Another attempt may succeed.
+    Failed(String),
+    /// Another attempt would fail as well: the identity provider refused the client.
+    Refused(String),
+}
+
+/// Where tokens come from. Called on one thread of its own, one call at a time.
+pub trait TokenSource: fmt::Debug + Send + Sync {
+    /// Fetches a token; may block.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn fetch(&self) -> Result<Token, TokenError>;
+}
+
+/// `sasl.login.refresh.*` and `sasl.login.retry.backoff.*`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refresh {
+    /// After which share of a token's life the next one is fetched.
+    pub(super) window_factor: f64,
+    /// Up to this share later, at random.
+    pub(super) window_jitter: f64,
+    /// Not sooner after the last one.
+    pub(super) min_period: Duration,
+    /// So long before its end.
+    pub(super) buffer: Duration,
+    pub(super) backoff: Backoff,
+    /// How long a connection waits for a token before it gives up its attempt.
+    pub(super) patience: Duration,
+}
+
+impl Refresh {
+    /// How long after `lifetime` began the next token is fetched. The period and the buffer give way where the life is too
+    /// short for both, as in Java.
+    fn wait(&self, lifetime: Duration, draw: u64) -> Duration {
+        let share = self.window_factor + self.window_jitter * (draw as f64 / u64::MAX as f64);
+        let wanted = lifetime.mul_f64(share.clamp(0.0, 1.0));
+        match lifetime.checked_sub(self.buffer) {
+            Some(latest) if latest >= self.min_period => wanted.clamp(self.min_period, latest),
+            _ => wanted,
+        }
+    }
+}
+
+/// The tokens of one client.
+pub(super) struct TokenProvider {
+    source: Arc<dyn TokenSource>,
+    refresh: Refresh,
+    state: watch::Sender<State>,
+    wanted: Arc<Wanted>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    token: Option<Arc<Token>>,
+    fetched_at: Option<Instant>,
+    /// Grows with each token.
+    number: u64,
+    /// Why the last attempt gave none.
+    error: Option<TokenError>,
+    /// Attempts that have ended.
+    attempts: u64,
+    is_running: bool,
+}
+
+/// What wakes the thread.
+#[derive(Debug, Default)]
+struct Wanted {
+    state: Mutex<WantedState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct WantedState {
+    now: bool,
+    ended: bool,
+}
+
+impl fmt::Debug for TokenProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenProvider").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+/// A token that is refused within this time would be refused again.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// The source is asked again after so long where it said that it would refuse again.
+const AFTER_REFUSAL: Duration = Duration::from_secs(60);
+
+/// A token that ends so soon would be refused before the login is over.
+const SHORTEST_REST_MS: i64 = 1_000;
+
+impl TokenProvider {
+    pub(super) fn new(source: Arc<dyn TokenSource>, refresh: Refresh) -> Arc<Self> {
+        let state = watch::Sender::new(State::default());
+        Arc::new(Self { source, refresh, state, wanted: Arc::default() })
+    }
+
+    /// The same with another source.
+    pub(super) fn with_source(&self, source: Arc<dyn TokenSource>) -> Arc<Self> {
+        Self::new(source, self.refresh)
+    }
+
+    /// The token, with its number. Waits for one if there is none, and fetches the first.
+    pub(super) async fn token(self: &Arc<Self>) -> Result<(Arc<Token>, u64), NoCredentials> {
+        let mut watch = self.state.subscribe();
+        let attempts = watch.borrow_and_update().attempts;
+        let usable = |state: &State| {
+            let token = state.token.clone().filter(|token| token.expires_at_ms > now_ms() + SHORTEST_REST_MS)?;
+            Some((token, state.number))
+        };
+        if let Some(found) = usable(&self.state.borrow()) {
+            return Ok(found);
+        }
+        self.run()?;
+        self.wanted.wake();
+        let arrived = async {
+            loop {
+                let state = watch.borrow_and_update().clone();
+                if let Some(found) = usable(&state) {
+                    return Ok(found);
+                }
+                if state.attempts > attempts {
+                    return Err(state.error);
+                }
+                if watch.changed().await.is_err() {
+                    return Err(None);
+                }
+            }
+        };
+        match tokio::time::timeout(self.refresh.patience, arrived).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(Some(TokenError::Refused(reason)))) => Err(NoCredentials::Refused {
+                reason,
+                advice: "Check the client's id, secret and scope, and the URL of the token endpoint",
+            }),
+            Ok(Err(Some(TokenError::Failed(reason)))) => Err(NoCredentials::ForNow(format!("no token: {reason}"))),
+            Ok(Err(None)) => Err(NoCredentials::ForNow("no token: it has expired when it came".into())),
+            Err(_) => {
+                let waited = self.refresh.patience.as_millis();
+                Err(NoCredentials::ForNow(format!("no token: its source has not returned within {waited} ms")))
+            }
+        }
+    }
+
+    /// A broker refused the token of this number. Returns whether a newer one is there or will be fetched: one that was
+    /// refused when it was new is not worth repeating.
+    pub(super) fn refused(&self, number: u64) -> bool {
+        let mut is_newer = false;
+        self.state.send_if_modified(|state| {
+            is_newer = state.number > number;
+            // A token that has served for a while may have been revoked, or have ended by the broker's clock.
+            if !is_newer && state.fetched_at.is_some_and(|at| at.elapsed() > FRESH) {
+                state.token = None;
+                is_newer = true;
+            }
+            false
+        });
+        is_newer
+    }
+
+    /// Starts the thread, unless it runs.
+    fn run(self: &Arc<Self>) -> Result<(), NoCredentials> {
+        let mut starts = false;
+        self.state.send_if_modified(|state| {
+            starts = !std::mem::replace(&mut state.is_running, true);
+            false
+        });
+        if !starts {
+            return Ok(());
+        }
+        let (weak, wanted) = (Arc::downgrade(self), self.wanted.clone());
+        let spawned = std::thread::Builder::new().name("monedula-token".into()).spawn(move || keep(&weak, &wanted));
+        spawned.map(drop).map_err(|error| {
+            self.state.send_modify(|state| state.is_running = false);
+            NoCredentials::ForNow(format!("no token: no thread to fetch it: {error}"))
+        })
+    }
+
+    /// One attempt. Returns when the next one is due.
+    fn attempt(&self, failures: &mut u32, jitter: &mut Jitter) -> Instant {
+        let fetched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.source.fetch()));
+        let fetched = fetched.unwrap_or_else(|_| Err(TokenError::Failed("its source panicked".into())));
+        let now = now_ms();
+        let fetched = fetched.and_then(|token| match token.expires_at_ms - now {
+            ..=0 => Err(TokenError::Failed(format!(
+                "the token that came had expired {} s ago; compare this machine's clock with that of its issuer",
+                (now - token.expires_at_ms) / 1000
+            ))),
+            rest => Ok((token, Duration::from_millis(rest.unsigned_abs()).min(LONGEST_LIFE))),
+        });
+        let (wait, outcome) = match fetched {
+            Ok((token, lifetime)) => {
+                *failures = 0;
+                (self.refresh.wait(lifetime, jitter.next()), Ok(token))
+            }
+            Err(error) => {
+                let wait = self.refresh.backoff.delay(*failures, jitter);
+                *failures = failures.saturating_add(1);
+                let wait = if matches!(error, TokenError::Refused(_)) { wait.max(AFTER_REFUSAL) } else { wait };
+                (wait, Err(error))
+            }
+        };
+        self.state.send_modify(|state| {
+            state.attempts += 1;
+            match outcome {
+                Ok(token) => {
+                    state.token = Some(Arc::new(token));
+                    state.fetched_at = Some(Instant::now());
+                    state.number += 1;
+                    state.error = None;
+                }
+                Err(error) => state.error = Some(error),
+            }
+        });
+        Instant::now() + wait
+    }
+}
+
+/// Longer lives are as good as this one, and do not leave the range of the clock.
+const LONGEST_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Drop for TokenProvider {
+    fn drop(&mut self) {
+        lock(&self.wanted.state).ended = true;
+        self.wanted.changed.notify_all();
+    }
+}
+
+impl Wanted {
+    fn wake(&self) {
+        lock(&self.state).now = true;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until `at`, or until a token is wanted before that. Returns false once the client is gone.
+    fn wait(&self, at: Instant) -> bool {
+        let mut state = lock(&self.state);
+        while !state.ended && !std::mem::take(&mut state.now) {
+            let left = at.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = match self.changed.wait_timeout(state, left) {
+                Ok((state, _)) => state,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        !state.ended
+    }
+}
+
+/// The thread: fetches tokens, each when it is due or wanted, until the client is gone.
+fn keep(provider: &Weak<TokenProvider>, wanted: &Wanted) {
+    let mut jitter = Jitter::new(now_ms().unsigned_abs());
+    let (mut failures, mut due) = (0, Instant::now());
+    while wanted.wait(due) {
+        let Some(provider) = provider.upgrade() else { return };
+        due = provider.attempt(&mut failures, &mut jitter);
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+#[path = "token_tests.rs"]
+mod tests;

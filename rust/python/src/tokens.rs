@@ -1,0 +1,80 @@
+//! Settings as Python gives them, and the user's code that brings tokens for OAUTHBEARER.
+//!
+//! The code runs on the client's token thread, which is no thread of tokio and never the caller's: a slow provider holds up
+//! neither a poll nor a heartbeat.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use monedula_client::config::ClientConfig;
+use monedula_client::sasl::{Token, TokenError, TokenSource};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+/// Settings, and where tokens come from if that is not one of them.
+pub(crate) struct Settings {
+    pub(crate) pairs: Vec<(String, String)>,
+    token_source: Option<Py<PyAny>>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Settings {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let source = object.getattr_opt("token_source")?.filter(|source| !source.is_none());
+        Ok(Self { pairs: object.extract()?, token_source: source.map(Bound::unbind) })
+    }
+}
+
+impl Settings {
+    /// Names and values.
+    pub(crate) fn as_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Has the client take its tokens from the user's code.
+    pub(crate) fn give_token_source(self, config: &mut ClientConfig) {
+        if let Some(source) = self.token_source {
+            config.set_token_source(Arc::new(PythonSource(source)));
+        }
+    }
+}
+
+struct PythonSource(Py<PyAny>);
+
+impl fmt::Debug for PythonSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PythonSource")
+    }
+}
+
+impl TokenSource for PythonSource {
+    fn fetch(&self) -> Result<Token, TokenError> {
+        let ended = || TokenError::Failed("the interpreter ends".into());
+        Python::try_attach(|py| self.ask(py)).ok_or_else(ended)?
+    }
+}
+
+impl PythonSource {
+    fn ask(&self, py: Python<'_>) -> Result<Token, TokenError> {
+        let answer = self.0.call_method0(py, "fetch").map_err(|error| failure(py, &error))?;
+        let (value, expires_at, extensions): (String, Option<f64>, Vec<(String, String)>) =
+            answer.extract(py).map_err(|error| failure(py, &error))?;
+        let in_a_minute = SystemTime::now() + Duration::from_secs(60);
+        let minute_ms = in_a_minute.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let by_code = expires_at.map(|seconds| (seconds * 1000.0) as i64);
+        let expires_at_ms = by_code.or_else(|| Token::claimed_expiry_ms(&value)).unwrap_or(minute_ms);
+        Ok(Token { value: value.into(), expires_at_ms, extensions })
+    }
+}
+
+/// A wrong type of value is a mistake in the code, and stays one; anything else that it raises may pass.
+fn failure(py: Python<'_>, error: &PyErr) -> TokenError {
+    let name = error.get_type(py).name().map_or_else(|_| "an exception".into(), |name| name.to_string());
+    let text = format!("the token provider raised {name}: {}", error.value(py));
+    match error.is_instance_of::<PyTypeError>(py) {
+        true => TokenError::Refused(text),
+        false => TokenError::Failed(text),
+    }
+}

@@ -1,0 +1,1 @@
+"""TLS, SASL and ACLs against a real Apache Kafka."""

@@ -1,0 +1,200 @@
+"""What `Broker` has about security, seen without a client of monedula's."""
+
+import os
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from monedula.errors import ArgumentError, BrokerCommandError, ConfigError
+from monedula.testing import Acl, Broker
+
+PASSWORD = "canary-7f3a"
+
+
+def address(broker: Broker) -> tuple[str, int]:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    return host, int(port)
+
+
+def shown(broker: Broker, host: str = "localhost", identity: tuple[Path, Path] | None = None) -> dict[str, object]:
+    """The certificate that the broker shows to who trusts its CA."""
+    context = ssl.create_default_context(cadata=broker.ca_pem)
+    if identity is not None:
+        context.load_cert_chain(*identity)
+    with (
+        socket.create_connection(address(broker), 30) as plain,
+        context.wrap_socket(plain, server_hostname=host) as tls,
+    ):
+        return dict(tls.getpeercert() or {})
+
+
+def test_settings_for_a_client_have_what_it_needs() -> None:
+    with Broker(security="SASL_SSL", users={"anna": PASSWORD}) as broker:
+        assert broker.client_settings("anna") == {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.pem": broker.ca_pem,
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "anna",
+            "sasl.password": PASSWORD,
+        }
+        java = broker.client_settings("anna", mechanism="PLAIN", names="java")
+        assert java["ssl.truststore.certificates"] == broker.ca_pem
+        assert java["sasl.jaas.config"] == (
+            f'org.apache.kafka.common.security.plain.PlainLoginModule required username="anna" password="{PASSWORD}";'
+        )
+        with pytest.raises(ArgumentError, match="one of the broker's users: anna"):
+            broker.client_settings("eve")
+
+
+def test_a_certificate_is_in_the_settings_where_the_broker_asks_for_one() -> None:
+    with Broker(security="SSL", client_auth="required") as broker:
+        settings = broker.client_settings("anna")
+        assert "BEGIN CERTIFICATE" in settings["ssl.certificate.pem"]
+        assert "BEGIN PRIVATE KEY" in settings["ssl.key.pem"]
+        assert "ssl.keystore.key" in broker.client_settings("anna", names="java")
+        assert "ssl.key.pem" not in broker.client_settings()
+
+
+def test_each_broker_has_a_ca_of_its_own() -> None:
+    with Broker(security="SSL") as one, Broker(security="SSL") as other:
+        assert shown(one, "127.0.0.1")
+        context = ssl.create_default_context(cadata=other.ca_pem)
+        with socket.create_connection(address(one), 30) as plain, pytest.raises(ssl.SSLCertVerificationError):
+            context.wrap_socket(plain, server_hostname="localhost")
+
+
+@pytest.mark.parametrize("flaw", ["expired", "not_yet_valid", "wrong_host", "unknown_ca", "self_signed"])
+def test_a_certificate_that_no_client_should_take_is_shown(flaw: str) -> None:
+    with Broker(security="SSL") as broker:
+        broker.show_certificate(flaw)  # type: ignore[arg-type]
+        with pytest.raises(ssl.SSLCertVerificationError):
+            shown(broker)
+        broker.show_certificate()
+        assert shown(broker)
+
+
+def test_files_are_private_and_removed_with_the_broker() -> None:
+    with Broker(security="SSL", client_auth="required") as broker:
+        certificate = broker.client_certificate("anna")
+        assert shown(broker, identity=(certificate.file, certificate.key_file))
+        assert certificate.key_file.stat().st_mode & 0o077 == 0
+        assert broker.ca_file.read_text() == broker.ca_pem
+    assert not certificate.key_file.exists()
+    assert not certificate.key_file.parent.exists()
+
+
+def test_rights_come_and_go() -> None:
+    with Broker(super_users=["admin"]) as broker:
+        broker.allow("anna", "READ", "DESCRIBE", topic="orders")
+        broker.deny("*", "WRITE", topic="secret-", prefixed=True)
+        read = Acl("User:anna", "READ", "TOPIC", "orders")
+        denied = Acl("User:*", "WRITE", "TOPIC", "secret-", "PREFIXED", "DENY")
+        assert set(broker.acls()) == {read, Acl("User:anna", "DESCRIBE", "TOPIC", "orders"), denied}
+        broker.delete_acls([read])
+        assert read not in broker.acls()
+        with pytest.raises(ArgumentError, match="exactly one of"):
+            broker.allow("anna", "READ")
+        with pytest.raises(ArgumentError, match="at least one operation"):
+            broker.allow("anna", topic="orders")
+        with pytest.raises(ArgumentError, match='"REED" is none of'):
+            broker.allow("anna", "REED", topic="orders")
+
+
+def test_users_come_and_go() -> None:
+    with Broker(security="SASL_PLAINTEXT", users={"anna": PASSWORD}) as broker:
+        broker.set_password("ben", "other")
+        assert broker.users() == ["anna", "ben"]
+        assert broker.client_settings("ben")["sasl.password"] == "other"
+        broker.remove_user("ben")
+        with pytest.raises(BrokerCommandError, match='no user "ben"'):
+            broker.remove_user("ben")
+        assert broker.users() == ["anna"]
+
+
+def test_a_broker_says_what_it_does_not_have() -> None:
+    with Broker() as broker:
+        with pytest.raises(BrokerCommandError, match="the broker has no TLS"):
+            _ = broker.ca_pem
+        with pytest.raises(BrokerCommandError, match="no authorizer"):
+            broker.acls()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"security": "TLS"}, "none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"users": {"anna": PASSWORD}}, "users log in with SASL only"),
+        ({"security": "SASL_SSL", "mechanisms": ["GSSAPI"]}, "none of PLAIN, SCRAM-SHA-256"),
+        ({"client_auth": "required"}, "certificates are shown with TLS only"),
+        ({"settings": {"super.users": "admin"}}, "super.users: .*written type:name"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as refused:
+        Broker(**options)  # type: ignore[arg-type]
+    assert PASSWORD not in str(refused.value)
+
+
+def test_passwords_are_in_no_text_log_or_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(5, "monedula.broker")
+    with Broker(security="SASL_PLAINTEXT", users={"anna": PASSWORD}, data_dir=tmp_path, topics=["orders"]) as broker:
+        with pytest.raises(ArgumentError) as refused:
+            broker.set_password("anna", PASSWORD + "\ud800")
+        broker.set_password("ben", PASSWORD)
+        token = broker.mint_token("anna")
+        told = [repr(broker), str(broker.users()), str(broker.connections()), str(refused.value)]
+        told += [line.message for line in broker.log()]
+    told += [record.getMessage() for record in caplog.records]
+    assert any("listens on" in text for text in told), "the log was looked at"
+    for secret in (PASSWORD, token):
+        assert not [text for text in told if secret in text]
+        assert not [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+def test_a_failed_start_has_no_password_in_its_local_variables() -> None:
+    try:
+        Broker(security="SASL_SSL", users={"anna": PASSWORD}, mechanisms=["NONE"])  # type: ignore[list-item]
+    except ConfigError as error:
+        frame = error.__traceback__
+        while frame is not None:
+            if frame.tb_frame.f_code.co_filename.endswith("testing/broker.py"):
+                shown = {name: value for name, value in frame.tb_frame.f_locals.items() if name != "self"}
+                assert PASSWORD not in repr(shown)
+            frame = frame.tb_next
+    else:
+        raise AssertionError("it started")
+
+
+COMMAND = [sys.executable, "-m", "monedula", "broker", "--port", "0"]
+
+
+@pytest.mark.parametrize("where", ["environment", "file"])
+def test_the_program_takes_passwords_from_environment_or_file(where: str, tmp_path: Path) -> None:
+    ca, users = tmp_path / "ca.pem", tmp_path / "users"
+    users.write_text(f"anna={PASSWORD}\n\n")
+    options = ["--security", "SASL_SSL", "--ca-file", str(ca)]
+    options += ["--user", "anna"] if where == "environment" else ["--users-file", str(users)]
+    environment = os.environ | ({"MONEDULA_BROKER_PASSWORD_ANNA": PASSWORD} if where == "environment" else {})
+    with subprocess.Popen([*COMMAND, *options], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            servers = process.stdout.readline().strip().removeprefix("bootstrap.servers=")
+            host, _, port = servers.rpartition(":")
+            context = ssl.create_default_context(cafile=str(ca))
+            with socket.create_connection((host, int(port)), 30) as plain:
+                context.wrap_socket(plain, server_hostname=host).close()
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_the_program_says_where_it_looked_for_a_password() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--security", "SASL_SSL", "--user", "an.na"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert "neither MONEDULA_BROKER_PASSWORD_AN_NA nor --users-file has a password" in done.stderr
