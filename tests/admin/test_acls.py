@@ -11,6 +11,7 @@ from monedula import Admin, AdminErrors, ArgumentError, BrokerError
 from monedula.admin import AclBinding, AclFilter, AclOperation, Acls
 
 from tests.interop.java import ACLS, tool
+from tests.kafka import KafkaCluster
 from tests.kafka.secured import ANNA, SecuredKafka
 
 pytestmark = pytest.mark.jvm
@@ -162,6 +163,15 @@ def test_a_number_that_the_broker_does_not_know_goes_there_and_is_refused(admin:
     with pytest.raises(BrokerError) as raised:
         admin.create_acls(AclBinding(principal, "unknown_99", "topic", "one"))  # type: ignore[arg-type]
     assert raised.value.code == "INVALID_REQUEST"
+
+
+def test_brokers_without_an_authorizer_say_which_setting_it_is() -> None:
+    acl = AclBinding("User:anna", "read", "topic", "one")
+    with KafkaCluster(1) as kafka, Admin({"bootstrap.servers": kafka.bootstrap}) as admin:
+        for call in (admin.describe_acls, lambda: admin.create_acls(acl), lambda: admin.delete_acls(acl)):
+            with pytest.raises(BrokerError, match=r"authorizer\.class\.name.*StandardAuthorizer") as raised:
+                call()
+            assert raised.value.code == "SECURITY_DISABLED"
 
 
 def test_types_have_every_word() -> None:

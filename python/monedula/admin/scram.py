@@ -6,7 +6,7 @@ from typing import Any
 
 from monedula._monedula import Secret
 from monedula.admin import values
-from monedula.admin.arguments import Errors, as_several, raw_name, raw_names, raw_number
+from monedula.admin.arguments import Errors, as_several, check_distinct, raw_name, raw_names, raw_number
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, answered
 from monedula.admin.security_types import ScramCredential, ScramDeletion, ScramUpsertion
@@ -72,9 +72,7 @@ class ScramMethods(AdminBase):
         single = isinstance(alterations, Alteration)
         expected = "a ScramUpsertion, a ScramDeletion, or several"
         raw = [_raw(each) for each in ([alterations] if single else as_several(alterations, expected))]
-        twice = {key for key in ((user, mechanism) for user, mechanism, _ in raw) if _count(raw, key) > 1}
-        if twice:
-            raise ArgumentError(f"given twice: {', '.join(' of '.join(key[::-1]) for key in sorted(twice))}")
+        check_distinct([f"{mechanism} of {user}" for user, mechanism, _ in raw], "credential")
         return Call(
             lambda descriptor: self._security.alter_user_scram_credentials(descriptor, raw, timeout),
             lambda answer: answered(
@@ -100,10 +98,6 @@ def _raw(alteration: object) -> _Raw:
     if not isinstance(salt, bytes) or len(salt) < _LEAST_SALT_BYTES:
         raise ArgumentError(f"the salt of {user}: expected at least {_LEAST_SALT_BYTES} random bytes")
     return user, alteration.mechanism, (iterations, salt, alteration.password)
-
-
-def _count(raw: list[_Raw], key: tuple[str, str]) -> int:
-    return sum((user, mechanism) == key for user, mechanism, _ in raw)
 
 
 def _credentials(_: object, raw: Any) -> tuple[ScramCredential, ...]:
