@@ -112,6 +112,7 @@ def test_a_job_with_the_jaas_line_that_it_had(
     assert "AuthenticationError" in of_sink[0]
 
 
+@pytest.mark.slow
 def test_a_job_whose_secret_is_shipped_in_a_file(
     secured: SecuredKafka,
     topics: tuple[str, str],
@@ -135,7 +136,7 @@ def test_a_job_whose_secret_is_shipped_in_a_file(
     assert all("has no entry passwort" in error for error in returned["errors"])
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_job_with_a_client_certificate(
     secured: SecuredKafka, topics: tuple[str, str], driver: Callable[..., Driver], checkpoint: Path
 ) -> None:

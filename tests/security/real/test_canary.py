@@ -75,7 +75,9 @@ def job(secured: SecuredKafka, topic: TopicFactory, tmp_path: Path) -> dict[str,
     }
 
 
-@pytest.mark.parametrize("kind", canary.KINDS)
+@pytest.mark.parametrize(
+    "kind", ["producer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in canary.KINDS if kind != "producer")]
+)
 def test_a_client_shows_no_secret(kind: str, job: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "job.json"
     file.write_text(json.dumps(job))
@@ -112,6 +114,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_shows_no_secret(command: str, job: dict[str, Any], tmp_path: Path) -> None:
     lines = tmp_path / "lines.txt"
