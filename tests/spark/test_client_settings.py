@@ -64,6 +64,13 @@ def test_a_file_is_found_where_it_was_shipped_to(as_worker: Path) -> None:
     assert shipped("/etc/ca.pem") == "/etc/ca.pem"
 
 
+def test_a_file_is_found_by_a_streaming_query_on_the_driver(as_worker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark names a folder of the session there, and puts files into the one above."""
+    (as_worker / "ca.pem").touch()
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(as_worker / "session"))
+    assert shipped("ca.pem") == str(as_worker / "ca.pem")
+
+
 def test_settings_name_shipped_files(as_worker: Path) -> None:
     (as_worker / "ca.pem").touch()
     (as_worker / "kafka.properties").write_text(f"password={SECRET}\n")

@@ -19,7 +19,11 @@ def shipped(path: str) -> str:
     if not path or Path(path).is_absolute() or Path(path).exists():
         return path
     root = _folder_of_shipped_files()
-    return str(root / path) if root is not None and (root / path).exists() else path
+    if root is None:
+        return path
+    # The driver of a streaming query is told a folder of its session, in that of all files.
+    places = (root / path, root.parent / path)
+    return next((str(place) for place in places if place.exists()), path)
 
 
 def _folder_of_shipped_files() -> Path | None:
