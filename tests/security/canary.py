@@ -23,12 +23,12 @@ SECONDS = 60.0
 
 
 def consumer(settings: Settings, topic: str) -> None:
-    """A member of a group reads a record."""
-    with monedula.Consumer({**settings, "group.id": f"of-{topic}", "auto.offset.reset": "earliest"}, [topic]) as made:
+    """A member of a group reads a record, and leaves it to the next."""
+    group = {"group.id": f"of-{topic}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with monedula.Consumer({**settings, **group}, [topic]) as made:
         show(made)
         while not made.poll(1.0).num_rows:
             pass
-        made.commit()
         show(made, made.metrics(), made.health(), made.assignment())
 
 

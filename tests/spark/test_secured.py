@@ -112,7 +112,6 @@ def test_a_job_with_the_jaas_line_that_it_had(
     assert "AuthenticationError" in of_sink[0]
 
 
-@pytest.mark.slow
 def test_a_job_whose_secret_is_shipped_in_a_file(
     secured: SecuredKafka,
     topics: tuple[str, str],
