@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from monedula._providers import PROVIDERS
 from monedula.cli.positions import partitions_of
 from monedula.cli.progress import Bar
 from monedula.cli.running import Failure, UsageError, command, say
@@ -107,7 +108,12 @@ def _reach(settings: dict[str, str]) -> None:
 
     keys = (key for key in config_keys() if key.role in ("all", "admin"))
     known = {name for key in keys for name in (key.name, *key.aliases)}
-    with Admin({name: value for name, value in settings.items() if name.replace("_", ".") in known}) as admin:
+
+    def is_known(name: str) -> bool:
+        dotted = name.replace("_", ".")
+        return dotted in known or dotted.startswith(PROVIDERS)
+
+    with Admin({name: value for name, value in settings.items() if is_known(name)}) as admin:
         admin.describe_cluster()
 
 

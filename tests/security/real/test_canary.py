@@ -118,13 +118,15 @@ def test_a_command_shows_no_secret(command: str, job: dict[str, Any], tmp_path: 
     lines.write_text("a value\n")
     words = [{"TOPIC": job["topic"], "INPUT": str(lines)}.get(word, word) for word in COMMANDS[command]]
     ended: dict[str, int] = {}
+    said: dict[str, str] = {}
     for number, (name, settings) in enumerate(job["settings"].items()):
         if isinstance(settings.get("sasl.password"), list):
             continue  # no file of properties has such
         file = tmp_path / f"{number}.properties"
         file.write_text("".join(f"{key}={_as_property(value)}\n" for key, value in settings.items()))
-        ended[name], _ = run([sys.executable, "-m", "monedula", *words, "-F", str(file)], tmp_path)
-    assert ended["good"] == ended["good, from a file"] == 0
+        ended[name], shown = run([sys.executable, "-m", "monedula", *words, "-F", str(file)], tmp_path)
+        said[name] = shown
+    assert ended["good"] == ended["good, from a file"] == 0, said
     assert ended["refused"] == ended["a misspelled name"] == 1
 
 
