@@ -1,10 +1,20 @@
-"""Delegation tokens on a real Kafka: made over a login, and refused where there is none."""
+"""Delegation tokens, made over a login, and refused where there is none; and other calls that a user may not make."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
-from monedula import Admin, ArgumentError, BrokerError
-from monedula.admin import DelegationToken, Secret
+from monedula import Admin, ArgumentError, AuthorizationError, BrokerError
+from monedula.admin import AclBinding, AclFilter, DelegationToken, QuotaEntity, ScramDeletion, Secret
 
-from tests.kafka.secured import SecuredKafka
+from tests.conftest import TopicFactory
+from tests.kafka import HelperError
+from tests.kafka.secured import ANNA, BORIS, SecuredKafka, jaas
+from tests.kafka.secured.users import SCRAM_MODULE
+
+PATIENCE_SECONDS = 30.0
 
 
 @pytest.mark.jvm
@@ -37,3 +47,84 @@ def test_arguments_are_checked_before_anything_is_sent() -> None:
         with pytest.raises(ArgumentError) as raised:
             admin.renew_delegation_token("canary")  # type: ignore[arg-type]
         assert "canary" not in str(raised.value)
+
+
+@pytest.fixture
+def anna(secured: SecuredKafka) -> Iterator[Admin]:
+    with Admin(secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", ANNA)) as made:
+        yield made
+
+
+def with_token(secured: SecuredKafka, token: DelegationToken) -> dict[str, Any]:
+    """Settings of Java's clients for a login with the token."""
+    settings = secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", ANNA)
+    password = token.password.expose().decode()
+    settings["sasl.jaas.config"] = jaas(SCRAM_MODULE, username=token.token_id, password=password, tokenauth="true")
+    return settings
+
+
+@pytest.mark.jvm
+def test_a_token_logs_in_with_the_rights_of_its_owner_until_it_expires(
+    secured: SecuredKafka, anna: Admin, topic: TopicFactory
+) -> None:
+    token = anna.create_delegation_token(renewers=BORIS.principal, max_lifetime=timedelta(hours=2))
+    assert (token.owner, token.requester, token.renewers) == (ANNA.principal, ANNA.principal, (BORIS.principal,))
+    assert token.max_timestamp - token.issue_timestamp == 7_200_000
+    name = topic(cluster=secured)
+    settings = {**with_token(secured, token), "max.block.ms": 10_000}
+    comes_true(lambda: bool(anna.describe_delegation_tokens(ANNA.principal).get(token.token_id)))
+    assert secured.helper.produce(name, [{"value": "x"}], config=settings)[0].offset == 0
+    assert anna.describe_delegation_tokens()[token.token_id] == token
+    renewed = anna.renew_delegation_token(token, period=3600)
+    assert abs(renewed - token.issue_timestamp - 3_600_000) < 120_000
+    assert anna.renew_delegation_token(token.hmac, period=timedelta(days=1)) == token.max_timestamp
+    anna.expire_delegation_token(token)
+    comes_true(lambda: token.token_id not in anna.describe_delegation_tokens())
+    with pytest.raises(BrokerError) as raised:
+        anna.renew_delegation_token(token)
+    assert raised.value.code == "DELEGATION_TOKEN_NOT_FOUND"
+    with pytest.raises(HelperError):
+        secured.helper.produce(name, [{"value": "x"}], config={**settings, "client.id": "after"})
+
+
+@pytest.mark.jvm
+def test_a_token_for_another_user_needs_the_permission(secured: SecuredKafka, anna: Admin) -> None:
+    with Admin(secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", BORIS)) as boris:
+        with pytest.raises(AuthorizationError) as raised:
+            boris.create_delegation_token(owner=ANNA.principal)
+        assert raised.value.code == "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
+        with Admin({"bootstrap.servers": secured.bootstrap}) as admin:
+            acl = AclBinding(BORIS.principal, "create_tokens", "user", ANNA.principal)
+            admin.create_acls(acl)
+            try:
+                token = boris.create_delegation_token(owner=ANNA.principal)
+            finally:
+                admin.delete_acls(acl)
+        assert (token.owner, token.requester) == (ANNA.principal, BORIS.principal)
+        anna.expire_delegation_token(token)
+
+
+@pytest.mark.jvm
+def test_what_is_not_permitted_is_an_authorization_error(secured: SecuredKafka) -> None:
+    with Admin(secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", BORIS)) as boris:
+        calls = (
+            boris.describe_acls,
+            lambda: boris.create_acls(AclBinding(BORIS.principal, "read", "topic", "orders")),
+            lambda: boris.delete_acls(AclFilter()),
+            lambda: boris.alter_user_scram_credentials(ScramDeletion("anna")),
+            boris.describe_client_quotas,
+            lambda: boris.alter_client_quotas({QuotaEntity(user="boris"): {"producer_byte_rate": None}}),
+        )
+        for call in calls:
+            with pytest.raises(AuthorizationError) as raised:
+                call()
+            assert raised.value.code == "CLUSTER_AUTHORIZATION_FAILED"
+            assert isinstance(raised.value, PermissionError)
+
+
+def comes_true(is_so: Callable[[], bool]) -> None:
+    """Tried until brokers have learnt of a change."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

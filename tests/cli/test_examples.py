@@ -23,7 +23,7 @@ COMMANDS = get_command(app)
 ENDLESS = ("--follow", "--watch", "broker", "quickstart")
 
 SECURITY = ("acls", "users", "quotas", "tokens")
-"""Families whose examples need a broker with an authorizer, or a login: test_security.py runs these commands."""
+"""Families whose examples need ACLs, users and quotas that exist, or a login: test_security.py runs these commands."""
 
 
 def examples() -> list[str]:

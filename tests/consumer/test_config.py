@@ -54,13 +54,12 @@ def test_a_value_that_does_not_do_is_refused_with_what_would(settings: dict[str,
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"security.protocol": "SSL"}, "PLAINTEXT"),
-        ({"security.protocol": "SASL_PLAINTEXT"}, "PLAINTEXT"),
-        ({"ssl.ca.location": "/ca.pem"}, "TLS is not supported"),
-        ({"ssl.truststore.location": "/store"}, "TLS is not supported"),
-        ({"sasl.mechanism": "PLAIN"}, "SASL is not supported"),
-        ({"sasl.username": "me"}, "SASL is not supported"),
-        ({"bootstrap.servers": "SSL://localhost:9092"}, "PLAINTEXT"),
+        ({"security.protocol": "TLS"}, "SASL_SSL"),
+        ({"security.protocol": "SASL_PLAINTEXT"}, "sasl.mechanism is missing"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}, "GSSAPI is not supported"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username is missing"),
+        ({"sasl.kerberos.service.name": "kafka"}, "GSSAPI is not supported"),
+        ({"bootstrap.servers": "SSL://localhost:9092"}, "security.protocol=PLAINTEXT"),
     ],
 )
 def test_security_is_refused_never_left_out(settings: dict[str, Any], reason: str) -> None:

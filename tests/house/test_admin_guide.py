@@ -18,9 +18,11 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL
 @pytest.fixture
 def names() -> Iterator[dict[str, object]]:
     """What the examples find."""
-    with Broker(2, settings={"group.initial.rebalance.delay.ms": 0}) as broker:
-        settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
-        yield {"asyncio": asyncio, "monedula": monedula, "settings": settings, "broker": broker}
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    # A super user for whom the authorizer, which examples of ACLs need, allows everything.
+    with Broker(2, settings=settings, super_users=["User:ANONYMOUS"]) as broker:
+        found = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+        yield {"asyncio": asyncio, "monedula": monedula, "settings": found, "broker": broker, "password": "secret"}
 
 
 def test_the_examples_run(names: dict[str, object]) -> None:

@@ -24,7 +24,7 @@ EXAMPLES = """
 monedula broker --topic orders:3
 monedula broker --port 0 --nodes 3 --data-dir kafka-data
 monedula broker --nodes 2 --rack a --rack b --first-node-id 0
-MONEDULA_BROKER_PASSWORD_ANNA=secret monedula broker --security SASL_SSL --user anna --ca-file ca.pem
+monedula broker --security SSL --client-auth required --ca-file ca.pem
 """
 
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.

@@ -90,6 +90,17 @@ apis! {
     "AlterPartitionReassignments", alter_partition_reassignments::AlterPartitionReassignmentsRequest;
     "ListPartitionReassignments", list_partition_reassignments::ListPartitionReassignmentsRequest;
     "OffsetDelete", offset_delete::OffsetDeleteRequest;
+    "DescribeAcls", describe_acls::DescribeAclsRequest;
+    "CreateAcls", create_acls::CreateAclsRequest;
+    "DeleteAcls", delete_acls::DeleteAclsRequest;
+    "CreateDelegationToken", create_delegation_token::CreateDelegationTokenRequest;
+    "RenewDelegationToken", renew_delegation_token::RenewDelegationTokenRequest;
+    "ExpireDelegationToken", expire_delegation_token::ExpireDelegationTokenRequest;
+    "DescribeDelegationToken", describe_delegation_token::DescribeDelegationTokenRequest;
+    "DescribeClientQuotas", describe_client_quotas::DescribeClientQuotasRequest;
+    "AlterClientQuotas", alter_client_quotas::AlterClientQuotasRequest;
+    "DescribeUserScramCredentials", describe_user_scram_credentials::DescribeUserScramCredentialsRequest;
+    "AlterUserScramCredentials", alter_user_scram_credentials::AlterUserScramCredentialsRequest;
     "DescribeCluster", describe_cluster::DescribeClusterRequest;
     "DescribeProducers", describe_producers::DescribeProducersRequest;
     "DescribeTransactions", describe_transactions::DescribeTransactionsRequest;

@@ -24,10 +24,11 @@ def sent_and_read(settings: dict[str, Any], topic: str) -> list[bytes | None]:
 
 @pytest.mark.parametrize("names", NAMES)
 @pytest.mark.parametrize("mechanism", PASSWORDS)
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_a_user_logs_in_by_the_settings_of_either_family(
-    secured: SecuredKafka, topic: TopicFactory, mechanism: str, names: Any
+    secured: SecuredKafka, topic: TopicFactory, listener: str, mechanism: str, names: Any
 ) -> None:
-    settings = secured.client_settings("SASL_PLAINTEXT", mechanism, ANNA, names=names)
+    settings = secured.client_settings(listener, mechanism, ANNA, names=names)
     assert sent_and_read(settings, topic(cluster=secured)) == [b"x"]
 
 

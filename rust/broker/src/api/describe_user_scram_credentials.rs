@@ -27,12 +27,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     };
     let described: Vec<_> = users.into_iter().map(|user| (user, describe(core, &asked, user))).collect();
     let results = described.iter().map(|(user, described)| match described {
-        Ok(infos) => DescribeUserScramCredentialsResult {
-            user,
-            error_message: None,
-            credential_infos: infos.clone(),
-            ..Default::default()
-        },
+        Ok(infos) => DescribeUserScramCredentialsResult { user, credential_infos: infos.clone(), ..Default::default() },
         Err((error, message)) => DescribeUserScramCredentialsResult {
             user,
             error_code: error.code(),
@@ -41,7 +36,6 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
         },
     });
     call.answer::<Request<'_>>(&DescribeUserScramCredentialsResponse {
-        error_message: None,
         results: results.collect(),
         ..Default::default()
     })

@@ -28,7 +28,6 @@ enum Outcome {
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &SaslAuthenticateRequest<'_>) -> Answer {
     let answer = |auth_bytes: &Secret, session_lifetime_ms: i64| {
         call.answer::<SaslAuthenticateRequest<'_>>(&SaslAuthenticateResponse {
-            error_message: None,
             auth_bytes: SecretBytes::new(auth_bytes.expose()),
             session_lifetime_ms: if call.version >= LIFETIME_FROM { session_lifetime_ms } else { 0 },
             ..Default::default()

@@ -16,6 +16,9 @@ use crate::config_values::Values;
 /// Amazon's mechanism, which is OAUTHBEARER on the wire.
 const AWS_MSK_IAM: &str = "AWS_MSK_IAM";
 
+/// The mechanisms that `sasl.mechanism` may name.
+const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and AWS_MSK_IAM";
+
 impl Sasl {
     /// What a client logs in with; `None` if `security.protocol` has no SASL.
     pub(crate) fn of(
@@ -43,7 +46,7 @@ impl Sasl {
                 Means::Token(TokenProvider::new(source, refresh(values)?))
             }
             Mechanism::Gssapi => {
-                let message = "sasl.mechanism=GSSAPI is not supported by this version".to_owned();
+                let message = format!("sasl.mechanism=GSSAPI is not supported by this version; there are {KNOWN}");
                 return Err(error(values, "sasl.mechanism", message));
             }
         };
@@ -95,10 +98,9 @@ pub(super) fn error(values: &Values, key: &str, message: String) -> ConfigError 
 }
 
 fn unknown_mechanism(values: &Values, name: &str) -> ConfigError {
-    let known = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and AWS_MSK_IAM";
     let message = match name {
-        "" => format!("sasl.mechanism is missing: how to log in, of {known}. Java's GSSAPI is no default here"),
-        name => format!("{}={name:?} is unknown; there are {known}", values.name_of("sasl.mechanism")),
+        "" => format!("sasl.mechanism is missing: how to log in, of {KNOWN}. Java's GSSAPI is no default here"),
+        name => format!("{}={name:?} is unknown; there are {KNOWN}", values.name_of("sasl.mechanism")),
     };
     error(values, "sasl.mechanism", message)
 }
