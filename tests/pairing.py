@@ -20,6 +20,7 @@ OWN = (
     "tests/producer/test_transactions_killed",
     "tests/spark/test_connector",
     "tests/spark/test_failures",
+    "tests/spark/test_secured",
 )
 """What starts JVMs of its own, beside those of its fixtures."""
 

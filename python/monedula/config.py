@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from monedula import _monedula
@@ -12,7 +13,7 @@ from monedula._tokens import NAMES, TokenSource
 from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
-"""Kafka's settings by name; values are texts, numbers, booleans, or lists of texts."""
+"""Kafka's settings by name; values are texts, paths, numbers, booleans, or lists of texts."""
 
 
 _SECRET_NAMES = re.compile(r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private")
@@ -139,7 +140,7 @@ def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
 def _text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (str, int)):
+    if isinstance(value, (str, int, PurePath)):
         return str(value)
     if isinstance(value, float) and value.is_integer():
         return str(int(value))

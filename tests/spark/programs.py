@@ -1,8 +1,12 @@
 """What runs in a driver of its own; see `tests.spark.driver`. Each is told what to do and tells what happened."""
 
+import contextlib
+import io
+import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -103,6 +107,60 @@ def write_large(
     padded = f"concat(id, repeat('.', {value_bytes})) AS value"
     write(spark.range(0, rows, numPartitions=tasks).selectExpr(padded), sink, options)
     return {"executors": _executors(spark)}
+
+
+def secured(spark: SparkSession, tell: Tell, job: str) -> dict[str, Any]:
+    """Read, write and stream with the options that stand in a file, and show what Spark tells of the queries.
+
+    The file has `options`, `source` and `target` (topics), `directory`, and `wrong`: options with which a query fails.
+    """
+    told = json.loads(Path(job).read_text())
+    reading = {**told["options"], "subscribe": told["source"], "startingOffsets": "earliest"}
+    writing = {**told["options"], "topic": told["target"]}
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        frame = spark.read.format("monedula").options(**reading).load()
+        for mode in ("extended", "formatted", "cost", "codegen"):
+            frame.explain(mode=mode)
+        count = frame.count()
+        write(frame.select("key", "value"), "monedula", writing)
+        streamed = spark.readStream.format("monedula").options(**reading).load().select("key", "value")
+        writer = streamed.writeStream.format("monedula").options(**writing)
+        checkpoint = str(Path(told["directory"]) / "checkpoint")
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        query.awaitTermination()
+        query.explain(True)
+        print(*(progress.json for progress in query.recentProgress))
+        errors = [_error_of(spark, {**reading, **wrong}) for wrong in told["wrong"]]
+        errors += [_error_of_sink(spark, {**writing, **wrong}) for wrong in told["wrong"]]
+        print(*_pages_of_ui(spark))
+    tell("streamed")
+    return {"read": count, "executors": _executors(spark), "shown": shown.getvalue(), "errors": errors}
+
+
+def _error_of(spark: SparkSession, options: Mapping[str, str]) -> str:
+    try:
+        spark.read.format("monedula").options(**options).load().count()
+    except Exception as error:
+        return str(error)
+    return "none"
+
+
+def _error_of_sink(spark: SparkSession, options: Mapping[str, str]) -> str:
+    try:
+        write(spark.range(1).selectExpr("CAST(id AS STRING) AS value"), "monedula", options)
+    except Exception as error:
+        return str(error)
+    return "none"
+
+
+def _pages_of_ui(spark: SparkSession) -> Iterator[str]:
+    address, application = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
+    of_api = f"/api/v1/applications/{application}"
+    pages = ["/jobs/", "/stages/", "/environment/", "/SQL/", "/StreamingQuery/", f"{of_api}/environment"]
+    for page in [*pages, f"{of_api}/sql?details=true&planDescription=true", f"{of_api}/jobs", f"{of_api}/stages"]:
+        with urllib.request.urlopen(f"{address}{page}", timeout=30) as answer:
+            yield answer.read().decode()
 
 
 def serve_connect(spark: SparkSession, tell: Tell) -> None:

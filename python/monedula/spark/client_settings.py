@@ -12,9 +12,7 @@ from monedula._providers import resolved
 from monedula.config import RawSettings
 from monedula.errors import ConfigError
 from monedula.spark.kafka_settings import kafka_error
-from monedula.spark.shipped import shipped
-
-_FILE_ENDINGS = (".location", ".keytab", ".file")
+from monedula.spark.shipped import located, shipped
 
 
 @dataclass(frozen=True)
@@ -40,4 +38,4 @@ class ClientSettings:
         except ConfigError as error:
             error.__context__ = None
             raise kafka_error(error).with_traceback(None) from None  # without the frames below, which have values
-        return RawSettings((name, shipped(value) if name.endswith(_FILE_ENDINGS) else value) for name, value in found)
+        return RawSettings((name, located(name, value)) for name, value in found)

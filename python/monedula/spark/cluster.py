@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from monedula._monedula import ConsumerCore
 from monedula.config import RawSettings, config_keys
-from monedula.errors import AuthorizationError, ConfigError, KafkaError, UnknownTopicError
+from monedula.errors import AuthenticationError, AuthorizationError, ConfigError, KafkaError, UnknownTopicError
 from monedula.partitions import TopicPartition
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.offsets import PartitionOffsets, partition_text
@@ -185,7 +185,7 @@ class Cluster:
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
             try:
                 return ask()
-            except (ConfigError, AuthorizationError):
+            except (ConfigError, AuthenticationError, AuthorizationError):
                 raise
             except KafkaError as error:
                 if attempt == self._options.fetch_offset_num_retries:

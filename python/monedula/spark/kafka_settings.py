@@ -8,7 +8,7 @@ from monedula._monedula import check_settings
 from monedula._providers import PROVIDERS, resolved
 from monedula.config import HiddenValues, RawSettings, config_keys
 from monedula.errors import ConfigError
-from monedula.spark.shipped import shipped
+from monedula.spark.shipped import located, shipped
 
 _LOGGER = logging.getLogger("monedula.spark")
 
@@ -141,7 +141,8 @@ def check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]
         ConfigError: a name is not known, or a value is not allowed.
     """
     try:
-        texts = RawSettings(resolved(settings.items(), shipped))
+        found = resolved(settings.items(), shipped)
+        texts = RawSettings((name, located(name, value)) for name, value in found)
     except ConfigError as error:
         if error.key is not None and error.key.startswith(PROVIDERS):
             raise kafka_error(error) from None

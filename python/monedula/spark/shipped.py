@@ -1,7 +1,14 @@
-"""`shipped`: where files are that a job brings along."""
+"""Where files are that a job brings along."""
 
 from pathlib import Path
 from typing import Any
+
+_FILE_ENDINGS = (".location", ".keytab", ".file")
+
+
+def located(name: str, value: str) -> str:
+    """The value of a setting, which is where a file is if the setting names one."""
+    return shipped(value) if name.endswith(_FILE_ENDINGS) else value
 
 
 def shipped(path: str) -> str:

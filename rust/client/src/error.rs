@@ -26,7 +26,7 @@ pub enum ClientError {
     Argument(String),
     /// No broker could be reached.
     #[error("no broker of the cluster can be reached after {} ms: {reasons}. Check bootstrap.servers and that the \
-             brokers run and listen there", after.as_millis())]
+             brokers run and listen there{}", after.as_millis(), closed(reasons))]
     Unreachable {
         /// For how long it was tried.
         after: Duration,
@@ -270,6 +270,15 @@ pub struct Refused {
     pub group: Option<String>,
 }
 
+impl ClientError {
+    /// The refusal to tell of a topic.
+    pub(crate) fn of_topic(topic: &str, code: ErrorCode) -> Self {
+        let what = format!("looking up the topic {topic}");
+        let topic = Some(topic.to_owned());
+        Self::Refused(Box::new(Refused { what, code, detail: None, topic, partition: None, group: None }))
+    }
+}
+
 impl Refused {
     fn reason(&self) -> &str {
         self.detail.as_deref().map_or(self.code.message(), |detail| detail.trim_end_matches('.'))
@@ -282,6 +291,7 @@ impl Refused {
             ErrorCode::UnknownTopicOrPartition if self.partition.is_none() || self.detail.is_none() => {
                 "; check its name, or create it"
             }
+            ErrorCode::TopicAuthorizationFailed => "; ask for the permission on it (an ACL)",
             ErrorCode::GroupIdNotFound => "; check its id against the list of groups",
             ErrorCode::InvalidPartitions => "; partitions can only be added: name a higher total",
             ErrorCode::InvalidReplicationFactor => "; every replica needs a broker of its own: ask for fewer",
@@ -379,6 +389,17 @@ fn refusal(reason: Option<&str>, spoilers: usize) -> String {
         Some("") => "of this record".into(),
         Some(reason) => reason.into(),
         None => format!("not because of this record, but of {spoilers} others in its batch; send it again"),
+    }
+}
+
+/// What a user may check whose brokers close connections.
+fn closed(reasons: &str) -> &'static str {
+    match reasons.contains("the broker closed the connection") {
+        true => {
+            ", and that security.protocol is that of the port: a broker that asks for a login closes connections without one \
+             (SASL_SSL, SASL_PLAINTEXT)"
+        }
+        false => "",
     }
 }
 

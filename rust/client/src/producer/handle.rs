@@ -232,7 +232,7 @@ impl Producer {
             match cluster.topics.get(&name) {
                 Some(topic) if topic.error == ErrorCode::None => Ok(topic.partitions.keys().copied().collect()),
                 Some(topic) if topic.error != ErrorCode::UnknownTopicOrPartition => {
-                    Err(ClientError::Broker { what: format!("looking up the topic {name}"), code: topic.error })
+                    Err(ClientError::of_topic(&name, topic.error))
                 }
                 _ => Err(ClientError::UnknownTopic { topic: name, attempts: 1, after: Duration::ZERO }),
             }

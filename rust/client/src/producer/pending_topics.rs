@@ -143,10 +143,7 @@ impl PendingTopics {
                         pending.wait(now, self.first_wait);
                     }
                 }
-                code => {
-                    let what = format!("looking up the topic {name}");
-                    return TopicStatus::Failed(ClientError::Broker { what, code });
-                }
+                code => return TopicStatus::Failed(ClientError::of_topic(name, code)),
             }
         }
         if pending.next_at.is_some_and(|next_at| next_at <= now) {

@@ -1,0 +1,156 @@
+"""A secret that is in a client's settings is in nothing that its process writes or shows."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import TopicFactory
+from tests.kafka.secured import SecuredKafka, User
+from tests.secrets import CANARY, assert_no_secret, assert_no_secret_in_command_lines, assert_no_secret_in_files
+from tests.security import canary
+from tests.security.real.clients import written
+
+pytestmark = pytest.mark.jvm
+ROOT = Path(__file__).parents[3]
+USER = User("canary", CANARY)
+TIMEOUT_SECONDS = 110.0
+
+
+@pytest.fixture
+def job(secured: SecuredKafka, topic: TopicFactory, tmp_path: Path) -> dict[str, Any]:
+    """A topic with a record, and settings with the secret: good ones, and each mistake."""
+    name = topic(cluster=secured)
+    written(secured, name)
+    secured.set_password(USER, CANARY)
+    for kind in ("TOPIC", "GROUP"):
+        secured.allow(USER, "ALL", kind, name if kind == "TOPIC" else f"of-{name}")
+    good = {
+        **secured.client_settings("SASL_SSL", "SCRAM-SHA-512", USER, names="librdkafka"),
+        "default.api.timeout.ms": 20_000,
+    }
+    java = secured.client_settings("SASL_SSL", "SCRAM-SHA-256", USER)
+    nobody = secured.client_settings("SASL_SSL", "PLAIN", User("nobody", CANARY), names="librdkafka")
+    certificate = secured.client_settings("SSL_REQUIRED", names="librdkafka")
+    client = secured.certificates.client("anna")
+    secret_file = tmp_path / "secret.properties"
+    secret_file.write_text(f"password={CANARY}\n")
+    wrong_key = {**certificate, "ssl.key.location": str(client.encrypted_key("another")), "ssl.key.password": CANARY}
+    return {
+        "topic": name,
+        "settings": {
+            "good": good,
+            "good, by Java's names": java,
+            "good, from a file": {
+                **good,
+                "sasl.password": f"${{file:{secret_file}:password}}",
+                "config.providers": "file",
+            },
+            "refused": nobody,
+            "refused, plaintext": {
+                **nobody,
+                "bootstrap.servers": secured.bootstrap_of("SASL_PLAINTEXT"),
+                "security.protocol": "SASL_PLAINTEXT",
+            },
+            "wrong password of a key": wrong_key,
+            "wrong password of a store": {
+                **certificate,
+                "ssl.keystore.location": str(client.pkcs12("another")),
+                "ssl.keystore.password": CANARY,
+            },
+            "a key that is none": {**certificate, "ssl.key.pem": CANARY},
+            "a misspelled name": {**good, "sasl.pasword": CANARY},
+            "a JAAS line that is none": {**java, "sasl.jaas.config": f"PlainLoginModule username=x password={CANARY}"},
+            "a module that is not allowed": {
+                **java,
+                "sasl.jaas.config": f'com.example.Evil required password="{CANARY}";',
+            },
+            "the password of another type": {**good, "sasl.password": [1, CANARY]},
+            "no mechanism": {key: value for key, value in good.items() if key != "sasl.mechanisms"},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", ["producer", *(pytest.param(kind, marks=pytest.mark.slow) for kind in canary.KINDS if kind != "producer")]
+)
+def test_a_client_shows_no_secret(kind: str, job: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job))
+    file.chmod(0o600)
+    shown = run([sys.executable, "-m", "tests.security.canary", kind, str(file)], tmp_path)
+    assert shown.count("===") == len(job["settings"])
+    assert shown.count("ended\n") >= 3, shown  # those that are good
+    assert "AuthenticationError" in shown
+    assert "ConfigError" in shown
+
+
+def run(command: list[str], directory: Path, **environment: str) -> str:
+    """What a program printed, once its output, its command line and all files that it wrote have no secret."""
+    before = [path for path in directory.rglob("*") if path.is_file()]
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(directory), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as running:
+        assert_no_secret_in_command_lines([running.pid])
+        shown, _ = running.communicate(timeout=TIMEOUT_SECONDS)
+    assert_no_secret("the output", shown)
+    assert_no_secret_in_files(directory, before)
+    return shown.decode(errors="replace")
+
+
+COMMANDS = {
+    "topics": ["topics", "describe", "TOPIC"],
+    "groups": ["groups", "list"],
+    "consume": ["consume", "TOPIC", "--from", "earliest"],
+    "produce": ["produce", "TOPIC", "INPUT"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_shows_no_secret(command: str, job: dict[str, Any], tmp_path: Path) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("a value\n")
+    words = [{"TOPIC": job["topic"], "INPUT": str(lines)}.get(word, word) for word in COMMANDS[command]]
+    ended: dict[str, int] = {}
+    for number, (name, settings) in enumerate(job["settings"].items()):
+        if isinstance(settings.get("sasl.password"), list):
+            continue  # no file of properties has such
+        file = tmp_path / f"{number}.properties"
+        file.write_text("".join(f"{key}={_as_property(value)}\n" for key, value in settings.items()))
+        shown = run([sys.executable, "-m", "monedula", *words, "-F", str(file)], tmp_path)
+        ended[name] = 1 if "monedula" in shown and ":" in shown else 0
+    assert ended["good"] == ended["good, from a file"] == 0
+    assert ended["refused"] == ended["a misspelled name"] == 1
+
+
+def test_a_command_takes_its_secret_from_the_environment(job: dict[str, Any], tmp_path: Path) -> None:
+    settings = {key: value for key, value in job["settings"]["good"].items() if key != "sasl.password"}
+    options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+    options += ["-X", "config.providers=env", "-X", "sasl.password=${env:KAFKA_PASSWORD}"]
+    shown = run([sys.executable, "-m", "monedula", "topics", "list", *options], tmp_path, KAFKA_PASSWORD=CANARY)
+    assert job["topic"] in shown
+
+
+def test_a_secret_on_the_command_line_is_refused(job: dict[str, Any]) -> None:
+    settings = job["settings"]["good"]
+    options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+    ran = subprocess.run(
+        [sys.executable, "-m", "monedula", "topics", "list", *options], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ran.returncode == 2
+    assert "sasl.password" in ran.stderr
+    assert "${env:" in ran.stderr
+    assert_no_secret("standard error", ran.stderr.encode())
+
+
+def _as_property(value: object) -> str:
+    return str(value).replace("\\", "\\\\").replace("\n", "\\n")
