@@ -111,6 +111,7 @@ def test_what_is_not_permitted_is_an_authorization_error(secured: SecuredKafka) 
             boris.describe_acls,
             lambda: boris.create_acls(AclBinding(BORIS.principal, "read", "topic", "orders")),
             lambda: boris.delete_acls(AclFilter()),
+            boris.describe_user_scram_credentials,
             lambda: boris.alter_user_scram_credentials(ScramDeletion("anna")),
             boris.describe_client_quotas,
             lambda: boris.alter_client_quotas({QuotaEntity(user="boris"): {"producer_byte_rate": None}}),

@@ -150,11 +150,12 @@ impl Describe {
     async fn ask_for(
         shared: &Shared,
         node: NodeId,
-        users: Option<&[String]>,
+        users: &[String],
     ) -> Result<Result<Answers<String, Vec<ScramCredentialInfo>>, Refusal>, Failure> {
         let name = |name| UserName { name, ..Default::default() };
         let build = |_| DescribeUserScramCredentialsRequest {
-            users: users.map(|users| users.iter().map(String::as_str).map(name).collect()),
+            // Not null for all users: a broker (4.4 too) that denies such a request does not answer it.
+            users: Some(users.iter().map(String::as_str).map(name).collect()),
             ..Default::default()
         };
         let (frame, version) = shared.call(node, DescribeUserScramCredentialsRequest::VERSIONS, build).await?;
@@ -191,7 +192,7 @@ impl ItemCall for Describe {
         node: NodeId,
         users: &[String],
     ) -> Result<Answers<String, Vec<ScramCredentialInfo>>, Failure> {
-        let described = Self::ask_for(shared, node, Some(users)).await?;
+        let described = Self::ask_for(shared, node, users).await?;
         Ok(described.unwrap_or_else(|refusal| super::call::refuse_all(users, &refusal)))
     }
 }
@@ -211,7 +212,7 @@ impl ItemCall for DescribeAll {
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
-        Ok(vec![((), Describe::ask_for(shared, node, None).await?)])
+        Ok(vec![((), Describe::ask_for(shared, node, &[]).await?)])
     }
 }
 
