@@ -49,11 +49,11 @@ impl AdminSecurityCore {
         &self,
         py: Python<'_>,
         descriptor: Option<i64>,
-        filter: PyAclFilter,
+        acls: PyAclFilter,
         timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_acls(acl_filter(filter).map_err(to(py))?, timeout_of(py, admin, timeout)?);
+        let call = admin.describe_acls(acl_filter(acls).map_err(to(py))?, timeout_of(py, admin, timeout)?);
         start(admin, descriptor, call, |py, acls| acls.into_iter().map(py_acl).collect::<Vec<_>>().into_py_any(py))
     }
 
