@@ -1,6 +1,5 @@
 """Tokens for OAUTHBEARER from the user's code: a function, or an object with a method `token`."""
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -73,6 +72,8 @@ def _how_to_ask(provider: Any, config: str) -> Callable[[], Any]:
 def _awaited(value: Any) -> Any:
     if not inspect.isawaitable(value):
         return value
+
+    import asyncio  # only here: if it is not in use, its import costs more than everything else
 
     async def wait() -> Any:
         return await value
