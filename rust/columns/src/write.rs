@@ -255,9 +255,20 @@ unsafe fn copy<const FIRST_BYTES: usize>(readable: &[u8], length: usize, target:
                 at += CHUNK_BYTES;
             }
         } else {
-            std::ptr::copy_nonoverlapping(source, target, length);
+            copy_exactly(source, target, length);
         }
     }
+}
+
+/// A copy of any length. It stands in a function of its own: beside the copies of a fixed size, the compiler merges all
+/// of them into one call of memcpy.
+///
+/// # Safety
+/// `length` bytes may be read from `source` and written to `target`, which do not overlap.
+#[inline(never)]
+unsafe fn copy_exactly(source: *const u8, target: *mut u8, length: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(source, target, length) }
 }
 
 /// An int64 column without nulls.
