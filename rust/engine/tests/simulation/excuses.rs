@@ -69,12 +69,10 @@ impl Excuse {
             Self::StrayGoesBack => (25, 80),
             Self::BackAfterStray => (8, 8),
             Self::StartBeforeStray => (8, 10),
-            // One late commit has as many as its member has partitions: three topics of twelve at most.
-            Self::StrayAtTheEnd => (36, 15),
+            Self::StrayAtTheEnd => (8, 15),
             // From the failover on to the next heartbeat of each member.
             Self::Blind => (400, 2),
-            // From the late request on to the next heartbeat of who had sent it.
-            Self::Misled => (400, 1),
+            Self::Misled => (8, 1),
             // Partitions stay doubtful for as long as a user takes with what is to be given up.
             Self::Unaccounted => (150, 70),
             Self::Downgraded => (15, 4),
