@@ -158,7 +158,7 @@ impl World {
             Err(error) => return self.checks.fail(Rule::Outcomes, format!("{}: {error}", request.call.api())),
         };
         say!(self, "n{node} -> p{pid} #{} {}{}", request.id, brief_answer(&answer), if late { ", late" } else { "" });
-        self.checks.served(pid, &request.call, &answer, late);
+        self.checks.served(pid, request.id, &request.call, &answer, late);
         if let Some(id) = request.call.joins_as().filter(|_| answer.code() == ErrorCode::None) {
             self.checks.took(pid, id);
         }

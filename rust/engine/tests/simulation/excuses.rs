@@ -15,7 +15,8 @@ pub(crate) enum Excuse {
     BackAfterStray,
     /// Reading starts at what was committed when it was looked up, and a stray commit came since.
     StartBeforeStray,
-    /// A stray commit stands at the end, over one of the owner's that had all.
+    /// A stray commit stands at the end, over one of the owner's that had all. Counted by requests: one has as many partitions as its
+    /// member owned, and each is over with the owner's next commit of it.
     StrayAtTheEnd,
     /// A coordinator that was loading answered a heartbeat, as Kafka's do, with success and without knowing whether the member is in
     /// the group. Until the next answer, or the end of the lease that this one gave, the member and its successor both believe.
