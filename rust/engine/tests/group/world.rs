@@ -75,6 +75,8 @@ pub(crate) struct World {
     pub raised: Vec<(GroupError, bool)>,
     /// The user is in a call that waits.
     pub polling: bool,
+    /// What is abandoned was not sent: it waits for a connection.
+    pub connecting: bool,
     /// Heartbeats are answered at once.
     pub beating: bool,
     pub beats: Vec<Now>,
@@ -117,6 +119,7 @@ impl World {
             calls: VecDeque::new(),
             raised: Vec::new(),
             polling: true,
+            connecting: false,
             beating: false,
             beats: Vec::new(),
             assigning: None,
@@ -218,6 +221,13 @@ impl World {
                 self.events.push(event);
             }
             Output::RefreshMetadata => self.note("refresh"),
+            Output::AbandonCall { id } => {
+                if self.open.contains(&id) {
+                    let reason = "it was abandoned".into();
+                    let error = if self.connecting { CallError::Unsent(reason) } else { CallError::Lost(reason) };
+                    self.todo.push_back(Input::Answer { id, outcome: Err(error) });
+                }
+            }
             output => {
                 let owned = self.member.status().owned;
                 let left = self.driver.carry_out(output, &owned);
@@ -298,6 +308,11 @@ impl World {
 
     pub(crate) fn lose(&mut self, id: CallId) {
         self.put(Input::Answer { id, outcome: Err(CallError::Lost("the connection was lost".into())) });
+    }
+
+    /// No connection could be made.
+    pub(crate) fn refuse(&mut self, id: CallId) {
+        self.put(Input::Answer { id, outcome: Err(CallError::Unsent("connection refused".into())) });
     }
 
     /// Metadata has the topics already.

@@ -47,7 +47,9 @@ impl World {
         let extra = call.extra_timeout();
         self.push(now + self.plan.request_timeout + extra, Event::Timeout(pid, id));
         if self.stopped_nodes.contains(&node) {
-            let at = now + self.latency();
+            // Between attempts to connect there is a backoff.
+            let backoff = if self.chance.odds(300) { self.chance.ms(50, 2000) } else { Duration::ZERO };
+            let at = now + self.latency() + backoff;
             return self.push(at, Event::Refused(pid, id));
         }
         let versions = call.versions();
@@ -264,9 +266,27 @@ impl World {
         }
     }
 
+    /// A member waits no longer for an answer. What was sent stays on its way.
+    pub(crate) fn abandon(&mut self, pid: Pid, id: CallId) {
+        let is_sent = self.network.waits_on(pid, id).is_some();
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        if process.calls.remove(&id).is_none() {
+            return;
+        }
+        process.abandoned.insert(id);
+        let reason = "it was abandoned".to_owned();
+        let error = if is_sent { CallError::Lost(reason) } else { CallError::Unsent(reason) };
+        say!(self, "p{pid} #{id} {error:?}");
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        process.inbox.push_back(Input::Answer { id, outcome: Err(error) });
+    }
+
     /// A call has its outcome.
     pub(crate) fn outcome(&mut self, pid: Pid, id: CallId, outcome: Result<Answer, CallError>) {
         let Some(process) = self.processes.get_mut(&pid) else { return };
+        if process.abandoned.remove(&id) {
+            return;
+        }
         let Some((sent, commit)) = process.calls.remove(&id) else {
             return self.checks.fail(Rule::Outcomes, format!("p{pid}: #{id} has two outcomes"));
         };

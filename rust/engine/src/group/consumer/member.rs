@@ -239,7 +239,7 @@ impl Member {
         let Some(call) = self.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
-            Err(CallError::Lost(reason)) => {
+            Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
                 self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
                 Err(reason)
             }
