@@ -21,8 +21,6 @@ pub(crate) enum Excuse {
     /// A coordinator that was loading answered a heartbeat, as Kafka's do, with success and without knowing whether the member is in
     /// the group. Until the next answer, or the end of the lease that this one gave, the member and its successor both believe.
     Blind,
-    /// A late request told the coordinator that a member owns less than it does, until that has heard what came of it.
-    Misled,
     /// The coordinator made a consumer group of a classic one without knowing that a member has a partition.
     Unaccounted,
     /// Kafka's coordinator takes the targets of members for what they own when it makes a classic group of a consumer group, and gives
@@ -51,7 +49,6 @@ impl Excuse {
         Self::StartBeforeStray,
         Self::StrayAtTheEnd,
         Self::Blind,
-        Self::Misled,
         Self::Unaccounted,
         Self::Downgraded,
         Self::Replaced,
@@ -70,10 +67,9 @@ impl Excuse {
             Self::StrayGoesBack => (25, 80),
             Self::BackAfterStray => (8, 8),
             Self::StartBeforeStray => (8, 10),
-            Self::StrayAtTheEnd => (8, 15),
+            Self::StrayAtTheEnd => (6, 15),
             // From the failover on to the next heartbeat of each member.
             Self::Blind => (400, 2),
-            Self::Misled => (8, 1),
             // Partitions stay doubtful for as long as a user takes with what is to be given up.
             Self::Unaccounted => (150, 70),
             Self::Downgraded => (15, 4),
@@ -91,9 +87,7 @@ impl Excuse {
     /// or a conversion of the group in one certain moment.
     pub(crate) fn is_rare(self) -> bool {
         match self {
-            Self::Blind | Self::Misled | Self::Downgraded | Self::ReadBack | Self::Nudged | Self::GrownForTarget => {
-                true
-            }
+            Self::Blind | Self::Downgraded | Self::ReadBack | Self::Nudged | Self::GrownForTarget => true,
             Self::BackAfterSeek
             | Self::StrayGoesBack
             | Self::BackAfterStray

@@ -112,7 +112,6 @@ impl Bug {
         Self::SkipKnownCommit,
         Self::ForgetTheEnd,
         Self::GoodOnce(Excuse::Blind),
-        Self::GoodOnce(Excuse::Misled),
         Self::IgnoreReplaced,
         Self::NoCommitOnceSought,
         Self::NoCommitOnceFailed,
