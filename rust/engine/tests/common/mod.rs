@@ -3,3 +3,4 @@
 
 pub(crate) mod design;
 pub(crate) mod driver;
+pub(crate) mod member_world;

@@ -277,7 +277,8 @@ fn epochs_that_skip_numbers_lose_nothing_where_the_coordinator_assigns() {
         let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
         world.beat(ErrorCode::RebalanceInProgress);
         let (id, _) = world.call("JoinGroup");
-        world.answer(id, world.joined(7, leader, Vec::new()));
+        let joined = world.joined(7, leader, Vec::new());
+        world.answer(id, joined);
         assert_eq!(world.trace().iter().any(|line| line.starts_with("Lost")), loses, "{leader:?}");
     }
 }
@@ -291,7 +292,8 @@ fn who_may_have_been_thrown_out_keeps_nothing_where_the_coordinator_assigns() {
         world.beat(ErrorCode::RebalanceInProgress);
         let (id, _) = world.call("JoinGroup");
         world.sleep(SESSION);
-        world.answer(id, world.joined(2, leader, Vec::new()));
+        let joined = world.joined(2, leader, Vec::new());
+        world.answer(id, joined);
         assert_eq!(world.trace().contains(&"Lost t-0 t-1".to_owned()), loses, "{leader:?}");
         assert_eq!(world.owned().is_empty(), loses, "{leader:?}");
     }

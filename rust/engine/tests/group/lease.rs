@@ -24,7 +24,8 @@ fn the_lease_counts_from_the_sending_of_what_was_acknowledged() {
 fn self_fence_at_session_deadline_without_coordinator() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
     let lease = world.lease.expect("there is one");
-    world.pass(lease - world.now - ms(1));
+    let left = lease - world.now;
+    world.pass(left - ms(1));
     assert!(!world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(ms(1));
     assert!(world.events.contains(&GroupEvent::LeaseExpired));

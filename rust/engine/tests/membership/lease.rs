@@ -34,7 +34,8 @@ fn the_setting_says_how_long_the_session_is() {
 fn with_the_coordinator_gone_it_ends_and_a_fresh_answer_renews_it() {
     let mut world = World::stable(by_hand(), &[0]);
     let lease = world.lease.expect("there is one");
-    world.pass(lease - world.now - ms(1));
+    let left = lease - world.now;
+    world.pass(left - ms(1));
     assert!(!world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(ms(1));
     assert!(world.events.contains(&GroupEvent::LeaseExpired));
