@@ -1,4 +1,4 @@
-"""`python -m tests`: what fails twice fails the run, what fails once is named, and no crash is forgiven."""
+"""`python -m tests`: a test that fails twice fails the run, one that fails once is named, and a crash is never repeated."""
 
 import subprocess
 import sys

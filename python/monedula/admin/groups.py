@@ -165,7 +165,9 @@ class GroupMethods(AdminBase):
         if target[0][0] == "offsets" and (raw_topics is not None or raw is not None):
             raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
         return Call(
-            lambda descriptor: self._core.reset_group_offsets((descriptor, timeout), name, target, raw_topics, raw, dry_run),
+            lambda descriptor: self._core.reset_group_offsets(
+                (descriptor, timeout), name, target, raw_topics, raw, dry_run
+            ),
             lambda answer: answered(
                 Results[TopicPartition, OffsetReset](*values.items(answer, values.partition, values.reset)), errors
             ),

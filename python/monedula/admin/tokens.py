@@ -77,7 +77,9 @@ class TokenMethods(AdminBase):
                 whoever is logged in may not renew it.
         """
         hmac, period_ms = _hmac(token), _milliseconds(period, "period", _BROKERS_CHOICE)
-        return Call(lambda descriptor: self._security.renew_delegation_token((descriptor, timeout), hmac, period_ms), int)
+        return Call(
+            lambda descriptor: self._security.renew_delegation_token((descriptor, timeout), hmac, period_ms), int
+        )
 
     @Method
     def expire_delegation_token(

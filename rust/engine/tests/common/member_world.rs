@@ -1,5 +1,4 @@
-//! One member in a world whose coordinator answers what the test says, and whose time passes when the test says so. What
-//! the worlds of both machines share.
+//! A member in virtual time, with a coordinator whose answers the test chooses. The worlds of both machines share it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Deref, DerefMut};
@@ -22,14 +21,14 @@ pub(crate) struct MemberWorld {
     pub member: Member,
     driver: Driver,
     pub now: Now,
-    /// Sent and not looked at by the test yet.
+    /// Calls that were sent and that the test has not looked at.
     pub calls: VecDeque<(CallId, Target, Call)>,
     /// The changes of state of a member under KIP-848; those of a classic member are among the events.
     pub steps: Vec<(consumer::State, consumer::State)>,
     pub raised: Vec<(GroupError, bool)>,
-    /// The user is in a call that waits.
+    /// The user polls: a call of the user is waiting.
     pub polling: bool,
-    /// Heartbeats are answered at once; under KIP-848 with the epoch that they carry.
+    /// Whether heartbeats are answered at once; under KIP-848 with the epoch that they carry.
     pub beating: bool,
     pub beats: Vec<Now>,
     /// The assignment that a classic leader asked for, and the members to assign to.
@@ -38,11 +37,11 @@ pub(crate) struct MemberWorld {
     /// The topic ids whose names a member under KIP-848 asked for.
     pub resolving: Vec<BTreeSet<Uuid>>,
     todo: VecDeque<Input>,
-    /// Calls that have no outcome yet.
+    /// Calls in flight.
     open: BTreeSet<CallId>,
 }
 
-/// What the driver knows is asked of the world.
+/// The world has the driver's fields and methods.
 impl Deref for MemberWorld {
     type Target = Driver;
 
@@ -107,13 +106,13 @@ impl MemberWorld {
         }
     }
 
-    /// What the user did goes to the member.
+    /// Passes the user's answers on to the member.
     fn collect(&mut self) {
         let paid = self.take_paid();
         self.todo.extend(paid.into_iter().map(Input::from));
     }
 
-    /// The user comes into the next call: what waits for him is done, in order.
+    /// The user makes the next call: all waiting requests are carried out, in order.
     pub(crate) fn user_returns(&mut self) {
         self.busy = false;
         self.pay_all();
@@ -121,14 +120,14 @@ impl MemberWorld {
         self.put(Input::Tick);
     }
 
-    /// The user does the next thing that waits for him, and is busy again.
+    /// The user carries out the next waiting request, and is busy again.
     pub(crate) fn pay_one(&mut self) {
         self.driver.pay_one();
         self.collect();
         self.work_off();
     }
 
-    /// Lets time pass, waking the member when it wants to be woken; it must not want that without end.
+    /// Lets time pass, and wakes the member at the times that it asks for. Fails if it asks for wakes without end.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         let mut wakes = 0;
@@ -147,7 +146,7 @@ impl MemberWorld {
         self.put(Input::Tick);
     }
 
-    /// The process is stopped for so long: nothing is woken.
+    /// Stops the process for this time: the member is not woken.
     pub(crate) fn sleep(&mut self, time: Duration) {
         self.now += time;
     }
@@ -187,7 +186,7 @@ impl MemberWorld {
         self.answer(id, coordinator(ErrorCode::None, node_id));
     }
 
-    /// Answers the lookup of committed offsets: each partition is at `offset`.
+    /// Answers OffsetFetch: each partition has the committed offset `offset`.
     #[track_caller]
     pub(crate) fn look_up(&mut self, offset: i64) {
         let (id, call) = self.call("OffsetFetch");
@@ -215,7 +214,7 @@ impl MemberWorld {
         self.put(Input::Close { deadline, leave: true });
     }
 
-    /// Every connection is lost: no call that is under way gets an answer.
+    /// All connections are lost: no call in flight gets an answer.
     pub(crate) fn lose_all(&mut self) {
         self.calls.clear();
         for id in std::mem::take(&mut self.open) {
@@ -287,7 +286,7 @@ impl MemberWorld {
         (id, call)
     }
 
-    /// As [`Self::call`], with who is asked.
+    /// As [`Self::call`], with the broker that the call is for.
     #[track_caller]
     pub(crate) fn call_to(&mut self, api: &str) -> (CallId, Target, Call) {
         let at = match self.member {

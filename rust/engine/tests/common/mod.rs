@@ -1,4 +1,4 @@
-//! What several of the test programs need.
+//! Shared by several of the test programs.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod design;

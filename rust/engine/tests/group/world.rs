@@ -1,4 +1,4 @@
-//! The world of a classic member: its coordinator answers what the test says, and time passes when the test says so.
+//! The world of a classic member: virtual time, and a coordinator whose answers the test chooses.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -22,10 +22,10 @@ pub(crate) use crate::common::driver::{
 use crate::common::member_world::MemberWorld;
 pub(crate) use crate::common::member_world::{INTERVAL as HEARTBEAT, commit_codes, coordinator};
 
-/// The name of an assignor that leaves things for later.
+/// The name of an assignor that defers.
 pub(crate) const DEFERS: &str = "defers";
 
-/// An assignor by name only: the tests write its assignments.
+/// An assignor that only has a name; the tests write its assignments.
 pub(crate) struct Named(pub &'static str, pub Protocol);
 
 impl Assignor for Named {
@@ -94,7 +94,7 @@ impl World {
         Self { assignor, metadata: BTreeMap::new(), world: MemberWorld::new(Member::classic(config, seed)) }
     }
 
-    /// Subscribed to `t`, and its coordinator is node 1.
+    /// A member that is subscribed to `t`; its coordinator is node 1.
     pub(crate) fn subscribed(config: GroupConfig) -> Self {
         let mut world = Self::new(config);
         world.subscribe(&["t"]);
@@ -102,7 +102,7 @@ impl World {
         world
     }
 
-    /// In generation 1 as member `m`, a follower, with these partitions of `t`, at offset 10 each.
+    /// A stable follower `m` in generation 1 with these partitions of `t`, each at offset 10.
     pub(crate) fn stable(config: GroupConfig, partitions: &[i32]) -> Self {
         let mut world = Self::subscribed(config);
         world.rebalance(1, partitions);
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// Answers JoinGroup and SyncGroup; what went before is in the trace.
+    /// Answers JoinGroup and SyncGroup.
     #[track_caller]
     pub(crate) fn rebalance(&mut self, generation: i32, partitions: &[i32]) {
         let (id, _) = self.call("JoinGroup");
@@ -194,7 +194,7 @@ impl World {
         self.answer(id, synced(partitions));
     }
 
-    /// Answers the next heartbeat, after an interval.
+    /// Lets an interval pass, and answers the next heartbeat.
     #[track_caller]
     pub(crate) fn beat(&mut self, code: ErrorCode) {
         self.pass(HEARTBEAT);
@@ -202,13 +202,13 @@ impl World {
         self.answer(id, Answer::Heartbeat { code });
     }
 
-    /// Nothing but one call of this API waits.
+    /// Checks that exactly one call is waiting, of this API.
     #[track_caller]
     pub(crate) fn no_call_but(&self, api: &str) {
         assert_eq!(self.apis(), [api]);
     }
 
-    /// As [`Self::call`]; heartbeats before it are nobody's business.
+    /// As [`Self::call`], but drops heartbeats before the call.
     #[track_caller]
     pub(crate) fn call_past_heartbeats(&mut self, api: &str) -> (CallId, Call) {
         while api != "Heartbeat" && self.apis().first() == Some(&"Heartbeat") {
@@ -217,7 +217,7 @@ impl World {
         self.call(api)
     }
 
-    /// The user wants a rebalance now.
+    /// The user asks for a rebalance.
     pub(crate) fn rejoin(&mut self) {
         let at = self.now;
         self.put(Input::Rejoin { at, reason: "the user wants it".into() });
@@ -256,7 +256,7 @@ pub(crate) fn sync_error(code: ErrorCode) -> Answer {
     Answer::SyncGroup { code, protocol_type: None, protocol: None, assignment: Vec::new() }
 }
 
-/// What a JoinGroup tells the leader.
+/// The subscription in a JoinGroup.
 pub(crate) fn subscription(call: &Call) -> Subscription {
     let Call::JoinGroup { protocols, .. } = call else { panic!("{call:?}") };
     read_subscription("m", None, &protocols[0].1).expect("it decodes")

@@ -1,4 +1,4 @@
-//! One member in a world whose coordinator says what the test tells it to, and whose time moves when told.
+//! The world of a member under KIP-848: virtual time, and a coordinator whose answers the test chooses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -64,11 +64,11 @@ pub(crate) fn by_hand() -> MembershipConfig {
 
 pub(crate) struct World {
     world: MemberWorld,
-    /// Metadata is brought at once when it is asked for.
+    /// Whether the member gets metadata at once when it asks for it.
     pub metadata: BTreeMap<Arc<str>, TopicInfo>,
 }
 
-/// What both machines' worlds share is asked of this one.
+/// The worlds of both machines share [`MemberWorld`].
 impl Deref for World {
     type Target = MemberWorld;
 
@@ -93,7 +93,7 @@ impl World {
         Self { metadata, world: MemberWorld::new(Member::consumer(config, MEMBER.into(), seed)) }
     }
 
-    /// Subscribed to `t`, whose metadata is known, and the coordinator is node 1.
+    /// A member that is subscribed to `t`, has its metadata, and whose coordinator is node 1.
     pub(crate) fn subscribed(config: MembershipConfig) -> Self {
         let mut world = Self::new(config);
         world.subscribe(&["t"]);
@@ -102,7 +102,7 @@ impl World {
         world
     }
 
-    /// In epoch 1 with these partitions of `t`, at offset 10 each, all acknowledged.
+    /// A stable member in epoch 1 with these partitions of `t`, each at offset 10, all acknowledged.
     pub(crate) fn stable(config: MembershipConfig, partitions: &[i32]) -> Self {
         let mut world = Self::subscribed(config);
         world.assigned(1, &ids(partitions));
@@ -110,13 +110,13 @@ impl World {
             world.look_up(10);
         }
         assert_eq!(world.state(), State::Stable);
-        // The acknowledgement went out with the answer; its own answer brings nothing new.
+        // The acknowledgement was sent upon the answer; its own answer changes nothing.
         world.no_call();
         world.trace();
         world
     }
 
-    /// Answers the heartbeat under way with a target, and those that follow from it, to the end.
+    /// Answers the heartbeat in flight with a target, and then all heartbeats that follow from it.
     #[track_caller]
     pub(crate) fn assigned(&mut self, epoch: i32, target: &Partitions) {
         let (id, _) = self.heartbeat();
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Answers heartbeats with this epoch as long as one waits.
+    /// Answers heartbeats with this epoch as long as one is waiting.
     pub(crate) fn settle_heartbeats(&mut self, epoch: i32) {
         for _ in 0..WAKES_PER_INSTANT {
             if !self.apis().contains(&"ConsumerGroupHeartbeat") {
@@ -152,14 +152,14 @@ impl World {
         }
     }
 
-    /// After an interval, the next heartbeat.
+    /// Lets an interval pass, and takes the next heartbeat.
     #[track_caller]
     pub(crate) fn next_heartbeat(&mut self) -> (CallId, HeartbeatCall) {
         self.pass(INTERVAL);
         self.heartbeat()
     }
 
-    /// A good answer to a heartbeat.
+    /// An answer without an error.
     pub(crate) fn ok(&mut self, id: CallId, epoch: i32, target: Option<&Partitions>) {
         self.answer(id, beat(epoch, target.cloned()));
     }
@@ -168,7 +168,7 @@ impl World {
         self.answer(id, refused(code));
     }
 
-    /// A call that cannot be made at all.
+    /// The call can never be sent.
     pub(crate) fn never(&mut self, id: CallId) {
         self.put(Input::Answer { id, outcome: Err(CallError::Never("no version in common".into())) });
     }
@@ -177,13 +177,13 @@ impl World {
         self.put(Input::Subscribe(Subscription::Regex(regex.into())));
     }
 
-    /// Metadata comes in, as it is.
+    /// The member gets the metadata.
     pub(crate) fn learn(&mut self) {
         let topics = self.metadata.clone();
         self.put(Input::Topics { topics });
     }
 
-    /// There is a topic, and metadata of it comes in.
+    /// Adds a topic, and gives the member its metadata.
     pub(crate) fn topic(&mut self, topic: &str, partitions: usize) {
         self.topic_with(topic, id(topic), partitions);
     }
@@ -193,14 +193,14 @@ impl World {
         self.learn();
     }
 
-    /// After an interval, answers the next heartbeat with an error.
+    /// Lets an interval pass, and answers the next heartbeat with an error.
     #[track_caller]
     pub(crate) fn refuse_next(&mut self, code: ErrorCode) {
         let (id, _) = self.next_heartbeat();
         self.refuse(id, code);
     }
 
-    /// After an interval, answers the next heartbeat with a target.
+    /// Lets an interval pass, and answers the next heartbeat with a target.
     #[track_caller]
     pub(crate) fn target(&mut self, epoch: i32, target: &Partitions) {
         let (id, _) = self.next_heartbeat();
@@ -214,7 +214,7 @@ pub(crate) fn refused(code: ErrorCode) -> Answer {
     Answer::ConsumerGroupHeartbeat { code, message, epoch: 0, interval: Duration::ZERO, assignment: None }
 }
 
-/// Whether a heartbeat says everything.
+/// Whether a heartbeat has all fields.
 pub(crate) fn is_full(call: &HeartbeatCall) -> bool {
     let all = [call.rebalance_timeout.is_some(), call.topics.is_some(), call.owned.is_some()];
     assert!(all.iter().all(|it| *it) || !all[0], "{call:?}");
