@@ -1,7 +1,7 @@
 """`python -m tests`: pytest, three files at a time; at most two failed tests are run once more, alone.
 
-Clusters, JVMs and Spark share the cores with other tests, and a test that waits for one of them sometimes fails. Only an
-assertion or an error in the test's own body is repeated. A crash, an abort, a time-out and an error in set-up or
+Clusters, JVMs and Spark share the cores with other tests, and a test that waits for one of them sometimes fails. Only
+an assertion or an error in the test's own body is repeated. A crash, an abort, a time-out and an error in set-up or
 teardown fail the run at once, and so do more than `MOST` failures. A test that passes alone is printed last, with the
 trace of its failure: that failure is a defect, of the test or of the code, and has to be fixed.
 """

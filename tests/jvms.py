@@ -122,7 +122,7 @@ class Jvms:
             raise failure
 
     def admit(self, item: pytest.Item) -> None:
-        """Hold permits for running clusters and for the test's own JVMs; close clusters rather than wait while they run."""
+        """Hold permits for running clusters and the test's JVMs; close clusters rather than wait with them."""
         self._forget_closed()
         wanted = shared(item)
         alone = min(MOST, sum(wanted.values()) + own(item))

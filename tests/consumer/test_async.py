@@ -76,7 +76,7 @@ async def test_waits_cancelled_at_any_moment_lose_nothing_and_repeat_nothing(
             await cancel(waiting)
             if chance.randrange(3) == 0:
                 seen += numbers(await consumer.poll(timeout=20, max_rows=50))
-        # All records are read, so these waits are certainly in progress when they are cancelled, and take no record that arrives.
+        # All records are read: these waits are in progress when they are cancelled, and take no later record.
         before, began, cancelled = len(seen), 0, 0
         for passes in range(20):
             waiting = asyncio.ensure_future(wait())

@@ -1,4 +1,4 @@
-"""The tools of a scenario: clients that send requests, and the answers in the order in which the scenario reads them."""
+"""The tools of a scenario: clients that send requests, and the answers in the order of reading."""
 
 import base64
 import time

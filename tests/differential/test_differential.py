@@ -1,4 +1,4 @@
-"""Every scenario on Apache Kafka and on the embedded broker: the same answers, except for the differences in `allowed.py`."""
+"""Every scenario on Apache Kafka and on the embedded broker: the same answers, except as `allowed.py` says."""
 
 from collections.abc import Callable
 

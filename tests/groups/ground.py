@@ -1,4 +1,4 @@
-"""Helpers of group tests: either kind of server behind one interface, and members that are polled until a condition holds."""
+"""Helpers of group tests: either kind of server behind one interface, and members that are polled."""
 
 import itertools
 import os

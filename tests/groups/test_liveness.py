@@ -111,7 +111,7 @@ def test_a_long_batch_is_told_that_a_rebalance_waits_for_it(ground: Ground, memb
     try:
         until(lambda: bool(first.rebalance_wanted))
         (wanted,) = first.rebalance_wanted
-        # While the user holds the batch, no other member has the partition; the user commits, and polls for the next batch.
+        # While the user holds the batch, no other member has the partition; the user commits, and polls.
         assert wanted not in second.assignment()
         first.commit(batch)
         until(shared(2, first, second), first)

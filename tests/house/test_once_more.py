@@ -1,4 +1,4 @@
-"""`python -m tests`: a test that fails twice fails the run, one that fails once is named, and a crash is never repeated."""
+"""`python -m tests`: two failures of a test fail the run, one is reported, and a crash is never repeated."""
 
 import subprocess
 import sys

@@ -151,7 +151,7 @@ class Checker:
         self._settle_repeated(name, member, excused=False)
 
     def _on_lost(self, name: str, member: _Member, event: Event) -> None:
-        # A member may learn of a loss late, because it is busy or cut off. The records that it delivers are checked at once.
+        # A busy member, or one that is cut off, may learn of a loss late. Its records are checked at once.
         for partition in partitions_of(event):
             self._drop(name, member, partition, event)
             member.trouble[partition] = event["t"]

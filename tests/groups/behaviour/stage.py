@@ -1,4 +1,4 @@
-"""The clusters that the suite runs on: three nodes of the embedded broker or of a real Kafka, and the faults that they offer."""
+"""The clusters of the suite: three nodes of the embedded broker or of a real Kafka, with faults."""
 
 import contextlib
 import random

@@ -1,4 +1,4 @@
-"""The coordinator dies during a rebalance. Members continue with the stored group, or join again; no record is lost or repeated."""
+"""The coordinator dies during a rebalance. Members continue with the stored group, or join again."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

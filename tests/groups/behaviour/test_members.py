@@ -175,7 +175,7 @@ def test_thirty_partitions_on_ten_members_and_on_five(stage: Stage, scene: Scene
 def test_a_new_owner_begins_where_the_old_one_ended(
     stage: Stage, group_on: GroupFactory, unique: Unique, commit: str
 ) -> None:
-    """The records are written before, so that only the rebalances decide which member reads what: nothing is lost or repeated."""
+    """The records are written before: only the rebalances decide which member reads them, each once."""
     topic = unique("topic")
     stage.create_topic(topic, 6)
     ends = write(stage.bootstrap, topic, numbered(topic, 6, 400))

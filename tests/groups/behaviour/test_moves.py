@@ -91,7 +91,7 @@ def test_packets_vanish_and_come_through_again(
     stage.cut("b")
     try:
         if is_long:
-            # The other member takes everything over. The checker verifies that the one that is cut off hands out nothing meanwhile.
+            # The other member takes over. The checker verifies that the one that is cut off hands out nothing.
             play.group.wait_taken_over(cut_off, play.partitions)
             play.flows()
         else:

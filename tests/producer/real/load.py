@@ -15,7 +15,7 @@ from tests.producer.real.checker import Sent, Stored
 
 DEADLINE_SECONDS = 90.0
 SETTLE_SECONDS = 30.0
-"""How long followers may take to catch up with their leader. Records that are missing then are lost, which the checker reports."""
+"""How long followers may take to catch up with their leader. Records that are missing then are lost."""
 QUICK = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 """A short wait for nodes that are down."""
 
