@@ -1,7 +1,7 @@
 //! Client quotas (KIP-546): the values that were set for entities, which are users, client ids, both together, or IP
 //! addresses.
 //!
-//! Not implemented: that quotas throttle anybody. A fault can.
+//! Not implemented: throttling by quotas. A fault can throttle.
 
 use std::collections::BTreeMap;
 

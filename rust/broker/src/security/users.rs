@@ -8,7 +8,7 @@ use monedula_protocol::secret::Secret;
 
 use super::random;
 
-/// Bytes of a salt that the broker draws.
+/// Length of a salt that the broker draws, in bytes.
 const SALT_BYTES: usize = 16;
 
 /// All users. They are kept in memory only.
@@ -25,7 +25,7 @@ struct User {
 /// A SCRAM credential of a user.
 #[derive(Debug)]
 enum Scram {
-    /// It follows from the user's password, and is made when it is used first: that takes milliseconds.
+    /// Derived from the user's password when it is first used, which takes milliseconds.
     OfPassword(OnceCell<ScramCredential>),
     Stored(ScramCredential),
 }
