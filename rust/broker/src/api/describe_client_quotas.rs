@@ -95,7 +95,8 @@ fn wanted(component: &DescribeClientQuotasComponentData<'_>) -> Result<Match, Ap
 pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeClientQuotasResponse<'a> {
     DescribeClientQuotasResponse {
         error_code: error.code(),
-        error_message: Some(error.message()),
+        // Kafka sends no message that only repeats the code.
+        error_message: None,
         entries: None,
         ..Default::default()
     }

@@ -268,7 +268,7 @@ impl Core {
         self.tick(now_ms);
         let answer = self.carry_out(command);
         self.wake_fetches();
-        self.save_topics()?;
+        self.save()?;
         answer
     }
 

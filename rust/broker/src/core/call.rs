@@ -39,7 +39,7 @@ pub enum Action {
     /// Send this response after a number of milliseconds, then close the connection, for this reason. An empty response
     /// sends nothing.
     Refuse(Vec<Bytes>, u64, String),
-    /// Send this response with the changes of a fault, then read the next request unless the changes end the
+    /// Send this response, if there is one, with the changes of a fault or the pause of a quota, then read the next request unless the changes end the
     /// connection.
     Wire(Vec<Bytes>, Wire),
     /// Reset the connection.
@@ -48,7 +48,20 @@ pub enum Action {
     Deaf,
 }
 
-/// How a fault changes the transmission of a response.
+impl Action {
+    /// The action with a pause before the next request is read.
+    pub(crate) fn then_mute(self, pause_ms: u64) -> Self {
+        match self {
+            action if pause_ms == 0 => action,
+            Self::Send(pieces) => Self::Wire(pieces, Wire { pause_ms, ..Wire::default() }),
+            Self::Nothing => Self::Wire(Vec::new(), Wire { pause_ms, ..Wire::default() }),
+            Self::Wire(pieces, wire) => Self::Wire(pieces, Wire { pause_ms: wire.pause_ms.max(pause_ms), ..wire }),
+            action => action,
+        }
+    }
+}
+
+/// How a fault or a quota changes the transmission of a response.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
     /// Send only this many bytes, then close the connection.

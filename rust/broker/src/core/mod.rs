@@ -80,7 +80,7 @@ impl Core {
             outbox: VecDeque::new(),
             settings,
         };
-        core.load_topics()?;
+        core.load()?;
         Ok(core)
     }
 
@@ -143,7 +143,7 @@ impl Core {
     pub(crate) fn work(&mut self, connection: ConnectionId, origin: &Origin, frame: &Bytes) {
         let answer = api::serve(self, connection, origin, frame);
         // Changes of topics are saved before the request is acknowledged.
-        let answer = match self.save_topics() {
+        let answer = match self.save() {
             Ok(()) => answer,
             Err(error) => Answer::Close(error.to_string()),
         };
@@ -177,7 +177,7 @@ impl Core {
         self.keep_house();
         self.wake_fetches();
         self.finish_due_fetches();
-        if let Err(error) = self.save_topics() {
+        if let Err(error) = self.save() {
             log::error!("{error}");
         }
     }
@@ -200,6 +200,7 @@ impl Core {
     /// Queues the action that answers a request, unless a fault holds or delays it.
     pub(crate) fn reply(&mut self, connection: ConnectionId, action: Action) {
         if let Some(action) = faults::on_answer(self, connection, action) {
+            let action = action.then_mute(self.peers.take_mute_ms(connection));
             self.peers.answered(connection, &action);
             self.outbox.push_back(Reply { connection, action });
         }

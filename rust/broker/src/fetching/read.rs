@@ -148,10 +148,12 @@ impl Core {
             }
             _ => None,
         };
-        // Kafka checks for unknown topics and partitions before it looks for aborted transactions, and then answers an
-        // empty list instead of null.
-        let unknown = matches!(error, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId);
-        Fetched { current_leader: hint, aborted: unknown.then(Vec::new), ..Fetched::failed(wanted, error) }
+        // Kafka refuses topics before it looks for aborted transactions, and then answers an empty list instead of null.
+        let early = matches!(
+            error,
+            ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId | ErrorCode::TopicAuthorizationFailed
+        );
+        Fetched { current_leader: hint, aborted: early.then(Vec::new), ..Fetched::failed(wanted, error) }
     }
 
     /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).

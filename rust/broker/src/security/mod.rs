@@ -11,14 +11,16 @@ mod oauth;
 mod passwords;
 mod principal;
 mod quotas;
+mod stored;
+mod throttling;
 mod tokens;
 mod users;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+pub(crate) use acl::{ANY, AclFilter, CLUSTER_NAME, MATCH, UNKNOWN};
 pub use acl::{Acl, Operation, PatternType, PermissionType, ResourceType};
-pub(crate) use acl::{AclFilter, CLUSTER_NAME};
 pub(crate) use authorizer::{Authorizer, Client, Resource};
 pub(crate) use certificates::{Certificates, Flaw};
 pub(crate) use distinguished_name::subject;
@@ -28,6 +30,10 @@ pub use passwords::Password;
 pub(crate) use passwords::users;
 pub use principal::Principal;
 pub(crate) use quotas::{Entity, Match, Quotas};
+use stored::StoredCredential;
+pub(crate) use stored::StoredSecurity;
+pub(crate) use throttling::Limited;
+use throttling::Rates;
 pub(crate) use tokens::{Lifetimes, Token, Tokens};
 pub(crate) use users::Users;
 
@@ -236,10 +242,15 @@ fn boolean(value: &str) -> Result<bool, String> {
 pub(crate) struct Security {
     /// `None` if everybody may do everything.
     pub(crate) authorizer: Option<Authorizer>,
+    /// ACLs that were stored, and that count for nothing, because there is no authorizer.
+    idle_acls: BTreeSet<Acl>,
     pub(crate) users: Users,
+    /// The users of the settings, each with the password that the settings gave it.
+    given_users: BTreeMap<String, StoredCredential>,
     pub(crate) tokens: Tokens,
     pub(crate) oauth: OauthKeys,
     pub(crate) quotas: Quotas,
+    rates: Rates,
     /// `None` if connections are not encrypted.
     certificates: Option<Certificates>,
 }
@@ -255,10 +266,13 @@ impl Security {
         let lifetimes = Lifetimes { max_ms: settings.token_max_lifetime_ms, expiry_ms: settings.token_expiry_ms };
         Ok(Self {
             authorizer: settings.authorizer.then(|| Authorizer::new(settings)),
+            idle_acls: BTreeSet::new(),
             users,
+            given_users: BTreeMap::new(),
             tokens: Tokens::new(lifetimes),
             oauth: OauthKeys::new(settings.unsecured_tokens),
             quotas: Quotas::default(),
+            rates: Rates::default(),
             certificates: settings.protocol.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
     }
