@@ -39,6 +39,8 @@ SORT_KEYS = (
     "nodeId",
     "brokerId",
     "producerId",
+    "operation",
+    "permissionType",
 )
 # The order of these is part of the answer.
 ORDERED = {"records", "replicaNodes", "isrNodes", "offlineReplicas", "abortedTransactions", "synonyms"}

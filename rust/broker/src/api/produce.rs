@@ -63,7 +63,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         });
         outcomes.push((topic, partitions.collect::<Vec<_>>()));
     }
-    let endpoints = core.endpoints(outcomes.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.leader));
+    let hints = outcomes.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.leader);
+    let endpoints = core.endpoints(hints, call.origin.protocol);
     let response = ProduceResponse {
         responses: outcomes.iter().map(|(topic, outcomes)| describe(topic, outcomes)).collect(),
         node_endpoints: endpoints

@@ -7,7 +7,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::frame::encode_response;
 
 use crate::cluster::NodeId;
-use crate::security::Principal;
+use crate::security::{Principal, SecurityProtocol};
 
 /// The id of a connection in the core.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -123,6 +123,8 @@ pub(crate) struct Origin {
     pub(crate) node: NodeId,
     /// The client's address.
     pub(crate) host: Arc<str>,
+    /// That of the listener to which it is connected.
+    pub(crate) protocol: SecurityProtocol,
     /// Who the client is.
     pub(crate) principal: Principal,
     /// Whether it has logged in with a delegation token, which cannot create others.
@@ -132,7 +134,13 @@ pub(crate) struct Origin {
 impl Origin {
     /// A client that has not logged in.
     pub(crate) fn anonymous(node: NodeId, host: &str) -> Self {
-        Self { node, host: host.into(), principal: Principal::anonymous(), by_delegation_token: false }
+        Self {
+            node,
+            host: host.into(),
+            protocol: SecurityProtocol::default(),
+            principal: Principal::anonymous(),
+            by_delegation_token: false,
+        }
     }
 }
 

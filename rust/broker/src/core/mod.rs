@@ -27,7 +27,7 @@ use crate::fetching::Fetching;
 use crate::groups::Groups;
 use crate::log::validate::Validator;
 use crate::log::{DataDir, Housekeeping};
-use crate::security::{Login, Principal, Security};
+use crate::security::{Login, Principal, Security, SecurityProtocol};
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
@@ -86,24 +86,25 @@ impl Core {
 
     /// Registers a client that connected to a node. Returns the id of the connection.
     pub fn connected(&mut self, now_ms: i64, node: NodeId, host: &str) -> ConnectionId {
-        self.connected_as(now_ms, node, host, None)
+        self.connected_as(now_ms, node, host, self.settings.security.protocol, None)
     }
 
-    /// Registers a client that connected to a node, with the principal of its certificate if it showed one. Returns the
-    /// id of the connection.
+    /// Registers a client that connected to a node's listener of this security protocol, with the principal of its
+    /// certificate if it showed one. Returns the id of the connection.
     pub fn connected_as(
         &mut self,
         now_ms: i64,
         node: NodeId,
         host: &str,
+        protocol: SecurityProtocol,
         principal: Option<Principal>,
     ) -> ConnectionId {
         self.advance(now_ms);
-        let mut origin = Origin::anonymous(node, host);
+        let mut origin = Origin { protocol, ..Origin::anonymous(node, host) };
         if let Some(principal) = principal {
             origin.principal = principal;
         }
-        let login = match self.settings.security.protocol.has_sasl() {
+        let login = match protocol.has_sasl() {
             true => Login::Start,
             false => Login::NotNeeded,
         };

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::call::{Action, ConnectionId, Current, Origin};
 use crate::cluster::NodeId;
-use crate::security::{Exchange, Login, Principal};
+use crate::security::{Exchange, Login, Principal, SecurityProtocol};
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -52,6 +52,11 @@ impl Peers {
     /// Who the client of a connection is: its principal and its client id.
     pub(crate) fn client(&self, id: ConnectionId) -> Option<(&Principal, &str)> {
         self.peers.get(&id).map(|peer| (&peer.origin.principal, &*peer.client_id))
+    }
+
+    /// The security protocol of a connection's listener.
+    pub(crate) fn protocol(&self, id: ConnectionId) -> SecurityProtocol {
+        self.peers.get(&id).map_or_else(SecurityProtocol::default, |peer| peer.origin.protocol)
     }
 
     /// Has a connection not read for so long after its next answer (KIP-219).

@@ -304,6 +304,7 @@ mod tests {
             id: NodeId(id),
             host: "localhost".into(),
             port: 9092,
+            other_ports: Default::default(),
             rack: rack.map(Into::into),
             alive: true,
         };

@@ -157,7 +157,10 @@ impl Core {
             &mut self.draw,
         );
         let endpoints = match fetch.ticket.version {
-            16.. => self.endpoints(fetched.iter().filter_map(|one| one.current_leader)),
+            16.. => {
+                let protocol = self.peers.protocol(fetch.ticket.connection);
+                self.endpoints(fetched.iter().filter_map(|one| one.current_leader), protocol)
+            }
             _ => Vec::new(),
         };
         Answer::Now(answer::encode(fetch.ticket, 0, (error, session_id), &fetched, &endpoints))

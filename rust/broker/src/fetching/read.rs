@@ -6,6 +6,7 @@ use super::{Fetch, Fetched, Isolation, Wanted};
 use crate::cluster::{Node, NodeId, Partition};
 use crate::core::Core;
 use crate::log::{Chunk, Log};
+use crate::security::SecurityProtocol;
 
 impl Isolation {
     /// The offset at which readable records end.
@@ -162,12 +163,13 @@ impl Core {
         Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
     }
 
-    /// The living nodes that the leader hints name, each once.
-    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>) -> Vec<Node> {
+    /// The living nodes that the leader hints name, each once, as clients of a listener see them.
+    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>, protocol: SecurityProtocol) -> Vec<Node> {
         let mut ids: Vec<NodeId> = hints.map(|(leader, _)| NodeId(leader)).collect();
         ids.sort_unstable();
         ids.dedup();
-        ids.into_iter().filter_map(|id| self.nodes.get(id)).filter(|node| node.alive).cloned().collect()
+        let alive = ids.into_iter().filter_map(|id| self.nodes.get(id)).filter(|node| node.alive);
+        alive.map(|node| node.seen_at(protocol)).collect()
     }
 }
 

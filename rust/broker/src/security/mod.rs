@@ -10,6 +10,7 @@ mod login;
 mod oauth;
 mod passwords;
 mod principal;
+mod principal_mapping;
 mod quotas;
 mod stored;
 mod throttling;
@@ -29,6 +30,7 @@ use oauth::OauthKeys;
 pub use passwords::Password;
 pub(crate) use passwords::users;
 pub use principal::Principal;
+pub use principal_mapping::PrincipalMapping;
 pub(crate) use quotas::{Entity, Match, Quotas};
 use stored::StoredCredential;
 pub(crate) use stored::StoredSecurity;
@@ -44,8 +46,8 @@ pub use monedula_protocol::secret::Secret;
 use crate::BrokerError;
 use crate::core::{Call, ConnectionId, Core};
 
-/// The security protocol of the nodes' listeners.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+/// The security protocol of a listener.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SecurityProtocol {
     /// No TLS, no login.
     #[default]
@@ -140,8 +142,10 @@ pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
 /// What is set about security when a broker starts.
 #[derive(Clone, Debug)]
 pub struct SecuritySettings {
-    /// The security protocol of all listeners.
+    /// The security protocol of each node's first listener.
     pub protocol: SecurityProtocol,
+    /// The security protocols of the further listeners that each node has, each on a port of its own.
+    pub listeners: Vec<SecurityProtocol>,
     /// The SASL mechanisms that clients may choose (`sasl.enabled.mechanisms`).
     pub mechanisms: Vec<Mechanism>,
     /// The users with their passwords, for PLAIN and SCRAM.
@@ -150,6 +154,8 @@ pub struct SecuritySettings {
     pub unsecured_tokens: bool,
     /// Whether clients show a certificate (`ssl.client.auth`).
     pub client_auth: ClientAuth,
+    /// Which principal a certificate's subject becomes (`ssl.principal.mapping.rules`).
+    pub principal_mapping: PrincipalMapping,
     /// After which time clients have to log in again, in milliseconds; 0 for never (`connections.max.reauth.ms`).
     pub max_reauth_ms: i64,
     /// The largest frame before a login (`sasl.server.max.receive.size`).
@@ -175,10 +181,12 @@ impl Default for SecuritySettings {
         let lifetimes = Lifetimes::default();
         Self {
             protocol: SecurityProtocol::default(),
+            listeners: Vec::new(),
             mechanisms: MECHANISMS.to_vec(),
             users: BTreeMap::new(),
             unsecured_tokens: false,
             client_auth: ClientAuth::default(),
+            principal_mapping: PrincipalMapping::default(),
             max_reauth_ms: 0,
             max_receive_bytes: 524_288,
             failed_authentication_delay_ms: 100,
@@ -193,6 +201,21 @@ impl Default for SecuritySettings {
 }
 
 impl SecuritySettings {
+    /// The security protocols of all listeners.
+    pub fn protocols(&self) -> impl Iterator<Item = SecurityProtocol> {
+        std::iter::once(self.protocol).chain(self.listeners.iter().copied())
+    }
+
+    /// Whether a listener is encrypted.
+    pub fn has_tls(&self) -> bool {
+        self.protocols().any(SecurityProtocol::has_tls)
+    }
+
+    /// Whether clients log in at a listener.
+    pub fn has_sasl(&self) -> bool {
+        self.protocols().any(SecurityProtocol::has_sasl)
+    }
+
     /// Sets a setting by Kafka's name. Returns false if it is none about security.
     ///
     /// # Errors
@@ -211,6 +234,9 @@ impl SecuritySettings {
                 self.mechanisms = names.map(mechanism).collect::<Result<_, _>>().map_err(wrong)?;
             }
             "ssl.client.auth" => self.client_auth = value.trim().parse().map_err(wrong)?,
+            "ssl.principal.mapping.rules" => {
+                self.principal_mapping = PrincipalMapping::parse(value).map_err(wrong)?;
+            }
             "connections.max.reauth.ms" => self.max_reauth_ms = number(value).map_err(wrong)?,
             "sasl.server.max.receive.size" => self.max_receive_bytes = number(value).map_err(wrong)?,
             "connection.failed.authentication.delay.ms" => {
@@ -273,14 +299,14 @@ impl Security {
             oauth: OauthKeys::new(settings.unsecured_tokens),
             quotas: Quotas::default(),
             rates: Rates::default(),
-            certificates: settings.protocol.has_tls().then(|| Certificates::new(host)).transpose()?,
+            certificates: settings.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
     }
 }
 
 /// Whether a client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
-pub(crate) fn may_use_tokens(core: &Core, call: &Call<'_>) -> bool {
-    let is_authenticated = match core.settings.security.protocol {
+pub(crate) fn may_use_tokens(call: &Call<'_>) -> bool {
+    let is_authenticated = match call.origin.protocol {
         SecurityProtocol::Plaintext => false,
         SecurityProtocol::Ssl => call.origin.principal != Principal::anonymous(),
         SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,
