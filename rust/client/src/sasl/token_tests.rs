@@ -1,6 +1,6 @@
 //! Tokens by a source in the test, which says what it gives and when.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 
@@ -97,20 +97,22 @@ async fn a_token_is_renewed_before_its_end_without_anybody_asking() {
 
 #[tokio::test]
 async fn a_source_that_fails_is_asked_again_and_its_last_words_are_told() {
-    let fails_once = |call| if call == 1 { Err(TokenError::Failed("busy".into())) } else { hour(call) };
-    let (provider, _source) = provider(refresh(), fails_once);
+    // The source fails until its failure was seen: whoever asks is told of the newest answer, not of each.
+    let seen = Arc::new(AtomicBool::new(false));
+    let recovers = seen.clone();
+    let (provider, source) = provider(refresh(), move |call| match recovers.load(Ordering::SeqCst) {
+        false => Err(TokenError::Failed("busy".into())),
+        true => hour(call),
+    });
     match provider.token().await {
         Err(NoCredentials::ForNow(reason)) => assert!(reason.contains("busy"), "{reason}"),
         other => panic!("{other:?}"),
     }
-    let found = async {
-        loop {
-            if let Ok((token, _)) = provider.token().await {
-                return token.value.clone();
-            }
-        }
-    };
-    assert_ne!(tokio::time::timeout(PATIENCE, found).await.expect("in time"), "1".into());
+    seen.store(true, Ordering::SeqCst);
+    let mut state = provider.state.subscribe();
+    let found = tokio::time::timeout(PATIENCE, state.wait_for(|state| state.token.is_some())).await;
+    let token = found.expect("in time").expect("running").token.clone().expect("a token");
+    assert_eq!(token.value, source.calls.load(Ordering::SeqCst).to_string().into());
 }
 
 #[tokio::test]
