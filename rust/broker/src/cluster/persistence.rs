@@ -118,7 +118,7 @@ impl Core {
             }
         }
         if self.security.take_touched() {
-            let text = self.security.to_store(&self.settings.security).to_text().map_err(BrokerError::Command);
+            let text = self.security.snapshot(&self.settings.security).to_text().map_err(BrokerError::Command);
             text.and_then(|text| data_dir.save_security(&text)).inspect_err(|_| self.security.touch())?;
         }
         Ok(())

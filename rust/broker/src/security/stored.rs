@@ -173,7 +173,7 @@ impl Security {
     }
 
     /// What is to be stored.
-    pub(crate) fn to_store(&mut self, settings: &SecuritySettings) -> StoredSecurity {
+    pub(crate) fn snapshot(&mut self, settings: &SecuritySettings) -> StoredSecurity {
         for (name, password) in &settings.users {
             let hashed = || StoredCredential::from(&super::users::hashed(ScramHash::Sha256, password));
             self.given_users.entry(name.clone()).or_insert_with(hashed);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_password_is_stored_as_a_salted_key_that_plain_and_scram_take() {
         let settings = settings("canary");
-        let stored = Security::new(&settings, "localhost").unwrap().to_store(&settings);
+        let stored = Security::new(&settings, "localhost").unwrap().snapshot(&settings);
         assert!(!stored.to_text().unwrap().contains("canary"));
         let security =
             started(&SecuritySettings::default(), &StoredSecurity::from_text(&stored.to_text().unwrap()).unwrap());
@@ -235,7 +235,7 @@ mod tests {
     fn a_password_that_was_changed_stays_until_the_settings_give_another() {
         let mut security = Security::new(&settings("first"), "localhost").unwrap();
         security.users.set_password("anna", "changed".into());
-        let stored = security.to_store(&settings("first"));
+        let stored = security.snapshot(&settings("first"));
         assert!(started(&settings("first"), &stored).users.has_password("anna", &"changed".into()));
         assert!(started(&settings("second"), &stored).users.has_password("anna", &"second".into()));
     }
@@ -249,10 +249,10 @@ mod tests {
         let mut security = Security::new(&settings, "localhost").unwrap();
         security.users.remove("anna");
         security.authorizer.as_mut().unwrap().remove(&acl);
-        let stored = security.to_store(&settings);
+        let stored = security.snapshot(&settings);
         let mut again = started(&settings, &stored);
         assert_eq!(again.users.names().count(), 0);
-        assert_eq!(again.to_store(&settings).acls.len(), 0);
+        assert_eq!(again.snapshot(&settings).acls.len(), 0);
     }
 
     #[test]
@@ -261,15 +261,15 @@ mod tests {
             r#"{"principal": "User:anna", "operation": "READ", "resource_type": "TOPIC", "name": "orders"}"#,
         );
         let with = SecuritySettings { authorizer: true, acls: vec![acl], ..Default::default() };
-        let stored = Security::new(&with, "localhost").unwrap().to_store(&with);
+        let stored = Security::new(&with, "localhost").unwrap().snapshot(&with);
         let without = SecuritySettings::default();
-        assert_eq!(started(&without, &stored).to_store(&without).acls.len(), 1);
+        assert_eq!(started(&without, &stored).snapshot(&without).acls.len(), 1);
     }
 
     #[test]
     fn a_file_that_was_changed_is_refused_and_not_quoted() {
         let settings = settings("canary");
-        let text = Security::new(&settings, "localhost").unwrap().to_store(&settings).to_text().unwrap();
+        let text = Security::new(&settings, "localhost").unwrap().snapshot(&settings).to_text().unwrap();
         for wrong in ["", "x", &text[..text.len() - 2], &text.replace("4096", "4097"), &text.replace("anna", "boris")] {
             assert!(StoredSecurity::from_text(wrong).is_err());
         }

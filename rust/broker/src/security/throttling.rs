@@ -162,7 +162,10 @@ mod tests {
 
     const RATE: &str = "producer_byte_rate";
 
-    fn quotas(set: &[(&[(&str, Option<&str>)], f64)]) -> Quotas {
+    /// An entity and its quota.
+    type Set<'a> = (&'a [(&'a str, Option<&'a str>)], f64);
+
+    fn quotas(set: &[Set<'_>]) -> Quotas {
         let mut quotas = Quotas::default();
         for (entity, value) in set {
             let entity = entity.iter().map(|(kind, name)| ((*kind).to_owned(), name.map(str::to_owned))).collect();
@@ -179,7 +182,7 @@ mod tests {
     fn the_most_special_quota_counts() {
         let (anna, any_user) = (("user", Some("anna")), ("user", None));
         let (etl, any_client) = (("client-id", Some("etl")), ("client-id", None));
-        let all: [(&[(&str, Option<&str>)], f64); 8] = [
+        let all: [Set<'_>; 8] = [
             (&[anna, etl], 1.0),
             (&[anna, any_client], 2.0),
             (&[anna], 3.0),
