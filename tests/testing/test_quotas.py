@@ -35,7 +35,8 @@ def test_a_producer_beyond_its_quota_waits_and_loses_nothing() -> None:
 def test_a_consumer_beyond_its_quota_waits_and_reads_on() -> None:
     # Kafka's window is eleven seconds long: the test moves the clock past it.
     with Broker(topics={"orders": 1}, clock="manual") as broker:
-        broker.append("orders", [b"x" * 5_000 for _ in range(21)])
+        for _ in range(21):
+            broker.append("orders", [b"x" * 5_000])  # each a batch, of which ten seconds' worth has nineteen
         settings = limit(broker, "consumer_byte_rate")
         with monedula.Consumer(settings | {"auto.offset.reset": "earliest"}) as consumer:
             consumer.assign("orders")

@@ -77,10 +77,11 @@ def test_clients_of_each_listener_are_told_its_addresses() -> None:
             "security.protocol": "PLAINTEXT",
         }
         for settings in (plain, broker.client_settings("anna")):
-            told = AdminClient(settings).list_topics(timeout=30).brokers.values()
+            admin = AdminClient(settings)
+            told = admin.list_topics(timeout=30).brokers.values()
             servers = settings["bootstrap.servers"].split(",")
             assert sorted(f"{node.host}:{node.port}" for node in told) == sorted(servers)
-            coordinator = AdminClient(settings).describe_consumer_groups(["etl"])["etl"].result(30).coordinator
+            coordinator = admin.describe_consumer_groups(["etl"])["etl"].result(30).coordinator
             assert f"{coordinator.host}:{coordinator.port}" in servers
         with pytest.raises(ArgumentError, match="listens for PLAINTEXT, SASL_SSL, not for 'SSL'"):
             broker.bootstrap_servers_of("SSL")
@@ -101,7 +102,8 @@ def test_a_node_that_comes_back_has_all_its_ports() -> None:
 def test_rules_make_a_principal_of_a_certificate() -> None:
     rules = {"ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1@example/U"}
     with Broker(security="SSL", client_auth="required", settings=rules) as broker:
-        AdminClient(broker.client_settings("anna")).list_topics(timeout=30)
+        admin = AdminClient(broker.client_settings("anna"))
+        admin.list_topics(timeout=30)
         assert {each.principal for each in broker.connections()} == {"User:ANNA@EXAMPLE"}
         nobody = broker.client_certificate("Not a name")
         with pytest.raises((ConnectionError, ssl.SSLError)):

@@ -43,7 +43,7 @@ def broker(
         list[str] | None, typer.Option(help="A topic to make, as name or name:partitions. Repeatable.")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where topics, offsets and groups are kept; in memory only without it.")
+        Path | None, typer.Option(help="Where topics, groups, users and rights are kept; in memory only without it.")
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     setting: Annotated[

@@ -25,7 +25,7 @@ pub struct Options {
     pub port: u16,
     /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// The directory that stores topics, offsets and groups; `None` for memory only.
+    /// The directory that stores topics, offsets, groups and what is set about security; `None` for memory only.
     pub data_dir: Option<PathBuf>,
     /// The control port, on loopback; `None` for none, 0 for any free port.
     pub control_port: Option<u16>,
