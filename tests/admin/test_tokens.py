@@ -57,7 +57,7 @@ def anna(protected: Protected) -> Iterator[Admin]:
         yield made
 
 
-def send(protected: Protected, topic: str, settings: dict[str, Any]) -> int:
+def send(protected: Protected, topic: str, settings: dict[str, Any]) -> int | None:
     """Send a record with Java's producer, or to the embedded broker with ours; its offset."""
     if isinstance(protected, ProtectedBroker):
         with Producer(settings) as producer:

@@ -1,7 +1,7 @@
 """What goes wrong with logging in on demand of the embedded broker: what clients say, and what they survive."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
 import monedula
@@ -11,7 +11,7 @@ from monedula.testing import Broker
 from monedula.testing.security import Flaw
 
 PATIENCE_SECONDS = 60.0
-SETUP_MS = 300
+QUICKLY_GIVEN_UP = {"socket.connection.setup.timeout.ms": 300}
 
 
 @pytest.fixture
@@ -20,12 +20,13 @@ def broker() -> Iterator[Broker]:
         yield made
 
 
-def settings(broker: Broker, **more: object) -> dict[str, Any]:
-    return {**broker.client_settings("anna"), "reconnect.backoff.max.ms": 100, "retry.backoff.max.ms": 100, **more}
+def settings(broker: Broker, more: Mapping[str, object] | None = None) -> dict[str, Any]:
+    quick = {"reconnect.backoff.max.ms": 100, "retry.backoff.max.ms": 100}
+    return {**broker.client_settings("anna"), **quick, **(more or {})}
 
 
-def ask(broker: Broker, timeout: float = PATIENCE_SECONDS, **more: object) -> None:
-    with monedula.Admin(settings(broker, **more)) as admin:
+def ask(broker: Broker, more: Mapping[str, object] | None = None, *, timeout: float = PATIENCE_SECONDS) -> None:
+    with monedula.Admin(settings(broker, more)) as admin:
         assert admin.describe_cluster(timeout=timeout).nodes
 
 
@@ -36,10 +37,10 @@ def test_a_broker_that_does_not_know_the_password_is_refused_whatever_else_it_sa
 ) -> None:
     fault = broker.fault(api="SaslAuthenticate", scram=lie)
     with pytest.raises(AuthenticationError, match=mechanism):
-        ask(broker, **{"sasl.mechanism": mechanism})
+        ask(broker, {"sasl.mechanism": mechanism})
     assert fault.hits > 0
     fault.remove()
-    ask(broker, **{"sasl.mechanism": mechanism})
+    ask(broker, {"sasl.mechanism": mechanism})
 
 
 @pytest.mark.parametrize("iterations", [1, 4095, 1_000_001, 2**31 - 1])
@@ -64,7 +65,7 @@ def test_a_wrong_certificate_is_refused(broker: Broker, flaw: Flaw) -> None:
 def test_a_login_that_stalls_is_given_up_and_tried_again(broker: Broker, api: str, told: str) -> None:
     stalled = broker.fault(api=api, hold=True)
     with pytest.raises(KafkaError, match=told) as raised:
-        ask(broker, timeout=3.0, **{"socket.connection.setup.timeout.ms": SETUP_MS})
+        ask(broker, QUICKLY_GIVEN_UP, timeout=3.0)
     assert not isinstance(raised.value, AuthenticationError)
     assert stalled.hits > 1, "one attempt does not take all of the time"
     stalled.remove()
@@ -74,14 +75,14 @@ def test_a_login_that_stalls_is_given_up_and_tried_again(broker: Broker, api: st
 def test_a_broker_that_says_nothing_at_all_is_given_up(broker: Broker) -> None:
     broker.stay_silent()
     with pytest.raises(KafkaError, match="TLS handshake"):
-        ask(broker, timeout=3.0, **{"socket.connection.setup.timeout.ms": SETUP_MS})
+        ask(broker, QUICKLY_GIVEN_UP, timeout=3.0)
     broker.stay_silent(False)
     ask(broker)
 
 
 def test_a_client_whose_session_ended_logs_in_anew_and_reads_on(broker: Broker) -> None:
     broker.append("orders", ["a"])
-    with monedula.Consumer(settings(broker, **{"auto.offset.reset": "earliest"})) as consumer:
+    with monedula.Consumer(settings(broker, {"auto.offset.reset": "earliest"})) as consumer:
         consumer.assign("orders")
         assert read(consumer) == 1
         logins = broker.observe(api="SaslHandshake")
