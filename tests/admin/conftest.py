@@ -39,7 +39,7 @@ class Ground:
         return isinstance(self.cluster, EmbeddedCluster)
 
     def name(self, what: str = "topic") -> str:
-        """A name that nothing else has."""
+        """A unique name."""
         return f"admin-{what}-{os.getpid()}-{next(_NUMBERS)}"
 
     def topic(self, partitions: int = 1, **options: Any) -> str:
@@ -68,7 +68,7 @@ class Ground:
         return consumer
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_so():
             assert time.monotonic() < deadline, f"it did not come true in {PATIENCE_SECONDS} s"
@@ -83,7 +83,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def cluster(kind: str) -> Iterator[KafkaCluster]:
-    """Three nodes; whoever stops one starts it again."""
+    """Three nodes; a test that stops one starts it again."""
     try:
         made = (EmbeddedCluster if kind == "embedded" else KafkaCluster)(3).__enter__()
     except KafkaUnavailable as error:

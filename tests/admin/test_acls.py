@@ -1,4 +1,4 @@
-"""ACLs, on both kinds of node. Kafka's own tool reads what was written, and the reverse."""
+"""ACLs, on both kinds of node. Kafka's own tool reads the ACLs that we write, and we read its."""
 
 import itertools
 import os
@@ -27,7 +27,7 @@ VALID: dict[str, tuple[str, tuple[AclOperation, ...]]] = {
     "delegation_token": ("token", ("describe",)),
     "user": ("User:boris", ("create_tokens", "describe_tokens")),
 }
-"""What Kafka takes for each type of resource."""
+"""The operations that Kafka accepts for each type of resource."""
 
 _NUMBERS = itertools.count(1)
 
@@ -42,14 +42,14 @@ def admin(protected: Protected) -> Iterator[Admin]:
 
 @pytest.fixture
 def principal(admin: Admin) -> Iterator[str]:
-    """A principal of the test's own, whose ACLs are gone afterwards."""
+    """A principal of the test's own, whose ACLs are deleted afterwards."""
     name = f"User:test-{os.getpid()}-{next(_NUMBERS)}"
     yield name
     admin.delete_acls(AclFilter(name))
 
 
 def listed(protected: Protected, principal: str) -> set[tuple[str, ...]]:
-    """What Kafka's tool lists: type, name and pattern of the resource, host, operation, permission."""
+    """The ACLs that Kafka's tool lists: type, name and pattern of the resource, host, operation, permission."""
     found = set()
     resource: tuple[str, ...] = ()
     for line in tool(ACLS, protected.bootstrap, "--list").splitlines():

@@ -1,4 +1,4 @@
-"""Client quotas, on both kinds of node; Kafka's own tool reads what was written, and the other way round."""
+"""Client quotas, on both kinds of node; Kafka's own tool reads the quotas that we write, and we read its."""
 
 import itertools
 import os

@@ -35,7 +35,7 @@ def admin(protected: Protected) -> Iterator[Admin]:
 
 @pytest.fixture
 def user(admin: Admin) -> Iterator[str]:
-    """A user of the test's own, who is gone afterwards."""
+    """A user of the test's own, who is deleted afterwards."""
     name = f"test-{os.getpid()}-{next(_NUMBERS)}"
     yield name
     for credential in admin.describe_user_scram_credentials(name, errors="return").get(name, ()):
@@ -43,7 +43,7 @@ def user(admin: Admin) -> Iterator[str]:
 
 
 def logs_in(protected: Protected, mechanism: str, user: str, password: str) -> bool:
-    """Whether the broker takes the password, which it may learn a moment later than the controller."""
+    """Whether the broker accepts the password, which it may get a moment later than the controller."""
     settings = protected.client_settings("SASL_PLAINTEXT", mechanism, User(user, password), names="librdkafka")
     errors: list[KafkaError] = []
     admin = AdminClient({**settings, "error_cb": errors.append})
@@ -60,12 +60,12 @@ def logs_in(protected: Protected, mechanism: str, user: str, password: str) -> b
 
 
 def comes_to_log_in(protected: Protected, mechanism: str, user: str, password: str) -> bool:
-    """Likewise, tried until the broker knows of the password."""
+    """Try to log in until the broker has the password."""
     return _comes_true(lambda: logs_in(protected, mechanism, user, password))
 
 
 def comes_to_be_refused(protected: Protected, mechanism: str, user: str, password: str) -> bool:
-    """Whether the broker does not take the password any more, once it knows."""
+    """Whether the broker refuses the password, once it has the change."""
     return _comes_true(lambda: not logs_in(protected, mechanism, user, password))
 
 

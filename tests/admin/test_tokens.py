@@ -1,4 +1,4 @@
-"""Delegation tokens, made over a login, and refused where there is none; and other calls that a user may not make."""
+"""Delegation tokens, which need a login; and calls that a user is not authorized for."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def test_what_is_not_permitted_is_an_authorization_error(protected: Protected) -
 
 
 def comes_true(is_so: Callable[[], bool]) -> None:
-    """Tried until brokers have learnt of a change."""
+    """Repeat until the brokers have got a change."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline

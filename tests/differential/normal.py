@@ -1,4 +1,4 @@
-"""Answers without what must differ between two brokers: ids, ports and times become symbols, in order of appearance.
+"""Replaces values that must differ between two brokers: ids, ports and times become symbols, in order of appearance.
 
 A symbol is the same wherever its value stands, so that what belongs together is still compared.
 """
@@ -58,7 +58,7 @@ class Normaliser:
         self._texts: dict[str, str] = {}
 
     def normal(self, answer: Any) -> Any:
-        """One answer; to be asked in the order in which they came."""
+        """Normalize one answer. Call it in the order of the answers."""
         return self._symbolic("", _sorted("", answer, with_ids=False))
 
     def _symbolic(self, field: str, value: Any) -> Any:
@@ -105,7 +105,7 @@ class Normaliser:
 
 
 def _sorted(field: str, value: Any, *, with_ids: bool) -> Any:
-    """Lists of structures by what names them: brokers answer from hash tables."""
+    """Sort lists of structures by their names: brokers answer from hash tables."""
     if isinstance(value, dict):
         return {key: _sorted(key, inner, with_ids=with_ids) for key, inner in value.items()}
     if not isinstance(value, list):

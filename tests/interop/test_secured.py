@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """With an authorizer: what a client may do, it may do as the user who logged in."""
+    """With an authorizer: a client has the permissions of the user who logged in."""
     users = {USER: PASSWORD, "ben": "other"}
     with Broker(security="SASL_SSL", users=users, super_users=[USER], unsecured_tokens=True) as broker:
         yield broker
@@ -41,7 +41,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def certified() -> Iterator[Broker]:
-    """Clients are who their certificates say."""
+    """Clients have the principals of their certificates."""
     with Broker(security="SSL", client_auth="required", super_users=[f"User:CN={USER}"]) as broker:
         yield broker
 

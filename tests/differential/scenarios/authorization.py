@@ -1,4 +1,4 @@
-"""Requests of a user who may not make them: by request, by topic, group, transactional id and partition."""
+"""Requests of a user who is not authorized: by request, by topic, group, transactional id and partition."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +60,7 @@ def allow(script: Script, *acls: Mapping[str, Any]) -> None:
 
 
 def forget(script: Script) -> None:
-    """Take all rights from the user again."""
+    """Remove all ACLs of the user, and wait until the node has no more."""
     answer = script.admin.ask("DeleteAcls", 3, {"filters": [{**NO_FILTER, "principalFilter": BORIS.principal}]})
     assert all(result["errorCode"] == 0 for result in answer["filterResults"]), answer
     script.until(lambda: not known_acls(script) or None, "no rights")
@@ -71,7 +71,7 @@ def boris(script: Script) -> Member:
 
 
 def topics(script: Script) -> tuple[str, str, str]:
-    """One that is allowed, one that is forbidden, and one that does not exist."""
+    """A resource that is allowed, one that is forbidden, and one that does not exist."""
     return script.topic("mine"), script.topic("theirs"), script.name("missing")
 
 
@@ -188,7 +188,7 @@ def of_forbidden_logs_by_epoch(script: Script, version: int) -> None:
 
 @scenario("JoinGroup", secured=True)
 def of_forbidden_groups(script: Script) -> None:
-    """Every request of members and of those who look at groups."""
+    """Every request of group members and of clients that describe groups."""
     member, group, topic = boris(script), script.name("group"), script.topic("mine")
     protocol = {"name": "range", "metadata": ""}
     join = {"groupId": group, "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000, "protocolType": "consumer"}

@@ -47,7 +47,7 @@ fn describe<'a>(call: &Call<'_>, token: &'a Token) -> DescribedDelegationToken<'
         principal_name: renewer.name(),
         ..Default::default()
     };
-    // The requester is told from version 3 on.
+    // The response names the requester from version 3 on.
     let requester = |text: &'a str| if call.version >= 3 { text } else { "" };
     DescribedDelegationToken {
         principal_type: token.owner.kind(),

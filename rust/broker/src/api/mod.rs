@@ -46,6 +46,7 @@ mod end_txn;
 mod expire_delegation_token;
 mod fetch;
 mod find_coordinator;
+mod group_offsets;
 mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;

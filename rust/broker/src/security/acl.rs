@@ -109,7 +109,7 @@ coded! {
 }
 
 coded! {
-    /// What a client may do.
+    /// An operation on a resource.
     Operation {
         /// Everything.
         All = 2, "ALL";
@@ -125,7 +125,7 @@ coded! {
         Alter = 7, "ALTER";
         /// Describe.
         Describe = 8, "DESCRIBE";
-        /// What brokers do.
+        /// The requests of brokers among themselves.
         ClusterAction = 9, "CLUSTER_ACTION";
         /// Describe configs.
         DescribeConfigs = 10, "DESCRIBE_CONFIGS";
@@ -229,7 +229,7 @@ impl AclFilter<'_> {
         [self.resource_type, self.pattern_type, self.operation, self.permission_type].contains(&UNKNOWN)
     }
 
-    /// The part of the filter that has a code which Kafka does not know: `patternFilter` or `entryFilter`.
+    /// The part of the filter with a code that Kafka does not know: `patternFilter` or `entryFilter`.
     pub(crate) fn unknown(&self) -> Option<&'static str> {
         let known = |code: i8, is_known: bool| code == ANY || is_known;
         let pattern = known(self.resource_type, ResourceType::from_code(self.resource_type).is_some())

@@ -76,7 +76,7 @@ pub(crate) struct Client<'a> {
     pub(crate) host: &'a str,
 }
 
-/// The entries and the rules for whoever they do not name.
+/// The entries, and the rules for clients that no entry names.
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer {
     acls: BTreeMap<ResourceType, BTreeSet<Acl>>,
@@ -150,7 +150,7 @@ impl Authorizer {
     /// nothing here.
     pub(crate) fn may_write_some_topic(&self, client: Client<'_>) -> bool {
         let operation = Operation::Write;
-        // A name that no entry is about lets super users pass, and everybody if that is the default.
+        // For a name without entries, super users are allowed, and everybody else if that is the default.
         if self.allows(client, operation, Resource::Topic("hardcode")) {
             return true;
         }

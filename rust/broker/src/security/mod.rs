@@ -1,6 +1,6 @@
 //! Who may connect, who a client is, and what it may do.
 //!
-//! Everything is off by default and then costs nothing: a connection is anonymous, and everybody may do everything.
+//! Everything is off by default: a connection is anonymous, and every client may do everything.
 
 mod acl;
 mod authorizer;
@@ -93,15 +93,15 @@ impl FromStr for SecurityProtocol {
     }
 }
 
-/// Whether clients show a certificate (`ssl.client.auth`).
+/// Whether clients present a certificate (`ssl.client.auth`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked for one.
+    /// The broker does not ask for one.
     #[default]
     None,
-    /// They may show one.
+    /// Clients may present one.
     Requested,
-    /// They have to.
+    /// Clients have to present one.
     Required,
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
     bytes
 }
 
-/// What is set about security when a broker starts.
+/// The settings of security with which a broker starts.
 #[derive(Clone, Debug)]
 pub struct SecuritySettings {
     /// The security protocol of each node's first listener.
@@ -160,7 +160,8 @@ pub struct SecuritySettings {
     pub max_reauth_ms: i64,
     /// The largest frame before a login (`sasl.server.max.receive.size`).
     pub max_receive_bytes: i32,
-    /// How late a refused login is answered, in milliseconds (`connection.failed.authentication.delay.ms`).
+    /// How long the answer to a refused login is delayed, in milliseconds
+    /// (`connection.failed.authentication.delay.ms`).
     pub failed_authentication_delay_ms: u64,
     /// `delegation.token.max.lifetime.ms`.
     pub token_max_lifetime_ms: i64,

@@ -1,5 +1,5 @@
 //! Client quotas (KIP-546): the values that were set for entities, which are users, client ids, both together, or IP
-//! addresses. [`throttling`](super::throttling) has what follows from them.
+//! addresses. The module `throttling` applies them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Delegation tokens (KIP-48): credentials that a user hands to others, who log in with SCRAM.
+//! Delegation tokens (KIP-48): credentials that a user gives to other clients, which log in with SCRAM.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Default for Lifetimes {
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) id: String,
-    /// In base64 it is the token's password.
+    /// The token's HMAC. In base64 it is the token's password.
     pub(crate) hmac: Secret,
     pub(crate) owner: Principal,
     pub(crate) requester: Principal,
@@ -230,7 +230,7 @@ impl Tokens {
     }
 }
 
-/// The shorter of the broker's limit and a wanted lifetime, where 0 or less stands for the limit.
+/// The shorter of the broker's limit and the requested lifetime, where 0 or less stands for the limit.
 fn shorter(limit_ms: i64, wanted_ms: i64) -> i64 {
     if wanted_ms > 0 { limit_ms.min(wanted_ms) } else { limit_ms }
 }

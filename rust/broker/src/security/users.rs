@@ -9,7 +9,7 @@ use monedula_protocol::secret::Secret;
 use super::random;
 use super::stored::{StoredCredential, StoredUser};
 
-/// Bytes of a salt that the broker draws.
+/// Length of a salt that the broker draws, in bytes.
 const SALT_BYTES: usize = 16;
 
 /// All users.
@@ -39,7 +39,7 @@ enum Plain {
 /// A SCRAM credential of a user.
 #[derive(Debug)]
 enum Scram {
-    /// It follows from the user's password, and is made when it is used first: that takes milliseconds.
+    /// Derived from the user's password when it is first used, which takes milliseconds.
     OfPassword(OnceCell<ScramCredential>),
     Stored(ScramCredential),
 }

@@ -1,5 +1,5 @@
-//! TLS of the nodes' listeners: the certificate that they show, what they ask of clients, and who a client is by its
-//! certificate.
+//! TLS of the nodes' listeners: the certificate that they present, whether they ask for the client's, and the principal
+//! that follows from it.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ fn roots(certificates: &Certificates) -> Result<RootCertStore, BrokerError> {
     Ok(roots)
 }
 
-/// The subject of the client's certificate; `None` if it showed none.
+/// The subject of the client's certificate; `None` if it presented none.
 pub(super) fn client_subject(stream: &TlsStream<impl AsyncRead + AsyncWrite + Unpin>) -> Option<String> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     subject(certificate)
