@@ -41,6 +41,7 @@ SORT_KEYS = (
     "producerId",
     "operation",
     "permissionType",
+    "mechanism",
 )
 # The order of these is part of the answer.
 ORDERED = {"records", "replicaNodes", "isrNodes", "offlineReplicas", "abortedTransactions", "synonyms"}
