@@ -21,7 +21,7 @@ def shipped(path: str) -> str:
     root = _folder_of_shipped_files()
     if root is None:
         return path
-    # The driver of a streaming query is told a folder of its session, in that of all files.
+    # The driver of a streaming query gets a folder of its session, inside the folder of all files.
     places = (root / path, root.parent / path)
     return next((str(place) for place in places if place.exists()), path)
 
