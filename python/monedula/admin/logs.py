@@ -1,4 +1,4 @@
-"""Partitions' logs: their offsets, their records, and where they lie."""
+"""The logs of partitions: offsets, records, and directories."""
 
 from collections.abc import Iterable, Mapping
 

@@ -34,7 +34,7 @@ class Results(dict[K, V]):
 
 
 class Tabular:
-    """What can also be read as a table."""
+    """Results with a table form."""
 
     _columns: Columns = ()
 

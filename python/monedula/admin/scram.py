@@ -57,7 +57,7 @@ class ScramMethods(AdminBase):
     ) -> Call[Results[tuple[str, str], None]]:
         """Set passwords of users, and delete them (KIP-554, Kafka 2.7 on); by user and mechanism.
 
-        The password itself is not sent, but whoever reads what is sent can log in with it: use a connection with TLS.
+        The password itself is not sent, but whoever reads the request can log in with it: use a connection with TLS.
 
         Args:
             alterations: `ScramUpsertion`s and `ScramDeletion`s.

@@ -1,4 +1,4 @@
-"""Topics: created, deleted, listed, described, given more partitions."""
+"""Topics: creating, deleting, listing and describing them, and adding partitions."""
 
 from collections.abc import Iterable, Mapping
 

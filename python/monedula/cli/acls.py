@@ -165,7 +165,7 @@ def remove(
         for acl in found:
             say(_sentence(acl))
         confirm(f"Remove {'this ACL' if len(found) == 1 else f'these {len(found)} ACLs'}?", yes)
-        # Those that were shown, not what the filters match by now.
+        # Removes the ACLs that were shown, not those that the filters match by now.
         removed = [acl for acls in admin.delete_acls(found).values() for acl in acls]
     say(f"removed: {len(removed)}")
 

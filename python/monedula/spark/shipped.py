@@ -1,4 +1,4 @@
-"""Where files are that a job brings along."""
+"""Paths of files that a job ships (`--files`, `addFile`)."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ _FILE_ENDINGS = (".location", ".keytab", ".file")
 
 
 def located(name: str, value: str) -> str:
-    """The value of a setting, which is where a file is if the setting names one."""
+    """The value of a setting; for a setting that names a file, the path of that file in this process."""
     return shipped(value) if name.endswith(_FILE_ENDINGS) else value
 
 
