@@ -185,5 +185,5 @@ def _dotted(key: str) -> str:
 
 
 def _absolute(path: str) -> Path:
-    """The path without `..`. Symbolic links are only followed when the file is opened: secrets of Kubernetes are links."""
+    """The path without `..`. Links are followed only when the file is opened: secrets of Kubernetes are links."""
     return Path(os.path.abspath(path.strip()))  # noqa: PTH100 (`Path.absolute` leaves `..` as it is)

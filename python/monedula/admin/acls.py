@@ -6,7 +6,7 @@ from typing import Any
 from monedula.admin import values
 from monedula.admin.arguments import Errors, as_several, raw_name
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.security_types import AclBinding, AclFilter
 from monedula.admin.views import Acls
 from monedula.errors import ArgumentError
@@ -55,7 +55,7 @@ class AclMethods(AdminBase):
         raw = [_raw(each) for each in given]
         return Call(
             lambda descriptor: self._security.create_acls((descriptor, timeout), raw),
-            lambda answer: answered(Results[AclBinding, None](*values.items(answer, _binding, values.nothing)), errors),
+            of_items(Results[AclBinding, None], _binding, values.nothing, errors),
         )
 
     @Method
@@ -84,9 +84,7 @@ class AclMethods(AdminBase):
         raw = [_raw_filter(each) for each in given]
         return Call(
             lambda descriptor: self._security.delete_acls((descriptor, timeout), raw),
-            lambda answer: answered(
-                Results[AclFilter, tuple[AclBinding, ...]](*values.items(answer, _filter, _bindings)), errors
-            ),
+            of_items(Results[AclFilter, tuple[AclBinding, ...]], _filter, _bindings, errors),
         )
 
 

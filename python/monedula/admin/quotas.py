@@ -7,7 +7,7 @@ from typing import Any, Literal
 from monedula.admin import values
 from monedula.admin.arguments import Errors, as_mapping, raw_name
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.security_types import DEFAULT, QuotaEntity, QuotaName
 from monedula.admin.views import ClientQuotas
 from monedula.errors import ArgumentError
@@ -84,7 +84,7 @@ class QuotaMethods(AdminBase):
             )
         return Call(
             lambda descriptor: self._security.alter_client_quotas((descriptor, timeout), raw, validate_only),
-            lambda answer: answered(Results[QuotaEntity, None](*values.items(answer, _entity, values.nothing)), errors),
+            of_items(Results[QuotaEntity, None], _entity, values.nothing, errors),
         )
 
 
