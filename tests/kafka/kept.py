@@ -1,4 +1,4 @@
-"""Folders made once and kept for later runs, by any number of sessions at a time."""
+"""Folders that are created once and kept for later runs, shared by any number of sessions."""
 
 import fcntl
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def digest(*files: Path) -> str:
-    """Of these files, for a folder's name: changed contents are another folder, never a mixture of two."""
+    """A digest of these files, for a folder's name: changed files get another folder, never a mixture of two."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 

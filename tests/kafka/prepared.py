@@ -1,6 +1,6 @@
-"""What JVMs of the tests need to start in half the time: the helper compiled, storage formatted, classes loaded before.
+"""Halves the start of the tests' JVMs: compiled helper, formatted storage, archives of loaded classes.
 
-Made once for each release of Kafka and each JDK, and kept beside the jars.
+Done once for each release of Kafka and each JDK, and kept beside the jars.
 """
 
 import base64
