@@ -1,5 +1,5 @@
-//! Settings as text: looked up by name or alias, checked against the table, with defaults filled in; what is wrong with one,
-//! and `security.protocol`, on which the settings of TLS and SASL depend.
+//! Settings as text: looked up by name or alias, checked against the table, with defaults filled in. [`ConfigError`]
+//! says what is wrong with one. TLS and SASL depend on this module, and the typed settings depend on them.
 
 use std::time::Duration;
 
