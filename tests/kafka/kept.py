@@ -17,7 +17,7 @@ def kept(directory: Path, make: Callable[[Path], None]) -> Path:
     """The folder, made first if it is not there.
 
     Args:
-        directory: where; what it is made of belongs into its name, as a digest.
+        directory: the folder; its name has to have a digest of its sources.
         make: fills an empty folder, which is renamed when it is whole: an interrupted `make` leaves nothing behind that
             could be taken for the real one.
     """

@@ -3,9 +3,9 @@
 Two workers of pytest-xdist, each with a three-node Kafka, a single one and Spark, were a dozen JVMs on two cores, and
 tests ran out of time. So before a test begins, its process holds a permit for every JVM that the test
 needs, those that run already among them (see `tests.jvms`). While it waits for permits it holds none: two processes
-never wait for each other, and whoever waits has closed its JVMs before.
+never wait for each other, and a process that waits has closed its JVMs before.
 
-A permit is a lock (flock) on one of five files, and goes back however its process ends.
+A permit is a lock (flock) on one of five files, and is released however its process ends.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ class Permits:
     """The permits of this process.
 
     Args:
-        directory: of the locks; the same for all who share the permits.
+        directory: the folder of the locks; the same for all processes that share the permits.
         most: how many permits there are.
     """
 
