@@ -55,6 +55,8 @@ def shared(item: pytest.Item) -> dict[str, int]:
     # Asked for by name only when the test runs.
     if names & {"server", "restartable"} and on_kafka:
         names.add("real")
+    if "protected" in names and on_kafka:
+        names.add("secured")
     if "stage" in names and on_kafka:
         names.add("kafka3" if "make_topic" in names else "real_stage")
     of_all = {name for name in names & {"topic", "consumer"} if not _is_of_its_file(item, name)}

@@ -29,6 +29,9 @@ SORT_KEYS = (
     "partitionIndex",
     "partitionId",
     "partition",
+    "index",
+    "entityType",
+    "entity",
     "errorCode",
     "instanceId",
     "groupInstanceId",
@@ -36,6 +39,9 @@ SORT_KEYS = (
     "nodeId",
     "brokerId",
     "producerId",
+    "operation",
+    "permissionType",
+    "mechanism",
 )
 # The order of these is part of the answer.
 ORDERED = {"records", "replicaNodes", "isrNodes", "offlineReplicas", "abortedTransactions", "synonyms"}
@@ -80,6 +86,9 @@ class Normaliser:
     def _text(self, field: str, value: str) -> str:
         if field in IDS:
             return value if value in ("", ZERO_ID) else self._symbol(IDS[field], value)
+        # What a broker is told to advertise: the real one of the secured cluster is told a name, for its certificates.
+        if field == "host" and value == "localhost":
+            return "127.0.0.1"
         if field in ("memberId", "leader") and BASE64_ID.fullmatch(value):
             return self._symbol("member", value)
         value = UUID.sub(lambda found: self._symbol("member", found[0]), value)

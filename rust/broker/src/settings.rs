@@ -22,7 +22,7 @@ pub struct Settings {
     pub port: u16,
     /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// The directory that stores topics, offsets and groups; `None` for memory only.
+    /// The directory that stores topics, offsets, groups and what is set about security; `None` for memory only.
     pub data_dir: Option<PathBuf>,
     /// The topics to create at the start, unless the data directory has them.
     pub topics: Vec<TopicSpec>,

@@ -37,7 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             ..Default::default()
         })
     };
-    if !may_use_tokens(core, call) {
+    if !may_use_tokens(call) {
         return refused(ErrorCode::DelegationTokenRequestNotAllowed);
     }
     if owner != requester && !core.allows(call, Operation::CreateTokens, Resource::User(owner.as_str())) {

@@ -17,7 +17,7 @@ use crate::security::{Operation, Principal, Resource, Token, may_use_tokens};
 type Request<'a> = DescribeDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(core, call) {
+    if !may_use_tokens(call) {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         return call.answer::<Request<'_>>(&refuse(request, error));
     }

@@ -6,8 +6,8 @@
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
-//! Not implemented in any API: throttling by quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms`
-//! of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
+//! Only Produce and Fetch are throttled by quotas; in other responses the throttle time is 0 unless a fault sets it. Not
+//! implemented in any API: the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
 //! the controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;

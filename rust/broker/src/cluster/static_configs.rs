@@ -5,6 +5,7 @@
 use super::config_def::ConfigType;
 use crate::cluster::NodeId;
 use crate::core::Core;
+use crate::security::SecurityProtocol;
 
 use ConfigType::{Boolean, Double, Int, List, Long, Short, String as Text};
 
@@ -109,12 +110,16 @@ impl Core {
         let node = self.nodes.get(id)?;
         let (host, port) = (bracketed(&self.settings.host), node.port);
         // A listener has the name of its security protocol.
+        let listeners = |host: &str| {
+            let one = |protocol: SecurityProtocol| format!("{}://{host}:{}", protocol.name(), node.port(protocol));
+            self.settings.security.protocols().map(one).collect::<Vec<_>>().join(",")
+        };
         let protocol = self.settings.security.protocol.name();
         match name {
             "node.id" | "broker.id" => Some(id.to_string()),
             "broker.rack" => node.rack.as_deref().map(str::to_owned),
-            "listeners" => Some(format!("{protocol}://{host}:{port},CONTROLLER://{host}:{port}")),
-            "advertised.listeners" => Some(format!("{protocol}://{}:{port}", bracketed(&node.host))),
+            "listeners" => Some(format!("{},CONTROLLER://{host}:{port}", listeners(&host))),
+            "advertised.listeners" => Some(listeners(&bracketed(&node.host))),
             "authorizer.class.name" if self.security.authorizer.is_some() => Some(AUTHORIZER.to_owned()),
             "security.inter.broker.protocol" if protocol != "PLAINTEXT" => Some(protocol.to_owned()),
             "controller.listener.names" => Some("CONTROLLER".to_owned()),

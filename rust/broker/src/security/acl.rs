@@ -11,9 +11,9 @@ pub(crate) const WILDCARD: &str = "*";
 pub(crate) const CLUSTER_NAME: &str = "kafka-cluster";
 
 /// Code of every enum for "unknown": what a newer client might send.
-const UNKNOWN: i8 = 0;
+pub(crate) const UNKNOWN: i8 = 0;
 /// Code of every enum for "any", which only filters have.
-const ANY: i8 = 1;
+pub(crate) const ANY: i8 = 1;
 
 macro_rules! coded {
     ($(#[doc = $doc:literal])* $type:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $code:literal, $name:literal;)* }) => {
@@ -216,12 +216,17 @@ pub(crate) struct AclFilter<'a> {
 }
 
 /// Code of the pattern type that selects all entries which concern a resource name.
-const MATCH: i8 = 2;
+pub(crate) const MATCH: i8 = 2;
 
 impl AclFilter<'_> {
     /// The filter that selects all entries.
     pub(crate) fn any() -> Self {
         Self { resource_type: ANY, pattern_type: ANY, operation: ANY, permission_type: ANY, ..Default::default() }
+    }
+
+    /// Whether a part of the filter is code 0, which no client sends on purpose.
+    pub(crate) fn has_code_0(&self) -> bool {
+        [self.resource_type, self.pattern_type, self.operation, self.permission_type].contains(&UNKNOWN)
     }
 
     /// The part of the filter with a code that Kafka does not know: `patternFilter` or `entryFilter`.

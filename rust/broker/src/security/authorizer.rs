@@ -82,6 +82,8 @@ pub(crate) struct Authorizer {
     acls: BTreeMap<ResourceType, BTreeSet<Acl>>,
     super_users: BTreeSet<Principal>,
     allow_everyone_if_no_acl_found: bool,
+    /// Whether something has changed that is not stored yet.
+    pub(super) touched: bool,
 }
 
 impl Authorizer {
@@ -90,6 +92,7 @@ impl Authorizer {
             acls: BTreeMap::new(),
             super_users: settings.super_users.iter().cloned().collect(),
             allow_everyone_if_no_acl_found: settings.allow_everyone_if_no_acl_found,
+            touched: false,
         };
         settings.acls.iter().cloned().for_each(|acl| authorizer.add(acl));
         authorizer
@@ -97,14 +100,23 @@ impl Authorizer {
 
     /// Adds an entry. One that exists already is not added again.
     pub(crate) fn add(&mut self, acl: Acl) {
-        self.acls.entry(acl.resource_type).or_default().insert(acl);
+        self.touched |= self.acls.entry(acl.resource_type).or_default().insert(acl);
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, acl: &Acl) {
         if let Some(acls) = self.acls.get_mut(&acl.resource_type) {
-            acls.remove(acl);
+            self.touched |= acls.remove(acl);
         }
+    }
+
+    pub(super) fn restore(&mut self, stored: BTreeSet<Acl>) {
+        self.acls.clear();
+        stored.into_iter().for_each(|acl| self.add(acl));
+    }
+
+    pub(super) fn to_store(&self) -> BTreeSet<Acl> {
+        self.acls.values().flatten().cloned().collect()
     }
 
     /// The entries that a filter selects.
