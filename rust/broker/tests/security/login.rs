@@ -229,7 +229,11 @@ fn a_session_is_renewed_by_the_same_principal_and_mechanism() {
         let answer = login(world, connection, credentials);
         (answer.error_code, answer.error_message, may_work(world, connection))
     };
-    assert_eq!(renew(&mut world, &plain("anna", "secret")), (0, Some(""), true), "Kafka's message of no error is empty");
+    assert_eq!(
+        renew(&mut world, &plain("anna", "secret")),
+        (0, Some(""), true),
+        "Kafka's message of no error is empty"
+    );
     let message = "Cannot change principals during re-authentication from User.anna: User.ben";
     assert_eq!(renew(&mut world, &plain("ben", "other")), (REFUSED.code(), Some(message), false));
     let connection = world.connect(1);
