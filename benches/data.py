@@ -3,13 +3,15 @@
 import argparse
 import json
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,12 +19,15 @@ sys.path.insert(0, str(ROOT))  # so that `python benches/data.py` works as well 
 
 from benches import raw  # noqa: E402
 from tests.kafka import HelperError, KafkaCluster, jars  # noqa: E402
+from tests.kafka.cluster import Node, free_ports  # noqa: E402
+from tests.kafka.secured.certificates import Certificates  # noqa: E402
 
 RECORDS = 10_000_000
 PARTITIONS = 4
 CODECS = ("none", "lz4", "zstd")
 BATCH_SIZE_BYTES = 16_384
 LINGER_MS = 5
+SECURITY = ("PLAINTEXT", "SSL")
 FIRST_TIMESTAMP_MS = 1_790_000_000_000
 # Never delete by age: the timestamps are part of the workload and do not move with the clock.
 BROKER_SETTINGS = {"log.retention.ms": -1, "log.message.timestamp.after.max.ms": 1 << 60}
@@ -40,6 +45,47 @@ class Dataset:
     stored_bytes: int
 
 
+class BenchKafka(KafkaCluster):
+    """One node with a listener for each of `SECURITY`, which serve the same topics."""
+
+    def __init__(self, directory: Path | None) -> None:
+        super().__init__(config=BROKER_SETTINGS, fast_start=False, directory=directory)
+        (self._tls_port,) = free_ports(1, self.host)
+
+    @cached_property
+    def certificates(self) -> Certificates:
+        """Of the encrypted listener; made anew for each start."""
+        return Certificates(self.directory / "certificates")
+
+    def bootstrap_of(self, security: str) -> str:
+        """`bootstrap.servers` of the listener."""
+        return self.bootstrap if security == "PLAINTEXT" else f"{self.host}:{self._tls_port}"
+
+    def client_settings(self, security: str) -> Mapping[str, str]:
+        """What a client of the listener needs beside its address, by librdkafka's names."""
+        if security == "PLAINTEXT":
+            return {}
+        return {"security.protocol": security, "ssl.ca.location": str(self.certificates.ca.file)}
+
+    def context(self, security: str) -> ssl.SSLContext | None:
+        """The same, for Python's own sockets."""
+        if security == "PLAINTEXT":
+            return None
+        return ssl.create_default_context(cafile=self.certificates.ca.file)
+
+    def _properties(self, node: Node) -> dict[str, object]:
+        properties = super()._properties(node)
+        tls = f",SSL://{node.host}:{self._tls_port}"
+        return {
+            **properties,
+            "listeners": f"{properties['listeners']}{tls}",
+            "advertised.listeners": f"PLAINTEXT://{node.address}{tls}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self.certificates.server.pem,
+        }
+
+
 @contextmanager
 def serve(
     codecs: Sequence[str],
@@ -49,7 +95,8 @@ def serve(
     batch_size_bytes: int = BATCH_SIZE_BYTES,
     linger_ms: int = LINGER_MS,
     fresh: bool = False,
-) -> Iterator[tuple[KafkaCluster, dict[str, Dataset]]]:
+    security: Sequence[str] = ("PLAINTEXT",),
+) -> Iterator[tuple[BenchKafka, dict[str, Dataset]]]:
     """Run the Kafka of the benches with its topics filled and warm.
 
     Args:
@@ -59,29 +106,31 @@ def serve(
         batch_size_bytes: the producer's batch.size; Java's own default is 16 kB, and so is ours.
         linger_ms: the producer's linger.ms.
         fresh: use a temporary directory in place of the kept one.
+        security: which of its listeners are warmed, of `SECURITY`.
     """
     directory = None if fresh else jars.cache_directory() / "benches"
-    with KafkaCluster(config=BROKER_SETTINGS, fast_start=False, directory=directory) as kafka:
+    with BenchKafka(directory) as kafka:
         datasets = {}
         for codec in codecs:
-            datasets[codec] = ready(kafka, codec, records, partitions, batch_size_bytes, linger_ms)
+            datasets[codec] = ready(kafka, codec, records, partitions, batch_size_bytes, linger_ms, security)
         yield kafka, datasets
 
 
 def ready(
-    kafka: KafkaCluster,
+    kafka: BenchKafka,
     codec: str,
     records: int,
     partitions: int = PARTITIONS,
     batch_size_bytes: int = BATCH_SIZE_BYTES,
     linger_ms: int = LINGER_MS,
+    security: Sequence[str] = ("PLAINTEXT",),
 ) -> Dataset:
-    """One topic, filled if it is not yet, and warm."""
+    """One topic, filled if it is not yet, and warm on these listeners."""
     topic = f"events-{codec}-{records}-{partitions}-{batch_size_bytes}-{linger_ms}"
     ends = _end_offsets(kafka, topic)
     if ends is None or sum(ends.values()) != records:
         fill(kafka, topic, records, codec, partitions, batch_size_bytes, linger_ms)
-    return warm(kafka, topic, codec, records)
+    return [warm(kafka, topic, codec, records, protocol) for protocol in security][-1]
 
 
 def fill(
@@ -107,19 +156,19 @@ def fill(
     print(f"filled {topic}: {records:,} records in {seconds} s ({records / seconds:,.0f}/s)", file=sys.stderr)
 
 
-def warm(kafka: KafkaCluster, topic: str, codec: str, records: int) -> Dataset:
-    """One untimed raw pass, which also proves that the topic holds what it should.
+def warm(kafka: BenchKafka, topic: str, codec: str, records: int, security: str) -> Dataset:
+    """One untimed raw pass over a listener, which also proves that the topic holds what it should.
 
     Raises:
         RuntimeError: it holds another number of records.
     """
     ends = _end_offsets(kafka, topic) or {}
     started = time.monotonic()
-    seen = raw.drain(kafka.bootstrap, topic, ends)
+    seen = raw.drain(kafka.bootstrap_of(security), topic, ends, context=kafka.context(security))
     if seen.records != records:
         raise RuntimeError(f"{topic} holds {seen.records:,} records in place of {records:,}")
     seconds = time.monotonic() - started
-    print(f"warmed {topic}: {seen.stored_bytes / 1e6:,.0f} MB in {seconds:.2f} s", file=sys.stderr)
+    print(f"warmed {topic} over {security}: {seen.stored_bytes / 1e6:,.0f} MB in {seconds:.2f} s", file=sys.stderr)
     return Dataset(codec, topic, records, len(ends), seen.batches, seen.stored_bytes)
 
 

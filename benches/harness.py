@@ -10,9 +10,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # so that `python benches/harness.py` works as well as `python -m benches.harness`
@@ -35,6 +36,7 @@ class Peer:
         builds: it has something to build first.
         checks: it can say what it read (`--verify`).
         python_path: where it is imported from; by default what is installed.
+        tls: it can read over TLS, by librdkafka's names of the settings or by Java's.
     """
 
     module: str
@@ -44,19 +46,20 @@ class Peer:
     builds: bool = False
     checks: bool = False
     python_path: Path | None = None
+    tls: Literal["librdkafka", "java"] | None = None
 
 
-MONEDULA = Peer("monedula_batches", checks=True)
+MONEDULA = Peer("monedula_batches", checks=True, tls="librdkafka")
 PEERS = {
     "monedula": MONEDULA,
-    "monedula_group": Peer("monedula_group", checks=True),
-    "drain": Peer("drain", builds=True),
-    "confluent_consume": Peer("confluent_consume"),
-    "confluent_pyarrow": Peer("confluent_pyarrow", checks=True),
+    "monedula_group": Peer("monedula_group", checks=True, tls="librdkafka"),
+    "drain": Peer("drain", builds=True, tls="librdkafka"),
+    "confluent_consume": Peer("confluent_consume", tls="librdkafka"),
+    "confluent_pyarrow": Peer("confluent_pyarrow", checks=True, tls="librdkafka"),
     "kafkarrow": Peer("kafkarrow_poll", codecs=("none", "lz4"), checks=True),
     "aiokafka": Peer("aiokafka_getmany"),
     "kafka_python": Peer("kafka_python_poll", records_max=500_000),
-    "java": Peer("java_perf"),
+    "java": Peer("java_perf", tls="java"),
     "franz_go": Peer("franz_go", builds=True),
 }
 BEFORE = "monedula@before"
@@ -78,7 +81,7 @@ def peer(name: str) -> Peer:
         SystemExit: there is none of that name.
     """
     if budget := re.fullmatch(r"monedula@(\d+)MB", name):
-        return Peer(MONEDULA.module, {"queued.max.bytes": str(int(budget[1]) * 1_000_000)}, checks=True)
+        return replace(MONEDULA, settings={"queued.max.bytes": str(int(budget[1]) * 1_000_000)})
     known = {**PEERS, **VARIANTS}
     if name not in known:
         raise SystemExit(f"no peer {name!r}; there are {', '.join(known)} and monedula@<n>MB")
@@ -91,6 +94,7 @@ class Run:
 
     peer: str
     codec: str
+    security: str
     round: int
     records: int = 0
     seconds: float = 0.0
@@ -104,6 +108,30 @@ class Run:
     checks: dict[str, list[int]] | None = None
 
 
+@dataclass(frozen=True)
+class Arm:
+    """A topic, and the listener that it is read over."""
+
+    kafka: data.BenchKafka
+    dataset: data.Dataset
+    security: str
+
+    def takes(self, chosen: Peer) -> bool:
+        """Whether the peer can read it."""
+        return self.dataset.codec in chosen.codecs and (self.security == "PLAINTEXT" or chosen.tls is not None)
+
+    def settings(self, chosen: Peer) -> Mapping[str, str]:
+        """Of the peer's client."""
+        security = self.kafka.client_settings(self.security)
+        if chosen.tls == "java" and security:
+            security = {
+                "security.protocol": security["security.protocol"],
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": security["ssl.ca.location"],
+            }
+        return {**chosen.settings, **security}
+
+
 def main() -> int:
     """Fill, warm, measure, verify, print, write."""
     options = _options()
@@ -111,15 +139,17 @@ def main() -> int:
     if options.before is not None:
         VARIANTS[BEFORE] = Peer(MONEDULA.module, checks=True, python_path=options.before.resolve())
         names.append(BEFORE)
-    codecs = options.codecs.split(",")
+    codecs, security = options.codecs.split(","), options.security.split(",")
     _prepare(names)
     verify = options.records <= VERIFY_RECORDS_MAX if options.verify is None else options.verify
     try:
-        with data.serve(codecs, options.records, batch_size_bytes=options.batch_size, fresh=options.fresh) as served:
-            kafka, datasets = served
+        with data.serve(
+            codecs, options.records, batch_size_bytes=options.batch_size, fresh=options.fresh, security=security
+        ) as (kafka, datasets):
             machine = table.machine()  # now: its load is what disturbs the figures, and the peers are a load themselves
-            runs = _measure(kafka.bootstrap, list(datasets.values()), names, options.rounds)
-            checked = _verify(kafka.bootstrap, list(datasets.values()), names) if verify else []
+            arms = [Arm(kafka, dataset, protocol) for dataset in datasets.values() for protocol in security]
+            runs = _measure(arms, names, options.rounds)
+            checked = _verify(arms, names) if verify else []
     except KafkaError as error:
         raise SystemExit(str(error)) from error
     print(table.render(runs, list(datasets.values()), machine, options.rounds))
@@ -130,9 +160,8 @@ def main() -> int:
             "runs": [vars(run) for run in runs],
         }
         Path(options.output).write_text(json.dumps(results, indent=1) + "\n")
-    wrong = [f"{run.peer} on {run.codec}: {run.error}" for run in (*runs, *checked) if run.error] + _differences(
-        checked
-    )
+    failed = [run for run in (*runs, *checked) if run.error]
+    wrong = [f"{run.peer} on {run.codec} over {run.security}: {run.error}" for run in failed] + _differences(checked)
     for line in wrong:
         print(f"WRONG: {line}", file=sys.stderr)
     if verify and not wrong:
@@ -144,6 +173,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=data.RECORDS, help="in each topic (default %(default)s)")
     parser.add_argument("--codecs", default=",".join(data.CODECS), help="default %(default)s")
+    parser.add_argument(
+        "--security", default="PLAINTEXT", help=f"the listeners, of {', '.join(data.SECURITY)} (default %(default)s)"
+    )
     parser.add_argument("--peers", default=",".join(PEERS), help=f"default all; also {', '.join(VARIANTS)}")
     parser.add_argument("--budget", default="", help="monedula once more with these budgets, for example 64MB,256MB")
     parser.add_argument(
@@ -166,38 +198,35 @@ def _prepare(names: Sequence[str]) -> None:
         subprocess.run([sys.executable, "-m", f"benches.peers.{module}", "--prepare"], cwd=ROOT, check=True)
 
 
-def _measure(bootstrap: str, datasets: Sequence[data.Dataset], names: Sequence[str], rounds: int) -> list[Run]:
+def _measure(arms: Sequence[Arm], names: Sequence[str], rounds: int) -> list[Run]:
     runs = []
     for number in range(1, rounds + 1):
-        for dataset in datasets:
+        for arm in arms:
             # Each round starts with another peer, so that none always runs after the same neighbour.
             shift = (number - 1) % len(names)
             for name in (*names[shift:], *names[:shift]):
-                if dataset.codec in peer(name).codecs:
-                    runs.append(_run(bootstrap, dataset, name, number, verify=False))
+                if arm.takes(peer(name)):
+                    runs.append(_run(arm, name, number, verify=False))
                     _progress(runs[-1])
     return runs
 
 
-def _verify(bootstrap: str, datasets: Sequence[data.Dataset], names: Sequence[str]) -> list[Run]:
+def _verify(arms: Sequence[Arm], names: Sequence[str]) -> list[Run]:
     return [
-        _run(bootstrap, dataset, name, 0, verify=True)
-        for dataset in datasets
-        for name in names
-        if peer(name).checks and dataset.codec in peer(name).codecs
+        _run(arm, name, 0, verify=True) for arm in arms for name in names if peer(name).checks and arm.takes(peer(name))
     ]
 
 
-def _run(bootstrap: str, dataset: data.Dataset, name: str, number: int, *, verify: bool) -> Run:
-    chosen = peer(name)
+def _run(arm: Arm, name: str, number: int, *, verify: bool) -> Run:
+    chosen, dataset, bootstrap = peer(name), arm.dataset, arm.kafka.bootstrap_of(arm.security)
     wanted = min(dataset.records, chosen.records_max or dataset.records)
     command = [sys.executable, "-m", f"benches.peers.{chosen.module}", "--bootstrap", bootstrap]
     command += ["--topic", dataset.topic, "--records", str(wanted), "--partitions", str(dataset.partitions)]
-    for key, value in chosen.settings.items():
+    for key, value in arm.settings(chosen).items():
         command += ["--set", f"{key}={value}"]
     if verify:
         command.append("--verify")
-    run = Run(name, dataset.codec, number)
+    run = Run(name, dataset.codec, arm.security, number)
     environment = {} if chosen.python_path is None else {"PYTHONPATH": str(chosen.python_path)}
     ended = running.run(command, environment=environment)
     run.process_cpu_seconds, run.peak_rss_bytes, run.error = ended.cpu_seconds, ended.peak_rss_bytes, ended.error
@@ -218,7 +247,7 @@ def _differences(checked: Sequence[Run]) -> list[str]:
         return []
     expected = _columns(reads[0])
     return [
-        f"{run.peer} on {run.codec} read other columns than {reads[0].peer} on {reads[0].codec}"
+        f"{run.peer} on {run.codec} over {run.security} read other columns than {reads[0].peer} on {reads[0].codec}"
         for run in reads[1:]
         if _columns(run) != expected
     ]
@@ -232,7 +261,7 @@ def _progress(run: Run) -> None:
     outcome = (
         run.error or f"{run.records / run.seconds:,.0f}/s, {run.cpu_seconds / run.records * 1e9:,.0f} ns CPU/record"
     )
-    print(f"round {run.round} {run.codec:5} {run.peer:22} {outcome}", file=sys.stderr)
+    print(f"round {run.round} {run.codec:5} {run.security:9} {run.peer:22} {outcome}", file=sys.stderr)
 
 
 if __name__ == "__main__":

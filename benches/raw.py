@@ -5,6 +5,7 @@ so that no peer's count is taken on trust.
 """
 
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,8 +34,15 @@ Each = Callable[[int, memoryview], None]
 """Is shown every batch, and the partition that it is in."""
 
 
-def drain(bootstrap: str, topic: str, end_offsets: dict[int, int], each: Each = lambda *_: None) -> Pass:
-    """Read every partition from offset 0 to its end.
+def drain(
+    bootstrap: str,
+    topic: str,
+    end_offsets: dict[int, int],
+    each: Each = lambda *_: None,
+    *,
+    context: ssl.SSLContext | None = None,
+) -> Pass:
+    """Read every partition from offset 0 to its end; over TLS with a `context`.
 
     Raises:
         RuntimeError: the broker answered with an error code, or stopped making progress.
@@ -42,7 +50,7 @@ def drain(bootstrap: str, topic: str, end_offsets: dict[int, int], each: Each = 
     seen = Pass()
     positions = dict.fromkeys(end_offsets, 0)
     host, port = bootstrap.split(",")[0].rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with _connect(host, int(port), context) as connection:
         while left := {p: at for p, at in positions.items() if at < end_offsets[p]}:
             connection.sendall(_request(topic, left))
             before = seen.records
@@ -51,6 +59,11 @@ def drain(bootstrap: str, topic: str, end_offsets: dict[int, int], each: Each = 
             if seen.records == before:
                 raise RuntimeError(f"no progress on {topic}: at {positions}, ends are {end_offsets}")
     return seen
+
+
+def _connect(host: str, port: int, context: ssl.SSLContext | None) -> socket.socket:
+    connection = socket.create_connection((host, port), timeout=30)
+    return connection if context is None else context.wrap_socket(connection, server_hostname=host)
 
 
 def _request(topic: str, positions: dict[int, int]) -> bytes:
@@ -63,8 +76,11 @@ def _request(topic: str, positions: dict[int, int]) -> bytes:
 
 
 def _read_frame(connection: socket.socket) -> memoryview:
-    header = connection.recv(4, socket.MSG_WAITALL)
-    (length,) = struct.unpack(">i", header)
+    (length,) = struct.unpack(">i", _read(connection, 4))
+    return _read(connection, length)
+
+
+def _read(connection: socket.socket, length: int) -> memoryview:
     frame = memoryview(bytearray(length))
     filled = 0
     while filled < length:

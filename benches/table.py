@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from benches.harness import Run
 
 OURS = "monedula"
+FLOOR = "drain"
+TLS_AIM = 1.3
 COLUMNS = (
     "peer",
     "version",
@@ -40,20 +42,42 @@ def machine() -> dict[str, str]:
 def render(runs: "Sequence[Run]", datasets: "Sequence[Dataset]", on: dict[str, str], rounds: int) -> str:
     """The tables in Markdown, one for each codec."""
     lines = ["", ", ".join(f"{key} {value}" for key, value in on.items())]
-    for dataset in datasets:
-        of_codec = [run for run in runs if run.codec == dataset.codec]
+    arms = [(dataset, security) for dataset in datasets for security in dict.fromkeys(run.security for run in runs)]
+    for dataset, security in arms:
+        of_arm = [run for run in runs if (run.codec, run.security) == (dataset.codec, security)]
+        over = "" if security == "PLAINTEXT" else " over TLS"
         size = f"{dataset.records:,} records, {dataset.stored_bytes / 1e6:,.0f} MB in {dataset.batches:,} batches"
         lines += [
             "",
-            f"### {dataset.codec}: {size}, {dataset.partitions} partitions; median of {rounds}",
+            f"### {dataset.codec}{over}: {size}, {dataset.partitions} partitions; median of {rounds}",
             "",
             f"| {' | '.join(COLUMNS)} |",
             "|---|---|" + "---:|" * (len(COLUMNS) - 2),
         ]
-        ours = [run for run in of_codec if run.peer == OURS and not run.error]
-        for name in dict.fromkeys(run.peer for run in of_codec):
-            lines.append(_row(name, [run for run in of_codec if run.peer == name], ours))
-    return "\n".join(lines)
+        ours = [run for run in of_arm if run.peer == OURS and not run.error]
+        for name in dict.fromkeys(run.peer for run in of_arm):
+            lines.append(_row(name, [run for run in of_arm if run.peer == name], ours))
+    return "\n".join([*lines, *_cost_of_tls(runs, datasets)])
+
+
+def _cost_of_tls(runs: "Sequence[Run]", datasets: "Sequence[Dataset]") -> list[str]:
+    """What reading costs with and without TLS, beside the floor's; nothing where one of the two was not measured."""
+    lines = []
+    for dataset in datasets:
+
+        def cpu_ns(peer: str, security: str, codec: str = dataset.codec) -> float | None:
+            chosen = [run for run in runs if (run.peer, run.security, run.codec) == (peer, security, codec)]
+            good = [run for run in chosen if not run.error]
+            return _cpu_ns(good) if good else None
+
+        plain, over_tls, floor = cpu_ns(OURS, "PLAINTEXT"), cpu_ns(OURS, "SSL"), cpu_ns(FLOOR, "SSL")
+        if plain is not None and over_tls is not None and floor is not None:
+            aim = plain + TLS_AIM * floor
+            lines.append(f"| {dataset.codec} | {plain:,.0f} | {over_tls:,.0f} | {floor:,.0f} | {aim:,.0f} |")
+    if lines:
+        head = f"| codec | CPU ns/record | over TLS | of the floor over TLS | aim: the first + {TLS_AIM} x the last |"
+        lines = ["", "### monedula over TLS", "", head, "|---|---:|---:|---:|---:|", *lines]
+    return lines
 
 
 def _row(name: str, runs: "Sequence[Run]", ours: "Sequence[Run]") -> str:

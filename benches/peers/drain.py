@@ -1,4 +1,7 @@
-"""The floor: our own client crate's `drain` example, which fetches, steps over batches, and drops the bytes."""
+"""The floor: our own client crate's `drain` example, which fetches, steps over batches, and drops the bytes.
+
+With `ssl.ca.location` its socket is encrypted by rustls: the floor of TLS.
+"""
 
 import os
 
@@ -16,7 +19,8 @@ def prepare() -> None:
 def read(job: measure.Job) -> None:
     """Become the example; it prints {"records", "seconds", "cpu_seconds"}."""
     program = programs.path(PROGRAM)
-    os.execv(program, [str(program), job.bootstrap, job.topic, str(job.records)])
+    authorities = [job.settings["ssl.ca.location"]] if "ssl.ca.location" in job.settings else []
+    os.execv(program, [str(program), job.bootstrap, job.topic, str(job.records), *authorities])
 
 
 if __name__ == "__main__":

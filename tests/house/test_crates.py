@@ -26,7 +26,7 @@ KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "broker", "python"}, "zstd-sa
 
 @cache
 def dependencies() -> dict[str, set[str]]:
-    """What each crate of ours needs to run, by short name; development dependencies do not count."""
+    """The dependencies of each crate of ours, by short name, without development dependencies."""
     if shutil.which("cargo") is None:
         pytest.skip("THE ARROWS BETWEEN CRATES ARE NOT CHECKED: no cargo in PATH")
     command = ["cargo", "metadata", "--locked", "--no-deps", "--format-version=1"]

@@ -1,4 +1,4 @@
-"""The map in docs/design/file-map.md, against what is there."""
+"""Compares the map in docs/design/file-map.md with the files."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ ROOMS = ("rust/protocol/src", "rust/columns/src", "rust/engine/src", "rust/clien
 
 
 def mapped() -> set[str]:
-    """Every path of the file map; a bare name stands beside the path before it."""
+    """Every path of the file map; a bare name is in the folder of the path before it."""
     paths = set()
     for where, _ in ROW.findall((ROOT / "docs/design/file-map.md").read_text()):
         folder = ""

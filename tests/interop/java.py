@@ -31,7 +31,7 @@ PERF_PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 
 
 class ToolFailed(Exception):
-    """A tool said no; the message is what it said."""
+    """A tool failed; the message is its output."""
 
 
 def command(main: str | Path, *arguments: str, java_options: Sequence[str] | None = None) -> list[str]:
@@ -95,5 +95,5 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def running(main: str | Path, *arguments: str) -> Driver:
-    """A tool that goes on, and tells what happens in lines of JSON."""
+    """A tool that keeps running, and prints events as lines of JSON."""
     return Driver(command(main, *arguments))

@@ -17,7 +17,7 @@ class ClusterMethods(AdminBase):
     @Method
     def describe_cluster(self, *, timeout: float | None = None) -> Call[ClusterDescription]:
         """The brokers, the controller and the cluster id."""
-        return Call(lambda descriptor: self._core.describe_cluster(descriptor, timeout), values.cluster)
+        return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
 
     @Method
     def elect_leaders(
@@ -42,7 +42,7 @@ class ClusterMethods(AdminBase):
         """
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.elect_leaders(descriptor, raw, unclean, timeout),
+            lambda descriptor: self._core.elect_leaders((descriptor, timeout), raw, unclean),
             lambda answer: answered(
                 Results[TopicPartition, bool](*values.items(answer, values.partition, values.same)), errors
             ),
@@ -69,7 +69,7 @@ class ClusterMethods(AdminBase):
             brokers = None if replicas is None else raw_brokers(replicas)
             raw.append((raw_partition(partition), brokers))
         return Call(
-            lambda descriptor: self._core.alter_partition_reassignments(descriptor, raw, timeout),
+            lambda descriptor: self._core.alter_partition_reassignments((descriptor, timeout), raw),
             lambda answer: answered(
                 Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
             ),
@@ -82,6 +82,6 @@ class ClusterMethods(AdminBase):
         """The current moves of these partitions, or of all partitions; also as a table."""
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.list_partition_reassignments(descriptor, raw, timeout),
+            lambda descriptor: self._core.list_partition_reassignments((descriptor, timeout), raw),
             lambda answer: Reassignments((values.partition(at), values.reassignment(moved)) for at, moved in answer),
         )

@@ -48,7 +48,7 @@ class ConfigMethods(AdminBase):
         raw = [raw_resource(resource) for resource in given]
         chosen = None if names is None else raw_names(names, "setting")
         return Call(
-            lambda descriptor: self._core.describe_configs(descriptor, raw, chosen, documentation, timeout),
+            lambda descriptor: self._core.describe_configs((descriptor, timeout), raw, chosen, documentation),
             lambda answer: answered(Configs(*values.items(answer, values.resource, values.configs)), errors),
         )
 
@@ -75,7 +75,7 @@ class ConfigMethods(AdminBase):
             each = as_mapping(settings, "{'retention.ms': 3600000}")
             raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
         return Call(
-            lambda descriptor: self._core.alter_configs(descriptor, raw, validate_only, timeout),
+            lambda descriptor: self._core.alter_configs((descriptor, timeout), raw, validate_only),
             lambda answer: answered(
                 Results[ConfigResource, None](*values.items(answer, values.resource, values.nothing)), errors
             ),

@@ -38,7 +38,7 @@ class GroupMethods(AdminBase):
         """
         wanted = raw_names(states, "state"), raw_names(types, "type")
         return Call(
-            lambda descriptor: self._core.list_groups(descriptor, *wanted, timeout),
+            lambda descriptor: self._core.list_groups((descriptor, timeout), *wanted),
             lambda answer: Groups((group, values.group_listing(group, raw)) for group, raw in answer),
         )
 
@@ -53,7 +53,7 @@ class GroupMethods(AdminBase):
         """
         names = raw_names(groups, "group")
         return Call(
-            lambda descriptor: self._core.describe_groups(descriptor, names, timeout),
+            lambda descriptor: self._core.describe_groups((descriptor, timeout), names),
             lambda answer: answered(GroupsDescribed(*values.items(answer, str, values.group)), errors),
         )
 
@@ -69,7 +69,7 @@ class GroupMethods(AdminBase):
         """
         names = raw_names(groups, "group")
         return Call(
-            lambda descriptor: self._core.delete_groups(descriptor, names, timeout),
+            lambda descriptor: self._core.delete_groups((descriptor, timeout), names),
             lambda answer: answered(Results[str, None](*values.items(answer, str, values.nothing)), errors),
         )
 
@@ -92,7 +92,7 @@ class GroupMethods(AdminBase):
         """
         name, raw = raw_name(group, "group"), None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.list_group_offsets(descriptor, name, raw, timeout),
+            lambda descriptor: self._core.list_group_offsets((descriptor, timeout), name, raw),
             lambda answer: answered(GroupOffsets(*values.items(answer, values.partition, values.committed)), errors),
         )
 
@@ -125,7 +125,7 @@ class GroupMethods(AdminBase):
                 raise ArgumentError(f"{metadata!r}: the metadata of an offset must be a text")
             raw.append((raw_partition(partition), raw_offset(offset), metadata))
         return Call(
-            lambda descriptor: self._core.alter_group_offsets(descriptor, name, raw, timeout),
+            lambda descriptor: self._core.alter_group_offsets((descriptor, timeout), name, raw),
             lambda answer: answered(
                 Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
             ),
@@ -167,7 +167,7 @@ class GroupMethods(AdminBase):
             raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
         return Call(
             lambda descriptor: self._core.reset_group_offsets(
-                descriptor, name, target, raw_topics, raw, dry_run, timeout
+                (descriptor, timeout), name, target, raw_topics, raw, dry_run
             ),
             lambda answer: answered(
                 Results[TopicPartition, OffsetReset](*values.items(answer, values.partition, values.reset)), errors
@@ -191,7 +191,7 @@ class GroupMethods(AdminBase):
         """
         name, raw = raw_name(group, "group"), raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.delete_group_offsets(descriptor, name, raw, timeout),
+            lambda descriptor: self._core.delete_group_offsets((descriptor, timeout), name, raw),
             lambda answer: answered(
                 Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
             ),
@@ -227,4 +227,4 @@ class GroupMethods(AdminBase):
                 GroupLag(*values.items(items, values.partition, values.lag), group=name, state=state), errors
             )
 
-        return Call(lambda descriptor: self._core.group_lag(descriptor, name, raw_topics, raw, timeout), end)
+        return Call(lambda descriptor: self._core.group_lag((descriptor, timeout), name, raw_topics, raw), end)

@@ -61,7 +61,7 @@ class LogMethods(AdminBase):
             raise ArgumentError(f"isolation={isolation!r}: expected 'read_committed' or 'read_uncommitted'")
         committed = isolation == "read_committed"
         return Call(
-            lambda descriptor: self._core.list_offsets(descriptor, (pairs, topics, spec), committed, timeout),
+            lambda descriptor: self._core.list_offsets((descriptor, timeout), (pairs, topics, spec), committed),
             lambda answer: answered(Offsets(*values.items(answer, values.partition, values.listed)), errors),
         )
 
@@ -93,7 +93,7 @@ class LogMethods(AdminBase):
                 raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more, or -1 for the end")
             raw.append((raw_partition(partition), number))
         return Call(
-            lambda descriptor: self._core.delete_records(descriptor, raw, timeout),
+            lambda descriptor: self._core.delete_records((descriptor, timeout), raw),
             lambda answer: answered(
                 Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
             ),
@@ -122,6 +122,6 @@ class LogMethods(AdminBase):
         ids = None if given is None else [raw_number(broker, "broker") for broker in given]
         raw_topics, raw = raw_which(topics, partitions)
         return Call(
-            lambda descriptor: self._core.describe_log_dirs(descriptor, ids, raw_topics, raw, timeout),
+            lambda descriptor: self._core.describe_log_dirs((descriptor, timeout), ids, raw_topics, raw),
             lambda answer: answered(LogDirs(*values.items(answer, int, values.log_dirs)), errors),
         )

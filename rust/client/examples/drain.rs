@@ -1,10 +1,12 @@
-//! The floor that every client stands on: fetch over one plain socket, step over the batches, drop the bytes.
+//! The floor that every client stands on: fetch over one socket, step over the batches, drop the bytes.
 //!
-//! `drain <host:port> <topic> <records>` prints one JSON line: records, seconds, cpu_seconds.
+//! `drain <host:port> <topic> <records> [authorities.pem]` prints one JSON line: records, seconds, cpu_seconds. With a
+//! file of authorities the socket is encrypted by rustls.
 
 mod raw_socket;
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Instant;
 
 use monedula_protocol::frame;
@@ -17,11 +19,11 @@ const FETCH_BYTES: i32 = 8 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, topic, wanted] = arguments.as_slice() else {
-        return Err("usage: drain <host:port> <topic> <records>".into());
+    let [address, topic, wanted, authorities @ ..] = arguments.as_slice() else {
+        return Err("usage: drain <host:port> <topic> <records> [authorities.pem]".into());
     };
     let wanted: u64 = wanted.parse()?;
-    let mut broker = Broker::connect(address)?;
+    let mut broker = Broker::connect(address, authorities.first().map(Path::new))?;
     let mut positions: Vec<_> = broker.partitions(topic)?.into_iter().map(|partition| (partition, 0)).collect();
     let (started, cpu_before) = (Instant::now(), cpu_seconds()?);
     let mut records = 0;

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "zstd" => Compression::Zstd,
         other => return Err(format!("no codec {other}").into()),
     };
-    let mut broker = Broker::connect(address)?;
+    let mut broker = Broker::connect(address, None)?;
     let partitions = broker.partitions(topic)?;
     let frames = (0..FRAMES).map(|seed| request(topic, &partitions, codec, seed)).collect::<Result<Vec<_>, _>>()?;
     let records_per_request = RECORDS_PER_BATCH * partitions.len() as u64;

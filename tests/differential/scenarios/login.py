@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate: what may come when, and what is answered."""
+"""SaslHandshake and SaslAuthenticate: the allowed order of requests, and the answers."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ def come_and_go(group: Group, draw: random.Random) -> None:
 
 
 def once(values: list[bytes]) -> list[bytes]:
-    """Each value where it stands first."""
+    """The first place of each value."""
     return list(dict.fromkeys(values))
 
 
@@ -107,7 +107,7 @@ def test_three_groups_in_a_chain(stage: Stage, group_on: GroupFactory, unique: U
             assert once(arrived) == source, f"{topics[number]}-{partition}: not every record once, in order"
         if number + 1 < len(groups):
             following = sum(stage.ends(topics[number + 1]).values())
-            # What was written again was handed out again, and the checker has seen an excuse for each.
+            # Records that were written again had been handed out again, and the checker has found a reason for each.
             assert following <= sum(ends.values()) + verdict.repeated
 
 

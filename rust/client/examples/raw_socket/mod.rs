@@ -1,26 +1,39 @@
-//! What the floors share: one plain socket that sends a request and reads an answer, and this process's CPU time.
+//! What the floors share: one socket that sends a request and reads an answer, and this process's CPU time.
+
+mod tls;
 
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 
 use monedula_protocol::api::Request;
 use monedula_protocol::frame;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
+use tls::TlsSocket;
 
 const METADATA_VERSION: i16 = 9;
 
+pub(crate) trait Socket: Read + Write {}
+impl<T: Read + Write> Socket for T {}
+
 /// One connection to a broker.
 pub(crate) struct Broker {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Box<dyn Socket>,
     /// The last answer, without its length.
     pub(crate) frame: Vec<u8>,
 }
 
 impl Broker {
-    pub(crate) fn connect(address: &str) -> Result<Self, Box<dyn Error>> {
+    /// Connects; over TLS if a file of authorities is given.
+    pub(crate) fn connect(address: &str, authorities: Option<&Path>) -> Result<Self, Box<dyn Error>> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let socket: Box<dyn Socket> = match authorities {
+            None => Box::new(socket),
+            Some(authorities) => Box::new(TlsSocket::connect(socket, host, authorities)?),
+        };
         Ok(Self { socket, frame: Vec::new() })
     }
 

@@ -1,9 +1,9 @@
-//! SASL on a connection: the login on a fresh one, and the ones that follow while it stands (KIP-368).
+//! SASL on a connection: the login when it is opened, and re-authentication while it is open (KIP-368).
 //!
-//! SaslHandshake names the mechanism, and SaslAuthenticate carries its messages. The client never takes another mechanism
-//! than the one of its settings, whatever the broker offers: whoever stands between the two could offer PLAIN alone. A
-//! login has succeeded only when both the broker and the exchange say so; with SCRAM that includes the broker's proof that
-//! it knows the password.
+//! SaslHandshake names the mechanism, and SaslAuthenticate carries its messages. The client never uses another
+//! mechanism than the one in its settings, whatever the broker offers: an attacker between the two could offer only
+//! PLAIN. A login has succeeded only when both the broker and the exchange say so; with SCRAM, the exchange requires
+//! the server's signature, which proves that the broker knows the password.
 
 mod keys;
 mod session;
@@ -28,7 +28,7 @@ use crate::net::connection::{Connection, Expected, Frame};
 use crate::net::network::Offered;
 use crate::sasl::{NoCredentials, Sasl};
 
-/// Messages of one exchange; no mechanism needs more.
+/// Most messages in one exchange; no mechanism needs more.
 const MAX_ROUNDS: usize = 10;
 
 /// Logs in to the brokers of one client.
@@ -43,10 +43,10 @@ impl Login {
         Self { sasl, keys: DerivedKeys::default(), log }
     }
 
-    /// Logs in over a fresh connection, and again and again while it stands. `draw` is a random number.
+    /// Logs in on a new connection, or re-authenticates on an open one. `draw` is a random number.
     ///
     /// # Errors
-    /// [`RequestError::Fatal`] if the broker refuses; anything else may be tried again on another connection.
+    /// [`RequestError::Fatal`] if the broker refuses the login. After any other error, another connection may succeed.
     pub(crate) async fn log_in(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
@@ -62,8 +62,8 @@ impl Login {
         Ok(())
     }
 
-    /// The version of SaslAuthenticate. The SASL of Kafka before 1.0 and of raw Kerberos had no such request; Kafka 4.0
-    /// takes that no more (KIP-896).
+    /// The version of SaslAuthenticate. Kafka before 1.0 had no such request, and sent the bytes of SASL without one;
+    /// Kafka 4.0 does not accept that any more (KIP-896).
     fn version(&self, connection: &Connection, offered: &Offered) -> Result<i16, RequestError> {
         let max = |api: ApiKey| offered.get(&api.code()).map(|&(_, max)| max);
         match (max(ApiKey::SaslHandshake), max(ApiKey::SaslAuthenticate)) {
@@ -77,7 +77,7 @@ impl Login {
         }
     }
 
-    /// One whole exchange. `busy` is how long requests before it may still keep the broker from answering.
+    /// Runs a whole exchange. `busy` is how long the broker may be busy with earlier requests before it answers.
     async fn authenticate(
         &self,
         connection: &Connection,
@@ -199,7 +199,7 @@ fn decode<'a>(
         .map_err(|error| RequestError::Wire { broker: connection.broker().to_owned(), error })
 }
 
-/// What the broker says of its refusal.
+/// The broker's reason for refusing.
 fn said(response: &SaslAuthenticateResponse<'_>, error: ErrorCode) -> String {
     match response.error_message.filter(|message| !message.is_empty()) {
         Some(message) => format!("{} ({})", readable(message.as_bytes()), error.name()),
@@ -207,7 +207,7 @@ fn said(response: &SaslAuthenticateResponse<'_>, error: ErrorCode) -> String {
     }
 }
 
-/// Random bytes of the system's generator, by way of the library that TLS uses.
+/// Random bytes of the system's generator, from the library that TLS uses.
 fn nonce(connection: &Connection) -> Result<[u8; NONCE_BYTES], RequestError> {
     let mut nonce = [0; NONCE_BYTES];
     let filled = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut nonce);

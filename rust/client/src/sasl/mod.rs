@@ -1,4 +1,4 @@
-//! What a client logs in with: settings, Java's `sasl.jaas.config`, and tokens with their sources.
+//! The credentials of a client: the settings, Java's `sasl.jaas.config`, and tokens with their sources.
 
 mod jaas;
 mod jwt;
@@ -38,7 +38,7 @@ pub(crate) struct Obtained {
 }
 
 impl Obtained {
-    /// The broker refused them. Returns whether the next attempt has others: a newer token than a used one.
+    /// The broker refused these credentials. Returns whether the next attempt has others, which are a newer token.
     pub(crate) fn refused(&self) -> bool {
         self.token.as_ref().is_some_and(|(provider, number)| provider.refused(*number))
     }
@@ -47,14 +47,13 @@ impl Obtained {
 /// Why there are no credentials.
 #[derive(Clone, Debug)]
 pub(crate) enum NoCredentials {
-    /// It may be better the next time.
+    /// Another attempt may get some.
     ForNow(String),
-    /// It will not be better.
+    /// No further attempt will get any.
     Refused { reason: String, advice: &'static str },
 }
 
-/// The options of a login module, names and values, for who makes a source of tokens of them; none if the text cannot be
-/// read.
+/// The options of a login module, as names and values, for a token source in code. Empty if the text cannot be parsed.
 pub fn jaas_options(jaas_config: &str) -> Vec<(String, String)> {
     let jaas = jaas::Jaas::parse(jaas_config);
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -66,7 +65,7 @@ impl Sasl {
         self.mechanism
     }
 
-    /// What to log in with now. A token may have to be fetched first, on a thread of its own.
+    /// The credentials for a login now. A thread of its own may have to fetch a token first.
     pub(crate) async fn credentials(&self) -> Result<Obtained, NoCredentials> {
         match &self.means {
             Means::Password { username, password, delegation_token } => {
@@ -108,7 +107,7 @@ impl Sasl {
     }
 }
 
-/// Who logs in with which mechanism, for errors and logs.
+/// The user and the mechanism, for errors and logs.
 impl fmt::Display for Sasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.means {

@@ -1,4 +1,4 @@
-//! The settings of SASL: which of them belong together, and what they make.
+//! The settings of SASL: which of them belong together, and the credentials that follow from them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const AWS_MSK_IAM: &str = "AWS_MSK_IAM";
 const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and AWS_MSK_IAM";
 
 impl Sasl {
-    /// What a client logs in with; `None` if `security.protocol` has no SASL.
+    /// The credentials that the settings describe; `None` if `security.protocol` has no SASL.
     pub(crate) fn of(
         values: &Values,
         protocol: SecurityProtocol,
@@ -60,12 +60,12 @@ impl Sasl {
         Ok(Some(Self { mechanism, means }))
     }
 
-    /// Whether it logs in with tokens.
+    /// Whether the client logs in with tokens.
     pub(crate) fn takes_tokens(&self) -> bool {
         matches!(self.means, Means::Token(_))
     }
 
-    /// The same with tokens from `source`; `None` if it logs in without.
+    /// The same with tokens from `source`; `None` if the mechanism uses no tokens.
     pub(crate) fn with_source(&self, source: Arc<dyn TokenSource>) -> Option<Self> {
         let Means::Token(provider) = &self.means else { return None };
         Some(Self { mechanism: self.mechanism, means: Means::Token(provider.with_source(source)) })
@@ -83,7 +83,7 @@ fn warn_of_unused(values: &Values, warnings: &mut Vec<String>) {
     }
 }
 
-/// The source of a client that was given none.
+/// The token source of a client whose settings name none.
 #[derive(Debug)]
 struct NoSource;
 
@@ -134,7 +134,7 @@ fn check_module(values: &Values, mechanism: Mechanism, name: &str, jaas: Option<
     }
 }
 
-/// User name and password, from either family of settings.
+/// User name and password, by Java's or librdkafka's settings.
 fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Result<Means, ConfigError> {
     let (username, password) = (values.given("sasl.username"), values.secret("sasl.password"));
     if let Some(jaas) = jaas {

@@ -1,5 +1,6 @@
-//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
-//! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
+//! Thousands of random answers, losses, delays and calls of the user. The same seed does the same; every change of
+//! state is legal; the member never loops without time passing; Assigned and Revoked or Lost balance; every commit is
+//! answered once; closing ends the member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::world::{
 
 const SEEDS: u64 = 1500;
 const STEPS: u32 = 250;
-/// Codes that leave the member alive, and now and then one that does not.
+/// Error codes that the membership survives, and sometimes one that ends it.
 const CODES: [i16; 12] = [14, 15, 16, 27, 22, 25, 7, 3, 14, 16, 27, 27];
 
 struct Storm {
@@ -29,7 +30,7 @@ struct Storm {
     next_ticket: u64,
     tickets: BTreeSet<u64>,
     log: Vec<String>,
-    /// Callbacks of each partition: assigned less given up.
+    /// Of each partition: Assigned callbacks less Revoked and Lost ones.
     told: BTreeMap<String, i32>,
 }
 
@@ -108,7 +109,7 @@ impl Storm {
         self.settle();
     }
 
-    /// Takes what was sent, and follows the callbacks.
+    /// Takes the calls that were sent, and counts the callbacks.
     fn settle(&mut self) {
         while let Some(&api) = self.world.apis().first() {
             self.waiting.push(self.world.call(api));
@@ -148,7 +149,7 @@ impl Storm {
             _ => Input::Answer { id, outcome: Ok(self.good(&call)) },
         };
         self.world.put(input.clone());
-        // TCP does not double, a confused driver might.
+        // TCP does not duplicate answers, but a faulty driver might.
         if self.roll(20) == 0 {
             self.world.put(input);
         }
@@ -231,7 +232,7 @@ fn the_seed_decides() {
         assert_eq!(first.log, second.log);
         assert_eq!(first.world.events, second.world.events);
     }
-    // And only the seed: another waits otherwise.
+    // Another seed leads to other backoffs.
     let wakes = |seed| {
         let mut world = World::seeded(config(Protocol::Eager), seed);
         world.subscribe(&["t"]);

@@ -1,4 +1,4 @@
-//! Leaving: -1, for static members -2, after everything is given up.
+//! Leaving with epoch -1, or -2 for static members, after all partitions were revoked.
 
 use monedula_engine::group::consumer::State;
 use monedula_engine::group::{GroupEvent, Input};

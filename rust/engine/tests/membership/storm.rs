@@ -1,5 +1,6 @@
-//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
-//! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
+//! Thousands of random answers, losses, delays and calls of the user. The same seed does the same; every change of
+//! state is legal; the member never loops without time passing; Assigned and Revoked or Lost balance; every commit is
+//! answered once; closing ends the member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::world::{World, beat, commit_codes, config, coordinator, ids, ms, of, 
 
 const SEEDS: u64 = 1500;
 const STEPS: u32 = 250;
-/// Codes that leave the member alive, and now and then one that does not.
+/// Error codes that the membership survives, and sometimes one that ends it.
 const CODES: [i16; 14] = [14, 15, 16, 25, 110, 29, 14, 16, 113, 110, 111, 69, 35, 82];
 
 struct Storm {
@@ -23,7 +24,7 @@ struct Storm {
     next_ticket: u64,
     tickets: BTreeSet<u64>,
     log: Vec<String>,
-    /// Callbacks of each partition: assigned less given up.
+    /// Of each partition: Assigned callbacks less Revoked and Lost ones.
     told: BTreeMap<String, i32>,
 }
 
@@ -105,7 +106,7 @@ impl Storm {
         }
     }
 
-    /// Takes what was sent, and follows the callbacks.
+    /// Takes the calls that were sent, and counts the callbacks.
     fn settle(&mut self) {
         while let Some(&api) = self.world.apis().first() {
             self.waiting.push(self.world.call(api));
@@ -114,7 +115,7 @@ impl Storm {
             .waiting
             .iter()
             .filter(|(_, call)| matches!(call, Call::ConsumerGroupHeartbeat(call) if call.epoch >= 0));
-        // Those of before a loss, or of before leaving, may be under way still; no more than one is waited for.
+        // Heartbeats from before a loss, or before leaving, may still be in flight; the member waits for one at most.
         assert!(beats.count() < 40);
         for line in self.world.trace() {
             let change = match line.split(' ').next() {
@@ -150,7 +151,7 @@ impl Storm {
         };
         let input = Input::Answer { id, outcome };
         self.world.put(input.clone());
-        // TCP does not double, a confused driver might.
+        // TCP does not duplicate answers, but a faulty driver might.
         if self.roll(20) == 0 {
             self.world.put(input);
         }
@@ -246,7 +247,7 @@ fn the_seed_decides() {
         assert_eq!(first.log, second.log);
         assert_eq!((&first.world.events, &first.world.steps), (&second.world.events, &second.world.steps));
     }
-    // And only the seed: another waits otherwise.
+    // Another seed leads to other backoffs.
     let wakes = |seed| {
         let mut world = World::seeded(config(), seed);
         world.subscribe(&["t"]);

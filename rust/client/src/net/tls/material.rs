@@ -1,4 +1,4 @@
-//! Certificates and keys out of the bytes of a file or setting, whatever format they have.
+//! Reads certificates and keys from the bytes of a file or setting, in any of the formats.
 
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
@@ -24,7 +24,7 @@ impl Format {
         }
     }
 
-    /// The format that the content shows.
+    /// Recognizes the format by the content.
     fn of(bytes: &[u8]) -> Result<Self, Problem> {
         match bytes {
             [] => Err(Problem::new("it is empty")),
@@ -33,7 +33,7 @@ impl Format {
                 "it is a JCEKS keystore, which is not supported: convert it with keytool -importkeystore -srckeystore OLD \
                  -srcstoretype JCEKS -destkeystore NEW.p12 -deststoretype PKCS12",
             )),
-            // A sequence that begins with the version 3; a certificate's begins with another sequence.
+            // PKCS#12 is a sequence that begins with the version, 3. A certificate begins with another sequence.
             [0x30, ..] if pkcs12::is_one(bytes) => Ok(Self::Pkcs12),
             [0x30, ..] => Ok(Self::Der),
             _ if pem::is_one(bytes) => Ok(Self::Pem),
@@ -42,7 +42,8 @@ impl Format {
     }
 }
 
-/// What is wrong with material; never with bytes of it. The caller adds the setting and the file.
+/// Says what is wrong with certificates or keys. The text has none of their bytes; the caller adds the setting and the
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem(pub(super) String);
 
@@ -52,24 +53,24 @@ impl Problem {
     }
 }
 
-/// Passwords for what is read. Bytes that are no UTF-8 are taken for no password.
+/// The passwords of a keystore and its key. A password that is not UTF-8 counts as absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Passwords<'p> {
     pub(super) store: Option<&'p [u8]>,
     pub(super) key: Option<&'p [u8]>,
 }
 
-/// What a file or setting holds.
+/// The certificates and keys in a file or setting.
 #[derive(Default)]
 pub(super) struct Material {
-    /// Certificates that stand alone, or with the key: of PEM all.
+    /// The certificates: those that stand alone, and those of the key's chain. Of PEM, all.
     pub(super) certificates: Vec<CertificateDer<'static>>,
-    /// The first private key. In PKCS#12 and JKS the chain that belongs to it comes first in `certificates`.
+    /// The first private key. In PKCS#12 and JKS its chain comes first in `certificates`.
     pub(super) key: Option<PrivateKeyDer<'static>>,
     pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
 }
 
-/// Reads the bytes in the format that they show.
+/// Reads the bytes in the format that their content has.
 ///
 /// # Errors
 /// What is wrong, and what to do about it; also if the format is not the one that the user `expects`.

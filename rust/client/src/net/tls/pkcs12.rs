@@ -1,4 +1,4 @@
-//! PKCS#12: keystores and truststores of Java since 9, and what `openssl pkcs12 -export` writes.
+//! PKCS#12: the keystores and truststores that Java writes since version 9, and `openssl pkcs12 -export`.
 
 use p12_keystore::{CertificateBag, Pkcs12Archive};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -16,7 +16,7 @@ pub(super) fn is_one(bytes: &[u8]) -> bool {
     bytes.get(header..header + 3) == Some(&[0x02, 0x01, 0x03])
 }
 
-/// The certificates, and the first private key with its chain before all others.
+/// Returns the certificates and the first private key. The chain of that key comes first.
 pub(super) fn read(bytes: &[u8], passwords: Passwords<'_>) -> Result<Material, Problem> {
     let password = match passwords.store.map(std::str::from_utf8) {
         Some(Ok(password)) => password,
@@ -32,7 +32,7 @@ pub(super) fn read(bytes: &[u8], passwords: Passwords<'_>) -> Result<Material, P
     let own = |bag: &&CertificateBag| bag.local_key_id.as_deref() == id;
     let leaf = archive.certs.iter().find(own).or_else(|| archive.certs.first());
     let mut chain: Vec<&CertificateBag> = leaf.into_iter().collect();
-    // Each next certificate is that of the issuer; a circle ends it.
+    // Each certificate is followed by that of its issuer. A certificate that was there before ends the chain.
     while let Some(last) = chain.last()
         && let Some(issuer) = archive.certs.iter().find(|bag| bag.cert.subject() == last.cert.issuer())
         && !chain.iter().any(|known| known.cert == issuer.cert)
