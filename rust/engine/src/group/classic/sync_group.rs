@@ -101,7 +101,8 @@ impl Member {
             instance_id: self.config.instance_id.clone(),
             generation: self.generation,
             protocol: self.assignor.clone().unwrap_or_default(),
-            rebalance_timeout: self.config.max_poll_interval,
+            // A leader that is gone is removed when its session ends.
+            leader_timeout: if self.leader { Duration::ZERO } else { self.config.session_timeout },
             assignments,
         };
         self.join.sync_group = self.send(Kind::SyncGroup, call, now);
