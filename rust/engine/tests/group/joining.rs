@@ -368,6 +368,30 @@ fn a_leader_that_is_to_skip_the_assignment_brings_none_and_still_watches_the_top
     world.call("JoinGroup");
 }
 
+#[test]
+fn a_leader_that_comes_back_alone_joins_again_for_partitions_that_came_meanwhile() {
+    for (members, rejoins) in [(1, true), (2, false)] {
+        let mut world = World::new(config(Protocol::Cooperative));
+        world.subscribe(&["t"]);
+        world.topics(&[("t", 2)]);
+        world.find(1);
+        let (id, _) = world.call("JoinGroup");
+        let members = ["m", "other"][..members].iter().map(|member| ((*member).into(), None, vec![1])).collect();
+        let mut answer = world.joined(4, "m", members);
+        if let Answer::JoinGroup { skip_assignment, .. } = &mut answer {
+            *skip_assignment = true;
+        }
+        world.answer(id, answer);
+        let (id, _) = world.call("SyncGroup");
+        world.answer(id, synced(&[0]));
+        world.look_up(10);
+        match rejoins {
+            true => drop(world.call("JoinGroup")),
+            false => world.no_call(),
+        }
+    }
+}
+
 // seed: S045
 #[test]
 fn a_rebalance_can_be_had_at_once_or_at_a_time() {
