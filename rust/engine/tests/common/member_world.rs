@@ -28,6 +28,8 @@ pub(crate) struct MemberWorld {
     pub raised: Vec<(GroupError, bool)>,
     /// The user polls: a call of the user is waiting.
     pub polling: bool,
+    /// Calls that the member abandons were not sent: they wait for a connection.
+    pub connecting: bool,
     /// Whether heartbeats are answered at once; under KIP-848 with the epoch that they carry.
     pub beating: bool,
     pub beats: Vec<Now>,
@@ -66,6 +68,7 @@ impl MemberWorld {
             steps: Vec::new(),
             raised: Vec::new(),
             polling: true,
+            connecting: false,
             beating: false,
             beats: Vec::new(),
             assigning: None,
@@ -222,6 +225,14 @@ impl MemberWorld {
         }
     }
 
+    fn abandon(&mut self, id: CallId) {
+        if self.open.contains(&id) {
+            let reason = "it was abandoned".into();
+            let error = if self.connecting { CallError::Unsent(reason) } else { CallError::Lost(reason) };
+            self.todo.push_back(Input::Answer { id, outcome: Err(error) });
+        }
+    }
+
     fn take(&mut self, output: Output) {
         assert!(!self.closed, "after the end: {output:?}");
         let is_classic = matches!(self.member, Member::Classic(_));
@@ -260,6 +271,7 @@ impl MemberWorld {
                 self.told = members;
             }
             Output::RefreshMetadata if is_classic => self.note("refresh"),
+            Output::AbandonCall { id } if is_classic => self.abandon(id),
             Output::ResolveTopicIds { ids } if !is_classic => {
                 self.note(format!("resolve {}", ids.len()));
                 self.resolving.push(ids);

@@ -392,3 +392,31 @@ fn what_was_told_of_a_topic_before_it_was_subscribed_to_counts() {
     assigned(&mut world, 1, &[t(0), u(0)]);
     assert_eq!(fetch_ids(&mut world), (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10));
 }
+
+// Where other members use KIP-848, the coordinator assigns topics by id. What it assigned of the topic before says nothing about
+// the one after, whose partitions may have other owners.
+#[test]
+fn what_the_coordinator_assigned_of_a_topic_before_it_was_made_anew_is_not_taken() {
+    for (leader, is_taken) in [("", false), ("other", true)] {
+        let mut world = World::new(config(Protocol::Cooperative));
+        world.subscribe(&["t", "u"]);
+        world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
+        world.find(1);
+        let (join, _) = world.call("JoinGroup");
+        let joined = world.joined(1, leader, Vec::new());
+        world.answer(join, joined);
+        let (sync, _) = world.call("SyncGroup");
+        recreate(&mut world);
+        world.no_call();
+        world.trace();
+        let assignment = assignment(&[t(0), u(0)]);
+        world
+            .answer(sync, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+        let trace = world.trace();
+        match is_taken {
+            true => assert!(trace.contains(&"assigned t-0 u-0".to_owned()), "{trace:?}"),
+            false => assert!(trace.contains(&"assigned u-0".to_owned()), "{trace:?}"),
+        }
+        assert_eq!(world.apis().contains(&"JoinGroup"), !is_taken, "it is assigned again, by the new id");
+    }
+}

@@ -136,6 +136,7 @@ impl Storm {
         let pick = self.roll(self.waiting.len() as u64) as usize;
         let (id, call) = self.waiting.swap_remove(pick);
         let input = match self.roll(10) {
+            0 if self.roll(2) == 0 => Input::Answer { id, outcome: Err(CallError::Unsent("dice".into())) },
             0 => Input::Answer { id, outcome: Err(CallError::Lost("dice".into())) },
             1 => {
                 let code = CODES[self.roll(CODES.len() as u64) as usize];

@@ -11,7 +11,7 @@ use monedula_engine::assign::{
 };
 use monedula_engine::group::State as In;
 use monedula_engine::group::classic::{GroupConfig, State};
-use monedula_engine::group::{Answer, Call, CallId, Input, Member, TopicInfo};
+use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Member, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
@@ -159,6 +159,11 @@ impl World {
         self.metadata = topics.iter().map(|&(topic, id, count)| (topic.into(), info(id, count))).collect();
         let topics = self.metadata.clone();
         self.put(Input::Topics { topics });
+    }
+
+    /// No connection could be made for this call.
+    pub(crate) fn refuse(&mut self, id: CallId) {
+        self.put(Input::Answer { id, outcome: Err(CallError::Unsent("connection refused".into())) });
     }
 
     /// Answers a JoinGroup as for a follower.
