@@ -58,6 +58,8 @@ FEATURES = "what is not played has no feature either"
 STANDS_STILL = "where the nodes listen is said at the start, and told"
 LEADERS_STAY = "leaders change when tests say so, and not by themselves"
 NO_STREAMS = "Streams groups are not played"
+MANDATORY = "RFC 5802 has a server refuse an extension that it does not know and that is mandatory; Kafka skips it"
+BEARER_ONLY = "a client that logs in by another scheme than Bearer is told so; Kafka closes without an answer"
 # APIs that Kafka lists and the embedded broker does not implement, by their keys, and why.
 NOT_PLAYED = {
     "there is no quorum of controllers behind it": (64, 80, 81, 94),
@@ -95,6 +97,9 @@ ALLOWED: tuple[Allowed, ...] = (
         Allowed("DescribeLogDirs-*", "DescribeLogDirs", f"results[*].{field}", VOLUME, ours=-1)
         for field in ("totalBytes", "usableBytes")
     ),
+    Allowed("*-takes_messages_by_*", "SaslAuthenticate", "errorCode", MANDATORY, "a mandatory extension", 0, 58),
+    Allowed("*-takes_messages_by_*", "SaslAuthenticate", "errorCode", BEARER_ONLY, "another scheme", None, 58),
+    Allowed("*-takes_messages_by_*", "SaslAuthenticate", "closed", BEARER_ONLY, "another scheme", True, False),
     Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].errorCode", AT_ONCE, "creates", 3, 0),
     Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].partitions[0]", AT_ONCE, "creates", MISSING),
     Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].topicId", AT_ONCE, "creates"),

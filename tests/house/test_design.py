@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| (`.*?) \| (.*) \|$", flags=re.MULTILINE)
 NAME = re.compile(r"`([\w./-]+)`")
-ROOMS = ("rust/protocol/src", "rust/columns/src", "rust/engine/src", "rust/client/src", "rust/broker/src")
+ROOMS = tuple(f"rust/{room}/src" for room in ("protocol", "columns", "engine", "gssapi", "client", "broker"))
 
 
 def mapped() -> set[str]:

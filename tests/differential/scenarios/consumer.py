@@ -32,7 +32,7 @@ def alone(script: Script, version: int) -> None:
 
 @scenario("ConsumerGroupHeartbeat", HEARTBEAT)
 def begins_again_without_saying_everything(script: Script, version: int) -> None:
-    """A member of librdkafka does so if it left while partitions were assigned to it; it takes the answer as the end."""
+    """A member of librdkafka does so if it left while it had partitions assigned; it takes the answer as the end."""
     group, topic = prepared(script)
     member = Consumer(script, group, "a", topic, version=version)
     member.join()

@@ -5,6 +5,7 @@
 //! PLAIN. A login has succeeded only when both the broker and the exchange say so; with SCRAM, the exchange requires
 //! the server's signature, which proves that the broker knows the password.
 
+mod exchange;
 mod keys;
 mod session;
 
@@ -16,10 +17,11 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 use monedula_protocol::messages::sasl_handshake::SaslHandshakeRequest;
-use monedula_protocol::sasl::{ClientExchange, NONCE_BYTES, SaslError, Step, readable};
+use monedula_protocol::sasl::{NONCE_BYTES, SaslError, readable};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
+use self::exchange::{Exchange, ExchangeError, Next};
 use self::keys::DerivedKeys;
 use self::session::Session;
 use crate::error::{AuthenticationError, RequestError};
@@ -84,37 +86,30 @@ impl Login {
         version: i16,
         busy: Duration,
     ) -> Result<Option<Session>, RequestError> {
-        let credentials = self.sasl.credentials().await.map_err(|error| self.no_credentials(connection, error))?;
+        let obtained = self.sasl.obtain(host(connection)).await;
+        let obtained = obtained.map_err(|error| self.no_credentials(connection, error))?;
         self.handshake(connection, busy).await?;
         let began_at = Instant::now();
-        let (mut exchange, mut message) = ClientExchange::start(&credentials.credentials, nonce(connection)?)
-            .map_err(|error| self.exchange_failed(connection, &error))?;
+        let (mut exchange, mut message) =
+            Exchange::start(obtained, nonce(connection)?).map_err(|error| self.exchange_failed(connection, &error))?;
         for _ in 0..MAX_ROUNDS {
             let (answer, version) = self.send(connection, version, &message).await?;
             let response = decode(connection, &answer, version)?;
             let error = ErrorCode::from_code(response.error_code);
             if error != ErrorCode::None {
-                if credentials.refused() {
-                    let reason = format!("the token was refused ({}); a new one is fetched", said(&response, error));
+                if exchange.refused() {
+                    let reason =
+                        format!("the login was refused ({}); new credentials are fetched", said(&response, error));
                     return Err(RequestError::Disconnected { broker: connection.broker().to_owned(), reason });
                 }
                 return Err(self.refused(connection, &said(&response, error)));
             }
-            let step = exchange.step(response.auth_bytes.expose());
-            let step = match step.map_err(|error| self.exchange_failed(connection, &error))? {
-                Step::Derive(derivation) => {
-                    let keys = self.keys.derive(derivation).await.map_err(|reason| RequestError::Disconnected {
-                        broker: connection.broker().to_owned(),
-                        reason,
-                    })?;
-                    exchange.derived(keys).map_err(|error| self.exchange_failed(connection, &error))?
-                }
-                step => step,
-            };
-            match step {
-                Step::Send(next) => message = next,
-                Step::Done => return Ok(Session::of(began_at, response.session_lifetime_ms)),
-                Step::Derive(_) => break,
+            match exchange.step(response.auth_bytes.expose(), &self.keys).await {
+                Ok(Next::Send(next)) => message = next,
+                Ok(Next::Done) => return Ok(Session::of(began_at, response.session_lifetime_ms)),
+                Err(ExchangeError::Sasl(error)) => return Err(self.exchange_failed(connection, &error)),
+                Err(ExchangeError::Credentials(error)) => return Err(self.no_credentials(connection, error)),
+                Err(ExchangeError::Endless) => break,
             }
         }
         Err(self.refused(connection, "the exchange does not come to an end"))
@@ -197,6 +192,11 @@ fn decode<'a>(
 ) -> Result<SaslAuthenticateResponse<'a>, RequestError> {
     frame::decode_response::<SaslAuthenticateRequest<'_>>(answer.as_slice(), version)
         .map_err(|error| RequestError::Wire { broker: connection.broker().to_owned(), error })
+}
+
+/// The host by which the broker was dialled.
+fn host(connection: &Connection) -> &str {
+    connection.broker().rsplit_once(':').map_or(connection.broker(), |(host, _)| host)
 }
 
 /// The broker's reason for refusing.

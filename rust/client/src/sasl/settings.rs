@@ -7,9 +7,9 @@ use monedula_protocol::sasl::Mechanism;
 use monedula_protocol::secret::Secret;
 
 use super::jaas::{Jaas, Module};
-use super::oauth_settings;
 use super::token::{Refresh, TokenProvider, TokenSource};
 use super::{Means, Sasl, Token, TokenError};
+use super::{kerberos, oauth_settings};
 use crate::config::{ConfigError, SecurityProtocol};
 use crate::config_values::Values;
 
@@ -17,7 +17,7 @@ use crate::config_values::Values;
 const AWS_MSK_IAM: &str = "AWS_MSK_IAM";
 
 /// The mechanisms that `sasl.mechanism` may name.
-const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and AWS_MSK_IAM";
+const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM and GSSAPI";
 
 impl Sasl {
     /// The credentials that the settings describe; `None` if `security.protocol` has no SASL.
@@ -45,10 +45,7 @@ impl Sasl {
                 let source = oauth_settings::source(values, jaas.as_ref())?.unwrap_or_else(|| Arc::new(NoSource));
                 Means::Token(TokenProvider::new(source, refresh(values)?))
             }
-            Mechanism::Gssapi => {
-                let message = format!("sasl.mechanism=GSSAPI is not supported by this version; there are {KNOWN}");
-                return Err(error(values, "sasl.mechanism", message));
-            }
+            Mechanism::Gssapi => Means::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?)),
         };
         if mechanism == Mechanism::Plain && !protocol.has_tls() {
             warnings.push(
@@ -192,7 +189,7 @@ fn retry_backoff(values: &Values) -> Backoff {
     values.backoff("sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms")
 }
 
-fn fraction(values: &Values, key: &str, min: f64, max: f64) -> Result<f64, ConfigError> {
+pub(super) fn fraction(values: &Values, key: &str, min: f64, max: f64) -> Result<f64, ConfigError> {
     let text = values.text(key);
     let number = text.parse::<f64>().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| error(values, key, format!("{key}={text:?} is not a number of {min} to {max}")))
