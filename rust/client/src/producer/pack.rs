@@ -107,6 +107,8 @@ struct Inner {
 struct State {
     jobs: VecDeque<Job>,
     workers: usize,
+    /// Workers that were started and do not run yet.
+    starting: usize,
     idle: Vec<CompressionBuffers>,
 }
 
@@ -147,11 +149,20 @@ impl Packers {
     fn start(&self, job: Job) {
         let mut state = self.0.state();
         state.jobs.push_back(job);
-        let is_wanted = state.workers < self.0.max_workers;
+        if state.workers + state.starting >= self.0.max_workers {
+            return;
+        }
+        // Counted from here on: a thread takes time to start, and the runtime would start one for each job until then.
+        state.starting += 1;
         drop(state);
         let inner = self.0.clone();
+        let work = move || {
+            inner.started();
+            inner.work();
+        };
         // The runtime panics if the system grants no thread: the job is then done on this one.
-        if is_wanted && caught_now(|| self.0.runtime.spawn_blocking(move || inner.work())).is_err() {
+        if caught_now(|| self.0.runtime.spawn_blocking(work)).is_err() {
+            self.0.started();
             self.0.work();
         }
     }
@@ -160,6 +171,12 @@ impl Packers {
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// A worker runs, or could not be started. One that could not may run after all, later.
+    fn started(&self) {
+        let mut state = self.state();
+        state.starting = state.starting.saturating_sub(1);
     }
 
     /// Does jobs until there are none, unless enough other threads do.
@@ -352,6 +369,21 @@ mod tests {
             assert!(Instant::now() < deadline);
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_burst_of_batches_starts_one_worker_per_core() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(1).build().expect("a runtime");
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        runtime.spawn_blocking(move || released.recv());
+        let (packers, mut packed) = packers(runtime.handle());
+        for id in 0..100 {
+            assert!(packers.pack(batch(id)).is_none());
+        }
+        let started = Arc::strong_count(&packers.0) - 1;
+        release.send(()).expect("the only thread waits");
+        (0..100).for_each(|_| drop(packed.blocking_recv().expect("a batch")));
+        assert_eq!(started, packers.0.max_workers);
     }
 
     fn id_of(packed: Packed) -> BatchId {

@@ -92,8 +92,8 @@ pub enum Call {
         generation: i32,
         /// The assignor that was chosen.
         protocol: String,
-        /// The broker may hold the answer for this long, until the leader has sent the assignment.
-        rebalance_timeout: Duration,
+        /// The broker may hold the answer for this long, until the leader has sent the assignment. Zero for the leader.
+        leader_timeout: Duration,
         /// Assignments by member id; empty from followers.
         assignments: Vec<(String, Vec<u8>)>,
     },
@@ -183,9 +183,8 @@ impl Call {
     pub fn extra_timeout(&self) -> Duration {
         match self {
             // As in Java: the broker answers when the rebalance timeout ends, plus 5 s for the answer to arrive.
-            Self::JoinGroup { rebalance_timeout, .. } | Self::SyncGroup { rebalance_timeout, .. } => {
-                *rebalance_timeout + Duration::from_secs(5)
-            }
+            Self::JoinGroup { rebalance_timeout, .. } => *rebalance_timeout + Duration::from_secs(5),
+            Self::SyncGroup { leader_timeout, .. } => *leader_timeout,
             _ => Duration::ZERO,
         }
     }

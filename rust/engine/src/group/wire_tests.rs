@@ -51,7 +51,7 @@ fn calls(instance_id: Option<&str>) -> Vec<Call> {
             instance_id: instance_id.clone(),
             generation: 7,
             protocol: "range".into(),
-            rebalance_timeout,
+            leader_timeout: session_timeout,
             assignments: vec![("me".into(), vec![5]), ("you".into(), vec![6, 7])],
         },
         Call::Heartbeat {

@@ -71,6 +71,7 @@ impl ProducerSession {
         self.enter(State::Ready);
         self.take_identity(identity);
         self.skip_end_txn = false;
+        self.ended_by = None;
         self.finish_waiters(|verb| matches!(verb, Verb::Init | Verb::End(_)), Ok(()));
     }
 

@@ -20,7 +20,8 @@ impl ProducerSession {
             }
             // Called again after its deadline.
             (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
-            (_, State::Initializing) if self.timed_out_end == Some(ending) => {}
+            // The transaction has ended, and the epoch of the next one is requested: no other may begin before.
+            (_, State::Initializing) if self.ended_by == Some(ending) => {}
             (_, State::Ready) if self.timed_out_end == Some(ending) => {
                 self.timed_out_end = None;
                 return self.done(ticket, Ok(()));
@@ -60,6 +61,8 @@ impl ProducerSession {
             self.take_identity(next);
         }
         if self.epoch_bump_required {
+            let ending = if self.state == State::Committing { Ending::Commit } else { Ending::Abort };
+            self.ended_by = Some(ending);
             return self.enter(State::Initializing);
         }
         self.enter(State::Ready);

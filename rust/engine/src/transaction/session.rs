@@ -129,6 +129,8 @@ pub struct ProducerSession {
     pub(super) waiters: Vec<Waiter>,
     /// A commit or abort that timed out for the user. It goes on, and the user has to call it again before anything else.
     pub(super) timed_out_end: Option<Ending>,
+    /// How the last transaction ended, while the epoch of the next one is being requested.
+    pub(super) ended_by: Option<Ending>,
     /// Why the transaction can only be aborted, or the producer cannot be used any more.
     pub(super) failure: Option<TransactionError>,
 }
@@ -161,6 +163,7 @@ impl ProducerSession {
             skip_end_txn: false,
             waiters: Vec::new(),
             timed_out_end: None,
+            ended_by: None,
             failure: None,
         }
     }

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use monedula_engine::assign::{AssignError, Protocol};
 use monedula_engine::group::classic::State;
@@ -100,6 +101,21 @@ fn every_call_carries_the_generation_and_the_id_of_now() {
         assert_eq!(identity(&call), ("m", generation));
         world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
     }
+}
+
+// A SyncGroup that the coordinator never answers held up the group for as long as a rebalance may take.
+#[test]
+fn only_a_follower_gives_sync_group_the_time_in_which_a_leader_is_missed() {
+    let mut world = World::subscribed(config(Protocol::Cooperative));
+    let (id, _) = world.call("JoinGroup");
+    let answer = world.joined(1, "m", vec![("m".into(), None, vec![1])]);
+    world.answer(id, answer);
+    let ticket = world.assigning.expect("the leader is asked to assign");
+    let outcome = Ok((vec![("m".to_owned(), assignment(&[t(0)]))], [("t".into(), 1)].into()));
+    world.put(Input::AssignmentComputed { ticket, outcome });
+    assert_eq!(world.call("SyncGroup").1.extra_timeout(), Duration::ZERO);
+    let (_, _, follower) = pending("SyncGroup");
+    assert_eq!(follower.extra_timeout(), config(Protocol::Cooperative).session_timeout);
 }
 
 // seed: S019
@@ -350,6 +366,30 @@ fn a_leader_that_is_to_skip_the_assignment_brings_none_and_still_watches_the_top
     world.no_call();
     world.topics(&[("t", 3)]);
     world.call("JoinGroup");
+}
+
+#[test]
+fn a_leader_that_comes_back_alone_joins_again_for_partitions_that_came_meanwhile() {
+    for (members, rejoins) in [(1, true), (2, false)] {
+        let mut world = World::new(config(Protocol::Cooperative));
+        world.subscribe(&["t"]);
+        world.topics(&[("t", 2)]);
+        world.find(1);
+        let (id, _) = world.call("JoinGroup");
+        let members = ["m", "other"][..members].iter().map(|member| ((*member).into(), None, vec![1])).collect();
+        let mut answer = world.joined(4, "m", members);
+        if let Answer::JoinGroup { skip_assignment, .. } = &mut answer {
+            *skip_assignment = true;
+        }
+        world.answer(id, answer);
+        let (id, _) = world.call("SyncGroup");
+        world.answer(id, synced(&[0]));
+        world.look_up(10);
+        match rejoins {
+            true => drop(world.call("JoinGroup")),
+            false => world.no_call(),
+        }
+    }
 }
 
 // seed: S045

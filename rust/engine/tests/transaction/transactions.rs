@@ -264,6 +264,26 @@ fn where_all_transactions_have_one_epoch_a_lost_call_raises_it() {
     }
 }
 
+/// The caller of the first end was cancelled. It asks again, to learn when the next transaction may begin.
+#[test]
+fn an_end_that_is_asked_for_again_waits_for_the_next_epoch() {
+    for (ending, other) in [(Ending::Commit, Ending::Abort), (Ending::Abort, Ending::Commit)] {
+        let mut world = World::open(false);
+        world.end(ending);
+        world.lose("EndTxn");
+        world.pass(BACKOFF);
+        world.find();
+        world.answer("EndTxn", Answer::Ok);
+        let (again, wrong) = (world.end(ending), world.end(other));
+        assert!(world.error(wrong).to_string().contains("no transaction is open"));
+        assert_eq!((world.outcome(again), world.session.state()), (None, State::Initializing));
+        world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
+        world.succeeded(again);
+        let begin = world.begin();
+        world.succeeded(begin);
+    }
+}
+
 #[test]
 fn every_call_that_writes_in_a_transaction_raises_the_epoch_when_it_is_lost() {
     let mut world = World::ready(false);

@@ -36,6 +36,8 @@ pub(super) struct Join {
     pub(super) abandoned: Option<CallId>,
     pub(super) sync_group: Option<CallId>,
     pub(super) computing_assignment: Option<Ticket>,
+    /// This is a static leader that came back, keeps the assignment, and has no other member in its group.
+    pub(super) returns_alone: bool,
     pub(super) attempts: u32,
     /// When the current rebalance began, and why.
     pub(super) rebalance: Option<(Now, String)>,

@@ -25,6 +25,7 @@ const NEXT_STEP_WITHIN: Duration = Duration::from_secs(60);
 impl Member {
     /// Sends SyncGroup. The leader first has the assignment computed.
     pub(super) fn ask_for_assignment(&mut self, skip_assignment: bool, members: Subscriptions, now: Now) {
+        self.join.returns_alone = self.leader && skip_assignment && members.len() == 1;
         if self.leader && !skip_assignment {
             let ticket = self.out.new_id();
             self.join.computing_assignment = Some(ticket);
@@ -101,7 +102,8 @@ impl Member {
             instance_id: self.config.instance_id.clone(),
             generation: self.generation,
             protocol: self.assignor.clone().unwrap_or_default(),
-            rebalance_timeout: self.config.max_poll_interval,
+            // A leader that is gone is removed when its session ends.
+            leader_timeout: if self.leader { Duration::ZERO } else { self.config.session_timeout },
             assignments,
         };
         self.topics.asked_for_assignment(self.join.is_led);
@@ -137,9 +139,19 @@ impl Member {
             }
             return match read_assignment(&assignment) {
                 Ok(assigned) => {
+                    let kept = self.join.returns_alone.then(|| counts(&assigned.partitions));
                     // This does not prove a live session: a coordinator that already has the assignment returns it
                     // without renewing the session.
                     self.assigned(assigned.partitions.into_iter().collect(), assigned.user_data, call, now);
+                    // What the only member lacks was created, or subscribed to, while it was away: brokers do not
+                    // rebalance for that.
+                    if kept.is_some() {
+                        self.topics.assigned_counts = kept;
+                        // Without metadata yet, the first one is compared.
+                        if !self.topics.infos.is_empty() {
+                            self.rejoin_for_counts();
+                        }
+                    }
                 }
                 Err(error) => {
                     let group = self.config.group_id.clone();
@@ -274,4 +286,13 @@ impl Member {
         // The leader may instead have kept them for this member; then they have no owner before the next rebalance.
         self.want_rejoin(reason.into());
     }
+}
+
+/// How many partitions of each topic these are.
+fn counts(partitions: &[TopicPartition]) -> BTreeMap<Arc<str>, usize> {
+    let mut counts = BTreeMap::new();
+    for partition in partitions {
+        *counts.entry(partition.topic.clone()).or_default() += 1;
+    }
+    counts
 }

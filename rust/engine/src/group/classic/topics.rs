@@ -109,7 +109,7 @@ impl Member {
     }
 
     /// As the leader, joins again if partition counts differ from those that the assignment is based on.
-    fn rejoin_for_counts(&mut self) {
+    pub(super) fn rejoin_for_counts(&mut self) {
         let Some(assigned) = self.topics.assigned_counts.as_ref().filter(|_| self.leader && self.generation >= 0)
         else {
             return;
