@@ -59,14 +59,51 @@ pub(super) struct Passwords<'p> {
     pub(super) key: Option<&'p [u8]>,
 }
 
+/// A private key with its chain, the key's own certificate first.
+pub(super) struct Entry {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
 /// What a file or setting holds.
 #[derive(Default)]
 pub(super) struct Material {
-    /// Certificates that stand alone, or with the key: of PEM all.
+    /// Of PEM all certificates, of a keystore those that stand alone.
     pub(super) certificates: Vec<CertificateDer<'static>>,
-    /// The first private key. In PKCS#12 and JKS the chain that belongs to it comes first in `certificates`.
+    /// Of PEM the first private key.
     pub(super) key: Option<PrivateKeyDer<'static>>,
+    /// The private keys of a keystore.
+    pub(super) entries: Vec<Entry>,
     pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
+}
+
+impl Material {
+    /// All certificates, those of the entries too: what is trusted of a truststore.
+    pub(super) fn all_certificates(self) -> Vec<CertificateDer<'static>> {
+        let of_entries = self.entries.into_iter().flat_map(|entry| entry.chain);
+        self.certificates.into_iter().chain(of_entries).collect()
+    }
+
+    /// The chain of a client's certificate whose key stands elsewhere.
+    pub(super) fn into_chain(mut self) -> Vec<CertificateDer<'static>> {
+        match self.entries.is_empty() {
+            true => self.certificates,
+            false => self.entries.swap_remove(0).chain,
+        }
+    }
+
+    /// A private key whose certificate stands elsewhere.
+    pub(super) fn into_key(mut self) -> Option<PrivateKeyDer<'static>> {
+        self.key.or_else(|| (!self.entries.is_empty()).then(|| self.entries.swap_remove(0).key))
+    }
+
+    /// The private keys, each with its chain.
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        match self.key {
+            Some(key) => vec![Entry { chain: self.certificates, key }],
+            None => self.entries,
+        }
+    }
 }
 
 /// Reads the bytes in the format that they show.
