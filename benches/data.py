@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import signal
 import ssl
 import subprocess
@@ -72,6 +73,12 @@ class BenchKafka(KafkaCluster):
         if security == "PLAINTEXT":
             return None
         return ssl.create_default_context(cafile=self.certificates.ca.file)
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the broker so far; 0 where there is no `/proc`."""
+        stats = [Path(f"/proc/{node.pid}/stat") for node in self.nodes.values()]
+        fields = [stat.read_text().rpartition(")")[2].split() for stat in stats if stat.exists()]
+        return sum(int(ticks) for each in fields for ticks in each[11:13]) / os.sysconf("SC_CLK_TCK")
 
     def _properties(self, node: Node) -> dict[str, object]:
         properties = super()._properties(node)

@@ -102,6 +102,7 @@ class Run:
     first_seconds: float | None = None
     first_records: int | None = None
     process_cpu_seconds: float = 0.0
+    broker_cpu_seconds: float = 0.0
     peak_rss_bytes: int = 0
     version: str = ""
     error: str | None = None
@@ -228,7 +229,9 @@ def _run(arm: Arm, name: str, number: int, *, verify: bool) -> Run:
         command.append("--verify")
     run = Run(name, dataset.codec, arm.security, number)
     environment = {} if chosen.python_path is None else {"PYTHONPATH": str(chosen.python_path)}
+    broker_cpu_before = arm.kafka.cpu_seconds()
     ended = running.run(command, environment=environment)
+    run.broker_cpu_seconds = arm.kafka.cpu_seconds() - broker_cpu_before
     run.process_cpu_seconds, run.peak_rss_bytes, run.error = ended.cpu_seconds, ended.peak_rss_bytes, ended.error
     if run.error:
         return run

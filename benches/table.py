@@ -21,6 +21,7 @@ COLUMNS = (
     "records/s",
     "spread",
     "CPU ns/record",
+    "broker's",
     "peak RSS MB",
     "rate: monedula / peer",
     "CPU: peer / monedula",
@@ -83,9 +84,10 @@ def _cost_of_tls(runs: "Sequence[Run]", datasets: "Sequence[Dataset]") -> list[s
 def _row(name: str, runs: "Sequence[Run]", ours: "Sequence[Run]") -> str:
     good = [run for run in runs if not run.error]
     if not good:
-        return f"| {name} | | failed: {runs[0].error} | | | | | |"
+        return f"| {name} | | failed: {runs[0].error} | | | | | | |"
     rates = [run.records / run.seconds for run in good]
     cpu_ns = _cpu_ns(good)
+    broker_cpu_ns = statistics.median(run.broker_cpu_seconds / run.records for run in good) * 1e9
     rss_mb = max(run.peak_rss_bytes for run in good) / 1e6
     ratio = cpu_ratio = ""
     if ours and name != OURS:
@@ -93,8 +95,8 @@ def _row(name: str, runs: "Sequence[Run]", ours: "Sequence[Run]") -> str:
         cpu_ratio = f"{cpu_ns / _cpu_ns(ours):.2f}"
     spread = f"{min(rates) / 1e6:.2f}-{max(rates) / 1e6:.2f} M"
     return (
-        f"| {name} | {good[0].version} | {_rate(good) / 1e6:.2f} M | {spread} | {cpu_ns:,.0f} | {rss_mb:,.0f} "
-        f"| {ratio} | {cpu_ratio} |"
+        f"| {name} | {good[0].version} | {_rate(good) / 1e6:.2f} M | {spread} | {cpu_ns:,.0f} | {broker_cpu_ns:,.0f} "
+        f"| {rss_mb:,.0f} | {ratio} | {cpu_ratio} |"
     )
 
 

@@ -1,9 +1,9 @@
-"""`python -m tests`: pytest, three files at a time; at most two tests that failed for want of time are run once more.
+"""`python -m tests`: pytest, three files at a time; at most two failed tests are run once more, alone.
 
-Clusters, JVMs and Spark share the cores with the tests beside them, and a test that waits for one of them fails now
-and then. Only an assertion or an error of the test's own body counts as that. A crash, an abort, a time-out and an
-error in set-up or teardown fail the run at once, and so do more than `MOST` failures. What passes alone is printed
-last, with the trace of its failure: it is a defect, of the test or of what it tests, which is to be mended.
+Clusters, JVMs and Spark share the cores with other tests, and a test that waits for one of them sometimes fails. Only
+an assertion or an error in the test's own body is repeated. A crash, an abort, a time-out and an error in set-up or
+teardown fail the run at once, and so do more than `MOST` failures. A test that passes alone is printed last, with the
+trace of its failure: that failure is a defect, of the test or of the code, and has to be fixed.
 """
 
 import json
@@ -18,11 +18,11 @@ from tests.pairing import TURNS, Paired
 
 MOST = 2
 AGAIN = "MONEDULA_TESTS_AGAIN"
-"""Environment variable with the ids of the tests to run, as JSON: all others are left out."""
+"""Environment variable with the ids of the tests to run, as JSON. All others are skipped."""
 
 
 class Outcomes:
-    """Which tests failed, wherever they ran, and which of them may be run once more."""
+    """The tests that failed on any worker, and those of them that may be run once more."""
 
     def __init__(self) -> None:
         self.failed: dict[str, str] = {}
@@ -34,7 +34,7 @@ class Outcomes:
             return
         trace = report.longreprtext
         self.failed.setdefault(report.nodeid, trace)
-        if report.when not in ("setup", "call", "teardown"):  # xdist's report of a worker that is gone
+        if report.when not in ("setup", "call", "teardown"):  # xdist's report of a worker that died
             self.beyond_repetition.setdefault(report.nodeid, "it ended its process")
         elif report.when != "call":
             self.beyond_repetition.setdefault(report.nodeid, f"its {report.when} failed")
@@ -42,7 +42,7 @@ class Outcomes:
             self.beyond_repetition.setdefault(report.nodeid, "it timed out")
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Paired:
-        """Have files that need JVMs run beside files that need none."""
+        """Order files so that those with JVMs run beside those without."""
         return Paired(config, log)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests that pytest's `arguments` select; its exit code."""
+    """Run the tests that pytest's `arguments` select, and return the exit code."""
     outcomes = Outcomes()
     code = pytest.main(["-n", str(len(TURNS)), "--dist", "loadfile", *arguments], plugins=[outcomes])
     if code != pytest.ExitCode.TESTS_FAILED:
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
     if outcomes.beyond_repetition or not 0 < len(names) <= MOST:
         return int(code)
     print("\n!!! Failed beside others, and run once more alone:", *names, sep="\n  ", flush=True)
-    # The same arguments, so that no option is lost; which tests they are is told apart from them.
+    # The same arguments, so that no option is lost; the environment variable selects the tests.
     command = [sys.executable, "-m", "pytest", "-p", "tests.__main__", *arguments]
     environment = {**os.environ, AGAIN: json.dumps(names)}
     again = subprocess.run(command, env=environment, check=False).returncode

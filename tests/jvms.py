@@ -1,6 +1,6 @@
 """Admits a test when there are permits for the JVMs that it needs, and closes those that others wait for.
 
-What a test needs is told by its fixtures (`FIXTURES`) and by the mark `jvms(n)` for those that it starts itself.
+A test's fixtures (`FIXTURES`) say what it needs, and the mark `jvms(n)` for those that it starts itself.
 Fixtures of the session stay from test to test as long as nobody else waits; then they are closed, and made again by the
 next test that asks. All of it comes before the test's own time begins.
 """
@@ -15,13 +15,13 @@ import pytest
 from tests.kafka.permits import MOST, Permits
 
 KEEP_SECONDS = 60.0
-"""A session in whose favour others wait goes on for so long: its clusters took ten seconds to start."""
+"""How long a session continues while others wait: starting its clusters took ten seconds."""
 
 GIVEN_BACK_SECONDS = 0.2
-"""Whoever waits has taken by then what was given back."""
+"""Waiting sessions have taken the permits that were released by then."""
 
 ONE_NODE, THREE_NODES = 1, 3
-"""JVMs of a cluster. The first one has the helper in it, which has its own only while that node is down."""
+"""JVMs of a cluster. The helper runs in the first node's, and in one of its own while that node is down."""
 
 FIXTURES = {
     "kafka": ONE_NODE,
@@ -55,6 +55,8 @@ def shared(item: pytest.Item) -> dict[str, int]:
     # Asked for by name only when the test runs.
     if names & {"server", "restartable"} and on_kafka:
         names.add("real")
+    if "protected" in names and on_kafka:
+        names.add("secured")
     if "stage" in names and on_kafka:
         names.add("kafka3" if "make_topic" in names else "real_stage")
     of_all = {name for name in names & {"topic", "consumer"} if not _is_of_its_file(item, name)}
@@ -69,7 +71,7 @@ def shared(item: pytest.Item) -> dict[str, int]:
 
 
 def _clusters(item: pytest.Item) -> tuple[bool, list[tuple[str, int]]]:
-    """Those that need none come last: some look at what the others of their file saw."""
+    """Tests that need none come last: some check what the other tests of their file recorded."""
     clusters = sorted(shared(item).items())
     return not clusters, clusters
 
@@ -122,7 +124,7 @@ class Jvms:
             raise failure
 
     def admit(self, item: pytest.Item) -> None:
-        """Hold permits for what runs and what the test needs besides; close what runs rather than wait with it."""
+        """Hold permits for running clusters and the test's JVMs; close clusters rather than wait with them."""
         self._forget_closed()
         wanted = shared(item)
         alone = min(MOST, sum(wanted.values()) + own(item))
@@ -137,7 +139,7 @@ class Jvms:
         self._running |= wanted
 
     def leave(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Give back what the test alone needed; at the end of a file also what others wait for."""
+        """Release the permits of the test; at the end of a file also those that others wait for."""
         self._forget_closed()
         # Behind the last test of all, pytest has closed everything itself. Of a test that has run, no request is left.
         at_end = nextitem is not None and nextitem.path != item.path
@@ -157,14 +159,14 @@ class Jvms:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-        """Remember what is made."""
+        """Remember a fixture that was created."""
         result = yield
         if fixturedef.argname in {*FIXTURES, *PARAMETRIZED} and fixturedef.scope != "function":
             self._made.setdefault(fixturedef.argname, []).append(fixturedef)
         return result
 
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any]) -> None:
-        """Forget what is closed."""
+        """Forget a fixture that was closed."""
         made = self._made.get(fixturedef.argname, [])
         if fixturedef in made:
             made.remove(fixturedef)

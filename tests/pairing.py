@@ -22,7 +22,7 @@ OWN = (
     "tests/spark/test_failures",
     "tests/spark/test_secured",
 )
-"""What starts JVMs of its own, beside those of its fixtures."""
+"""Files that start JVMs of their own, besides those of their fixtures."""
 
 SPARK = ("tests/spark/test_", "tests/spark/versions/")
 THREE_NODES = (
@@ -50,11 +50,11 @@ TURNS = (
     (THREE_NODES, (), OWN, NO_JVM, SPARK),
     (NO_JVM, (), OWN, THREE_NODES, SPARK),
 )
-"""What each of the workers has first, second, and so on; () are the files that need one node."""
+"""The kinds of files that each worker runs first, second, and so on; () are the files that need one node."""
 
 
 class Paired(LoadFileScheduling):
-    """Each file whole in one worker. Whoever has none of its own left takes those of the others."""
+    """Each file runs in one worker. A worker without files of its own takes those of the others."""
 
     def _assign_work_unit(self, node: "WorkerController") -> None:
         turns = TURNS[self.nodes.index(node) % len(TURNS)]
@@ -65,5 +65,5 @@ class Paired(LoadFileScheduling):
 
 
 def kind(file: str) -> tuple[str, ...]:
-    """What a file needs, as far as its name says."""
+    """The needs of a file, by its name."""
     return next((names for names in (OWN, SPARK, THREE_NODES, NO_JVM) if file.startswith(names)), ())

@@ -118,7 +118,7 @@ class TopicRecreatedError(PartitionError):
 
 
 class AuthorizationError(PartitionError, PermissionError):
-    """This client is not authorized to read the topic, or to write to it; or for what it asked `Admin`.
+    """This client is not authorized to read the topic, to write to it, or to make the call of `Admin`.
 
     `topic` and `partition` are `None` if it is about the cluster or a delegation token.
     """

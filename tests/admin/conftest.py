@@ -1,4 +1,7 @@
-"""`cluster`: three nodes by `--on`; `admin`: an administrator of it; `ground`: topics, records, members."""
+"""`cluster`: three nodes by `--on`; `admin`: an administrator of it; `ground`: topics, records, members.
+
+`protected`: one node with an authorizer, where users log in; both kinds without `--on`.
+"""
 
 import itertools
 import os
@@ -11,9 +14,11 @@ import monedula
 import pytest
 from monedula import Admin
 
+from tests.admin.protected import ProtectedBroker
 from tests.conftest import give_up
 from tests.kafka import KafkaCluster, KafkaUnavailable
 from tests.kafka.embedded import EmbeddedCluster
+from tests.kafka.secured import SecuredKafka
 
 PATIENCE_SECONDS = 60.0
 
@@ -34,7 +39,7 @@ class Ground:
         return isinstance(self.cluster, EmbeddedCluster)
 
     def name(self, what: str = "topic") -> str:
-        """A name that nothing else has."""
+        """A unique name."""
         return f"admin-{what}-{os.getpid()}-{next(_NUMBERS)}"
 
     def topic(self, partitions: int = 1, **options: Any) -> str:
@@ -63,7 +68,7 @@ class Ground:
         return consumer
 
     def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_so():
             assert time.monotonic() < deadline, f"it did not come true in {PATIENCE_SECONDS} s"
@@ -72,17 +77,28 @@ class Ground:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "kind" in metafunc.fixturenames:
-        on = metafunc.config.getoption("--on") or "embedded"
+        on = metafunc.config.getoption("--on") or ("both" if "protected" in metafunc.fixturenames else "embedded")
         metafunc.parametrize("kind", ["embedded", "kafka"] if on == "both" else [on], scope="session")
 
 
 @pytest.fixture(scope="session")
 def cluster(kind: str) -> Iterator[KafkaCluster]:
-    """Three nodes; whoever stops one starts it again."""
+    """Three nodes; a test that stops one starts it again."""
     try:
         made = (EmbeddedCluster if kind == "embedded" else KafkaCluster)(3).__enter__()
     except KafkaUnavailable as error:
         give_up(error)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def protected(kind: str, request: pytest.FixtureRequest) -> Iterator[SecuredKafka | ProtectedBroker]:
+    """One node with an authorizer. ANONYMOUS, who uses `bootstrap`, is a super user; a test undoes what it changes."""
+    if kind == "kafka":
+        yield request.getfixturevalue("secured")
+        return
+    made = ProtectedBroker()
     yield made
     made.close()
 

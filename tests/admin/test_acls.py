@@ -1,4 +1,4 @@
-"""ACLs on a real Kafka with its StandardAuthorizer. Kafka's own tool reads what was written, and the reverse."""
+"""ACLs, on both kinds of node. Kafka's own tool reads the ACLs that we write, and we read its."""
 
 import itertools
 import os
@@ -10,11 +10,11 @@ import pytest
 from monedula import Admin, AdminErrors, ArgumentError, BrokerError
 from monedula.admin import AclBinding, AclFilter, AclOperation, Acls
 
+from tests.admin.protected import ProtectedBroker
 from tests.interop.java import ACLS, tool
 from tests.kafka import KafkaCluster
+from tests.kafka.embedded import EmbeddedCluster
 from tests.kafka.secured import ANNA, SecuredKafka
-
-pytestmark = pytest.mark.jvm
 
 VALID: dict[str, tuple[str, tuple[AclOperation, ...]]] = {
     "topic": (
@@ -27,30 +27,32 @@ VALID: dict[str, tuple[str, tuple[AclOperation, ...]]] = {
     "delegation_token": ("token", ("describe",)),
     "user": ("User:boris", ("create_tokens", "describe_tokens")),
 }
-"""What Kafka takes for each type of resource."""
+"""The operations that Kafka accepts for each type of resource."""
 
 _NUMBERS = itertools.count(1)
 
+Protected = SecuredKafka | ProtectedBroker
+
 
 @pytest.fixture
-def admin(secured: SecuredKafka) -> Iterator[Admin]:
-    with Admin({"bootstrap.servers": secured.bootstrap}) as made:
+def admin(protected: Protected) -> Iterator[Admin]:
+    with Admin({"bootstrap.servers": protected.bootstrap}) as made:
         yield made
 
 
 @pytest.fixture
 def principal(admin: Admin) -> Iterator[str]:
-    """A principal of the test's own, whose ACLs are gone afterwards."""
+    """A principal of the test's own, whose ACLs are deleted afterwards."""
     name = f"User:test-{os.getpid()}-{next(_NUMBERS)}"
     yield name
     admin.delete_acls(AclFilter(name))
 
 
-def listed(secured: SecuredKafka, principal: str) -> set[tuple[str, ...]]:
-    """What Kafka's tool lists: type, name and pattern of the resource, host, operation, permission."""
+def listed(protected: Protected, principal: str) -> set[tuple[str, ...]]:
+    """The ACLs that Kafka's tool lists: type, name and pattern of the resource, host, operation, permission."""
     found = set()
     resource: tuple[str, ...] = ()
-    for line in tool(ACLS, secured.bootstrap, "--list").splitlines():
+    for line in tool(ACLS, protected.bootstrap, "--list").splitlines():
         if pattern := re.search(r"resourceType=(\w+), name=(.*), patternType=(\w+)", line):
             resource = pattern.groups()
         if acl := re.search(r"principal=(.*), host=(.*), operation=(\w+), permissionType=(\w+)", line):
@@ -65,7 +67,8 @@ def as_listed(acl: AclBinding) -> tuple[str, ...]:
     return (*resource, acl.host, acl.operation.upper(), acl.permission_type.upper())
 
 
-def test_every_kind_of_acl_is_read_by_kafkas_tool(secured: SecuredKafka, admin: Admin, principal: str) -> None:
+@pytest.mark.jvm
+def test_every_kind_of_acl_is_read_by_kafkas_tool(protected: Protected, admin: Admin, principal: str) -> None:
     acls = [
         AclBinding(principal, operation, kind, name)  # type: ignore[arg-type]
         for kind, (name, operations) in VALID.items()
@@ -77,16 +80,17 @@ def test_every_kind_of_acl_is_read_by_kafkas_tool(secured: SecuredKafka, admin: 
         AclBinding(principal, "read", "group", "žluťoučký", "prefixed", host="2001:db8::1"),
     ]
     assert list(admin.create_acls(acls)) == list(admin.create_acls(acls))  # again: no error
-    assert listed(secured, principal) == set(map(as_listed, acls))
+    assert listed(protected, principal) == set(map(as_listed, acls))
     assert set(admin.describe_acls(AclFilter(principal))) == set(acls)
 
 
-def test_what_kafkas_tool_wrote_is_described(secured: SecuredKafka, admin: Admin, principal: str) -> None:
+@pytest.mark.jvm
+def test_what_kafkas_tool_wrote_is_described(protected: Protected, admin: Admin, principal: str) -> None:
     options = ["--add", "--force", "--topic", "logs-", "--resource-pattern-type", "prefixed"]
     options += ["--deny-principal", principal, "--deny-host", "192.0.2.1", "--operation", "DescribeConfigs"]
-    tool(ACLS, secured.bootstrap, *options)
-    tool(ACLS, secured.bootstrap, "--add", "--force", "--user-principal", "User:katya", "--allow-principal", principal,
-         "--operation", "CreateTokens")  # fmt: skip
+    tool(ACLS, protected.bootstrap, *options)
+    options = ["--add", "--force", "--user-principal", "User:katya", "--allow-principal", principal]
+    tool(ACLS, protected.bootstrap, *options, "--operation", "CreateTokens")
     assert set(admin.describe_acls(AclFilter(principal))) == {
         AclBinding(principal, "describe_configs", "topic", "logs-", "prefixed", "deny", "192.0.2.1"),
         AclBinding(principal, "create_tokens", "user", "User:katya"),
@@ -165,9 +169,12 @@ def test_a_number_that_the_broker_does_not_know_goes_there_and_is_refused(admin:
     assert raised.value.code == "INVALID_REQUEST"
 
 
-def test_brokers_without_an_authorizer_say_which_setting_it_is() -> None:
+@pytest.mark.parametrize(
+    "make", [pytest.param(KafkaCluster, marks=[pytest.mark.jvm, pytest.mark.jvms(1)]), EmbeddedCluster]
+)
+def test_brokers_without_an_authorizer_say_which_setting_it_is(make: type[KafkaCluster]) -> None:
     acl = AclBinding("User:anna", "read", "topic", "one")
-    with KafkaCluster(1) as kafka, Admin({"bootstrap.servers": kafka.bootstrap}) as admin:
+    with make(1) as kafka, Admin({"bootstrap.servers": kafka.bootstrap}) as admin:
         for call in (admin.describe_acls, lambda: admin.create_acls(acl), lambda: admin.delete_acls(acl)):
             with pytest.raises(BrokerError, match=r"authorizer\.class\.name.*StandardAuthorizer") as raised:
                 call()

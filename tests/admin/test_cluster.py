@@ -14,7 +14,7 @@ def test_settings_are_described_and_changed_one_by_one(ground: Ground, admin: Ad
     resource = ConfigResource("topic", topic)
 
     def everywhere(value: str) -> bool:
-        # Each call asks the next broker, and they hear of it one after the other.
+        # Each call asks the next broker, and brokers learn of the change one after the other.
         return all(admin.describe_configs(topic)[resource]["retention.ms"].value == value for _ in range(6))
 
     default = admin.describe_configs(ground.topic())
@@ -131,7 +131,7 @@ def test_what_brokers_keep_on_their_disks(ground: Ground, admin: Admin) -> None:
             for at, replica in directory.replicas.items()
         }
 
-    # The follower has it a moment later.
+    # The follower has the record a moment later.
     ground.until(lambda: sizes().get((1, first), 0) == sizes().get((2, first)) != 0)
     assert set(sizes()) == {(1, first), (2, first), (3, second), (1, second)}
     assert sizes()[3, second] == 0
@@ -166,7 +166,7 @@ def test_preferred_replicas_lead_again_when_asked(ground: Ground, admin: Admin) 
     ground.until(lambda: leads(2))
     assert admin.elect_leaders([first]) == {first: False}
     ground.cluster.helper.move_leader(name, 0, 3)
-    # That made the other the preferred one as well.
+    # That made the other replica the preferred one too.
     admin.alter_partition_reassignments({first: [2, 3]})
     ground.until(lambda: leads(3) and admin.describe_topics(name)[name].partitions[0].replicas == (2, 3))
     assert admin.elect_leaders([first]) == {first: True}

@@ -193,7 +193,7 @@ def test_only_a_group_without_members_is_rewound(ground: Ground, admin: Admin) -
             attempt()
     assert (admin.describe_groups(group)[group].members, admin.list_group_offsets(group)) == before
     assert consumer.health()["group"]["state"] == "Stable"
-    # A seek is its owner's own affair, and touches that partition only.
+    # A seek concerns only the consumer and that partition.
     consumer.seek((topic, 0), 3)
     read(12)
     assert seen[10:] == [(0, 3), (0, 4)]

@@ -14,7 +14,7 @@ from monedula.testing import Broker
 from tests.runtime.script import run
 
 SLACK_SECONDS = 0.9
-"""For a machine that is busy."""
+"""Allows for a busy machine."""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_partition_without_a_leader_holds_up_itself_alone(broker: Broker) -> N
         leads = admin.describe_topics("orders")["orders"].partitions[0].leader
         assert leads is not None
         broker.stop_node(leads)
-        # How many partitions there are is known without a leader of the first.
+        # The number of partitions is known although the first has no leader.
         found = admin.list_offsets("orders", timeout=1.0, errors="return")
         assert [at.partition for at in found] == [1]
         (error,) = found.errors.values()
@@ -138,7 +138,7 @@ async def test_the_same_verbs_in_a_loop(broker: Broker) -> None:
 
 async def test_a_cancelled_call_ends_at_once_and_others_go_on(broker: Broker) -> None:
     held = broker.fault(api="ListGroups", hold=True)
-    # Every broker is asked for its groups, and answers nothing that comes behind it on the connection.
+    # Every broker is asked for its groups, and answers no later request on that connection before.
     async with AsyncAdmin(bootstrap_servers=broker.bootstrap_servers, request_timeout_ms=1000) as admin:
         waiting = asyncio.create_task(admin.list_groups())
         await asyncio.to_thread(held.wait, 1)

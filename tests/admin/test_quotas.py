@@ -1,4 +1,4 @@
-"""Client quotas on a real Kafka; Kafka's own tool reads what was written, and the other way round."""
+"""Client quotas, on both kinds of node; Kafka's own tool reads the quotas that we write, and we read its."""
 
 import itertools
 import os
@@ -9,16 +9,19 @@ import pytest
 from monedula import Admin, AdminErrors, ArgumentError
 from monedula.admin import ANY, DEFAULT, QuotaEntity
 
+from tests.admin.protected import ProtectedBroker
 from tests.interop.java import CONFIGS, tool
 from tests.kafka.secured import SecuredKafka
 
 _NUMBERS = itertools.count(1)
 
+Protected = SecuredKafka | ProtectedBroker
+
 
 @pytest.fixture
-def admin(secured: SecuredKafka) -> Iterator[Admin]:
+def admin(protected: Protected) -> Iterator[Admin]:
     """An administrator; no quota is left afterwards."""
-    with Admin({"bootstrap.servers": secured.bootstrap}) as made:
+    with Admin({"bootstrap.servers": protected.bootstrap}) as made:
         yield made
         left = made.describe_client_quotas()
         made.alter_client_quotas({entity: dict.fromkeys(quotas) for entity, quotas in left.items()})
@@ -29,7 +32,7 @@ def name() -> str:
 
 
 @pytest.mark.jvm
-def test_quotas_are_read_by_kafkas_tool(secured: SecuredKafka, admin: Admin) -> None:
+def test_quotas_are_read_by_kafkas_tool(protected: Protected, admin: Admin) -> None:
     user, client_id = name(), name()
     admin.alter_client_quotas(
         {
@@ -38,19 +41,19 @@ def test_quotas_are_read_by_kafkas_tool(secured: SecuredKafka, admin: Admin) -> 
             QuotaEntity(ip=DEFAULT): {"connection_creation_rate": 100},
         }
     )
-    of_user = tool(CONFIGS, secured.bootstrap, "--describe", "--entity-type", "users", "--entity-name", user)
+    of_user = tool(CONFIGS, protected.bootstrap, "--describe", "--entity-type", "users", "--entity-name", user)
     assert "producer_byte_rate=1000000.0" in of_user
     assert "request_percentage=12.5" in of_user
     both = ("--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-name", client_id)
-    assert "consumer_byte_rate=2000000.0" in tool(CONFIGS, secured.bootstrap, "--describe", *both)
-    of_addresses = tool(CONFIGS, secured.bootstrap, "--describe", "--entity-type", "ips", "--entity-default")
+    assert "consumer_byte_rate=2000000.0" in tool(CONFIGS, protected.bootstrap, "--describe", *both)
+    of_addresses = tool(CONFIGS, protected.bootstrap, "--describe", "--entity-type", "ips", "--entity-default")
     assert "connection_creation_rate=100.0" in of_addresses
 
 
 @pytest.mark.jvm
-def test_quotas_that_kafkas_tool_set_are_described(secured: SecuredKafka, admin: Admin) -> None:
+def test_quotas_that_kafkas_tool_set_are_described(protected: Protected, admin: Admin) -> None:
     user = name()
-    tool(CONFIGS, secured.bootstrap, "--alter", "--add-config", "consumer_byte_rate=4096",
+    tool(CONFIGS, protected.bootstrap, "--alter", "--add-config", "consumer_byte_rate=4096",
          "--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-default")  # fmt: skip
     entity = QuotaEntity(user=user, client_id=DEFAULT)
     found = admin.describe_client_quotas()
@@ -60,7 +63,6 @@ def test_quotas_that_kafkas_tool_set_are_described(secured: SecuredKafka, admin:
     ]
 
 
-@pytest.mark.jvm
 def test_arguments_choose_entities(admin: Admin) -> None:
     user, client_id = name(), name()
     alone, default = QuotaEntity(user=user), QuotaEntity(user=DEFAULT)
@@ -75,7 +77,6 @@ def test_arguments_choose_entities(admin: Admin) -> None:
     assert set(admin.describe_client_quotas(ip=ANY)) == set()
 
 
-@pytest.mark.jvm
 def test_a_quota_is_removed_and_others_remain(admin: Admin) -> None:
     entity = QuotaEntity(user=name())
     admin.alter_client_quotas({entity: {"producer_byte_rate": 1000, "consumer_byte_rate": 2000}})
@@ -85,7 +86,6 @@ def test_a_quota_is_removed_and_others_remain(admin: Admin) -> None:
     assert admin.describe_client_quotas() == {entity: {"consumer_byte_rate": 2000.0}}
 
 
-@pytest.mark.jvm
 def test_a_quota_that_does_not_exist_fails_for_its_entity(admin: Admin) -> None:
     good, bad = QuotaEntity(user=name()), QuotaEntity(ip="192.0.2.7")
     with pytest.raises(AdminErrors) as raised:

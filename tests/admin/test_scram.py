@@ -1,4 +1,4 @@
-"""SCRAM credentials on a real Kafka; librdkafka logs in with the passwords that were set."""
+"""SCRAM credentials, on both kinds of node; librdkafka logs in with the passwords that were set."""
 
 import itertools
 import os
@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from monedula import Admin, AdminErrors, ArgumentError, BrokerError
 from monedula.admin import ScramCredential, ScramDeletion, ScramUpsertion, Secret
 
+from tests.admin.protected import ProtectedBroker
 from tests.kafka.secured import ANNA, SCRAM, SecuredKafka, User
 
 PATIENCE_SECONDS = 30.0
@@ -23,25 +24,27 @@ CANARY = "canary-7f3a"
 
 _NUMBERS = itertools.count(1)
 
+Protected = SecuredKafka | ProtectedBroker
+
 
 @pytest.fixture
-def admin(secured: SecuredKafka) -> Iterator[Admin]:
-    with Admin({"bootstrap.servers": secured.bootstrap}) as made:
+def admin(protected: Protected) -> Iterator[Admin]:
+    with Admin({"bootstrap.servers": protected.bootstrap}) as made:
         yield made
 
 
 @pytest.fixture
 def user(admin: Admin) -> Iterator[str]:
-    """A user of the test's own, who is gone afterwards."""
+    """A user of the test's own, who is deleted afterwards."""
     name = f"test-{os.getpid()}-{next(_NUMBERS)}"
     yield name
     for credential in admin.describe_user_scram_credentials(name, errors="return").get(name, ()):
         admin.alter_user_scram_credentials(ScramDeletion(name, credential.mechanism))  # type: ignore[arg-type]
 
 
-def logs_in(secured: SecuredKafka, mechanism: str, user: str, password: str) -> bool:
-    """Whether the broker takes the password, which it may learn a moment later than the controller."""
-    settings = secured.client_settings("SASL_PLAINTEXT", mechanism, User(user, password), names="librdkafka")
+def logs_in(protected: Protected, mechanism: str, user: str, password: str) -> bool:
+    """Whether the broker accepts the password, which it may get a moment later than the controller."""
+    settings = protected.client_settings("SASL_PLAINTEXT", mechanism, User(user, password), names="librdkafka")
     errors: list[KafkaError] = []
     admin = AdminClient({**settings, "error_cb": errors.append})
     deadline = time.monotonic() + PATIENCE_SECONDS
@@ -56,14 +59,14 @@ def logs_in(secured: SecuredKafka, mechanism: str, user: str, password: str) -> 
     raise AssertionError(f"neither logged in nor refused: {errors}")
 
 
-def comes_to_log_in(secured: SecuredKafka, mechanism: str, user: str, password: str) -> bool:
-    """Likewise, tried until the broker knows of the password."""
-    return _comes_true(lambda: logs_in(secured, mechanism, user, password))
+def comes_to_log_in(protected: Protected, mechanism: str, user: str, password: str) -> bool:
+    """Try to log in until the broker has the password."""
+    return _comes_true(lambda: logs_in(protected, mechanism, user, password))
 
 
-def comes_to_be_refused(secured: SecuredKafka, mechanism: str, user: str, password: str) -> bool:
-    """Whether the broker does not take the password any more, once it knows."""
-    return _comes_true(lambda: not logs_in(secured, mechanism, user, password))
+def comes_to_be_refused(protected: Protected, mechanism: str, user: str, password: str) -> bool:
+    """Whether the broker refuses the password, once it has the change."""
+    return _comes_true(lambda: not logs_in(protected, mechanism, user, password))
 
 
 def _comes_true(is_so: Callable[[], bool]) -> bool:
@@ -74,34 +77,31 @@ def _comes_true(is_so: Callable[[], bool]) -> bool:
     return True
 
 
-@pytest.mark.jvm
 @pytest.mark.parametrize("mechanism", SCRAM)
 def test_a_password_that_was_set_logs_in_until_it_is_deleted(
-    secured: SecuredKafka, admin: Admin, user: str, mechanism: Any
+    protected: Protected, admin: Admin, user: str, mechanism: Any
 ) -> None:
     password = 'päss\\wörd"=, ;'
     assert list(admin.alter_user_scram_credentials(ScramUpsertion(user, password, mechanism, 8192))) == [
         (user, mechanism)
     ]
-    assert comes_to_log_in(secured, mechanism, user, password)
+    assert comes_to_log_in(protected, mechanism, user, password)
     assert admin.describe_user_scram_credentials(user) == {user: (ScramCredential(mechanism, 8192),)}
-    assert not logs_in(secured, mechanism, user, "another")
+    assert not logs_in(protected, mechanism, user, "another")
     admin.alter_user_scram_credentials(ScramDeletion(user, mechanism))
-    assert comes_to_be_refused(secured, mechanism, user, password)
+    assert comes_to_be_refused(protected, mechanism, user, password)
 
 
-@pytest.mark.jvm
-def test_credentials_of_both_mechanisms_are_changed_in_one_call(secured: SecuredKafka, admin: Admin, user: str) -> None:
+def test_credentials_of_both_mechanisms_are_changed_in_one_call(protected: Protected, admin: Admin, user: str) -> None:
     admin.alter_user_scram_credentials([ScramUpsertion(user, "a", "SCRAM-SHA-256"), ScramUpsertion(user, "b")])
     found = {each.mechanism for each in admin.describe_user_scram_credentials(user)[user]}
     assert found == {"SCRAM-SHA-256", "SCRAM-SHA-512"}
-    assert comes_to_log_in(secured, "SCRAM-SHA-256", user, "a")
-    assert comes_to_log_in(secured, "SCRAM-SHA-512", user, "b")
+    assert comes_to_log_in(protected, "SCRAM-SHA-256", user, "a")
+    assert comes_to_log_in(protected, "SCRAM-SHA-512", user, "b")
     admin.alter_user_scram_credentials([ScramDeletion(user, "SCRAM-SHA-256"), ScramUpsertion(user, "c")])
     assert admin.describe_user_scram_credentials(user) == {user: (ScramCredential("SCRAM-SHA-512", 4096),)}
 
 
-@pytest.mark.jvm
 def test_credentials_that_others_set_are_described(admin: Admin) -> None:
     found = admin.describe_user_scram_credentials()
     both = {ScramCredential(mechanism, 4096) for mechanism in SCRAM}
@@ -110,7 +110,6 @@ def test_credentials_that_others_set_are_described(admin: Admin) -> None:
     assert {"user": ANNA.name, "mechanism": "SCRAM-SHA-256", "iterations": 4096} in rows
 
 
-@pytest.mark.jvm
 def test_a_user_without_credentials_fails_for_itself(admin: Admin) -> None:
     with pytest.raises(AdminErrors) as raised:
         admin.describe_user_scram_credentials([ANNA.name, "nobody"])
@@ -121,7 +120,6 @@ def test_a_user_without_credentials_fails_for_itself(admin: Admin) -> None:
     assert alone.value.code == "RESOURCE_NOT_FOUND"
 
 
-@pytest.mark.jvm
 def test_iterations_that_kafka_does_not_take_are_refused(admin: Admin, user: str) -> None:
     for iterations in (4095, 16385):
         with pytest.raises(BrokerError) as raised:

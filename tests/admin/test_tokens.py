@@ -1,4 +1,4 @@
-"""Delegation tokens, made over a login, and refused where there is none; and other calls that a user may not make."""
+"""Delegation tokens, which need a login; and calls that a user is not authorized for."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,9 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from monedula import Admin, ArgumentError, AuthorizationError, BrokerError
+from monedula import Admin, ArgumentError, AuthenticationError, AuthorizationError, BrokerError, Producer
 from monedula.admin import AclBinding, AclFilter, DelegationToken, QuotaEntity, ScramDeletion, Secret
 
+from tests.admin.protected import ProtectedBroker
 from tests.conftest import TopicFactory
 from tests.kafka import HelperError
 from tests.kafka.secured import ANNA, BORIS, SecuredKafka, jaas
@@ -16,10 +17,11 @@ from tests.kafka.secured.users import SCRAM_MODULE
 
 PATIENCE_SECONDS = 30.0
 
+Protected = SecuredKafka | ProtectedBroker
 
-@pytest.mark.jvm
-def test_a_connection_without_a_login_is_told_what_it_lacks(secured: SecuredKafka) -> None:
-    with Admin({"bootstrap.servers": secured.bootstrap}) as admin:
+
+def test_a_connection_without_a_login_is_told_what_it_lacks(protected: Protected) -> None:
+    with Admin({"bootstrap.servers": protected.bootstrap}) as admin:
         calls = (
             admin.create_delegation_token,
             admin.describe_delegation_tokens,
@@ -50,30 +52,37 @@ def test_arguments_are_checked_before_anything_is_sent() -> None:
 
 
 @pytest.fixture
-def anna(secured: SecuredKafka) -> Iterator[Admin]:
-    with Admin(secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", ANNA)) as made:
+def anna(protected: Protected) -> Iterator[Admin]:
+    with Admin(protected.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", ANNA)) as made:
         yield made
 
 
-def with_token(secured: SecuredKafka, token: DelegationToken) -> dict[str, Any]:
+def send(protected: Protected, topic: str, settings: dict[str, Any]) -> int | None:
+    """Send a record with Java's producer, or to the embedded broker with ours; its offset."""
+    if isinstance(protected, ProtectedBroker):
+        with Producer(settings) as producer:
+            return producer.send(topic, "x").result(PATIENCE_SECONDS).offset
+    return protected.helper.produce(topic, [{"value": "x"}], config=settings)[0].offset
+
+
+def with_token(protected: Protected, token: DelegationToken) -> dict[str, Any]:
     """Settings of Java's clients for a login with the token."""
-    settings = secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", ANNA)
+    settings = protected.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", ANNA)
     password = token.password.expose().decode()
     settings["sasl.jaas.config"] = jaas(SCRAM_MODULE, username=token.token_id, password=password, tokenauth="true")
     return settings
 
 
-@pytest.mark.jvm
 def test_a_token_logs_in_with_the_rights_of_its_owner_until_it_expires(
-    secured: SecuredKafka, anna: Admin, topic: TopicFactory
+    protected: Protected, anna: Admin, topic: TopicFactory
 ) -> None:
     token = anna.create_delegation_token(renewers=BORIS.principal, max_lifetime=timedelta(hours=2))
     assert (token.owner, token.requester, token.renewers) == (ANNA.principal, ANNA.principal, (BORIS.principal,))
     assert token.max_timestamp - token.issue_timestamp == 7_200_000
-    name = topic(cluster=secured)
-    settings = {**with_token(secured, token), "max.block.ms": 10_000}
+    name = topic(cluster=protected)  # type: ignore[arg-type]
+    settings = {**with_token(protected, token), "max.block.ms": 10_000}
     comes_true(lambda: bool(anna.describe_delegation_tokens(ANNA.principal).get(token.token_id)))
-    assert secured.helper.produce(name, [{"value": "x"}], config=settings)[0].offset == 0
+    assert send(protected, name, settings) == 0
     assert anna.describe_delegation_tokens()[token.token_id] == token
     renewed = anna.renew_delegation_token(token, period=3600)
     assert abs(renewed - token.issue_timestamp - 3_600_000) < 120_000
@@ -83,17 +92,16 @@ def test_a_token_logs_in_with_the_rights_of_its_owner_until_it_expires(
     with pytest.raises(BrokerError) as raised:
         anna.renew_delegation_token(token)
     assert raised.value.code == "DELEGATION_TOKEN_NOT_FOUND"
-    with pytest.raises(HelperError):
-        secured.helper.produce(name, [{"value": "x"}], config={**settings, "client.id": "after"})
+    with pytest.raises((HelperError, AuthenticationError)):
+        send(protected, name, {**settings, "client.id": "after"})
 
 
-@pytest.mark.jvm
-def test_a_token_for_another_user_needs_the_permission(secured: SecuredKafka, anna: Admin) -> None:
-    with Admin(secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", BORIS)) as boris:
+def test_a_token_for_another_user_needs_the_permission(protected: Protected, anna: Admin) -> None:
+    with Admin(protected.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", BORIS)) as boris:
         with pytest.raises(AuthorizationError) as raised:
             boris.create_delegation_token(owner=ANNA.principal)
         assert raised.value.code == "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
-        with Admin({"bootstrap.servers": secured.bootstrap}) as admin:
+        with Admin({"bootstrap.servers": protected.bootstrap}) as admin:
             acl = AclBinding(BORIS.principal, "create_tokens", "user", ANNA.principal)
             admin.create_acls(acl)
             try:
@@ -104,9 +112,8 @@ def test_a_token_for_another_user_needs_the_permission(secured: SecuredKafka, an
         anna.expire_delegation_token(token)
 
 
-@pytest.mark.jvm
-def test_what_is_not_permitted_is_an_authorization_error(secured: SecuredKafka) -> None:
-    with Admin(secured.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", BORIS)) as boris:
+def test_what_is_not_permitted_is_an_authorization_error(protected: Protected) -> None:
+    with Admin(protected.client_settings("SASL_PLAINTEXT", "SCRAM-SHA-256", BORIS)) as boris:
         calls = (
             boris.describe_acls,
             lambda: boris.create_acls(AclBinding(BORIS.principal, "read", "topic", "orders")),
@@ -124,7 +131,7 @@ def test_what_is_not_permitted_is_an_authorization_error(secured: SecuredKafka) 
 
 
 def comes_true(is_so: Callable[[], bool]) -> None:
-    """Tried until brokers have learnt of a change."""
+    """Repeat until the brokers have got a change."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         assert time.monotonic() < deadline

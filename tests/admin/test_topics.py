@@ -1,4 +1,4 @@
-"""Topics: created, listed, described, grown, deleted; and what a beginner gets wrong about them."""
+"""Topics: creating, listing, describing, adding partitions, deleting; and beginners' mistakes."""
 
 import monedula
 import pyarrow as pa
@@ -77,7 +77,7 @@ def test_topics_get_more_partitions(ground: Ground, admin: Admin) -> None:
     one, two = ground.topic(), ground.topic()
     admin.create_partitions({one: 3, two: NewPartitions(2, [[3]])})
     ground.until(lambda: len(admin.describe_topics(one)[one].partitions) == 3)
-    # Each broker hears of it in its own time, and each answer may be another's.
+    # Each broker learns of it at another time, and each answer may be another broker's.
     ground.until(lambda: [each.replicas for each in admin.describe_topics(two)[two].partitions][1:] == [(3,)])
     with pytest.raises(monedula.BrokerError) as raised:
         admin.create_partitions({one: 2})

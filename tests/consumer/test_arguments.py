@@ -1,4 +1,4 @@
-"""What a beginner gets wrong is told by argument, and what a set would mean once is asked for once."""
+"""Beginners' mistakes are reported by argument, and duplicates count once."""
 
 import re
 from collections.abc import Callable, Iterator

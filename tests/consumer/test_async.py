@@ -1,4 +1,4 @@
-"""What only an event loop asks: cancellation, tasks beside each other, a loop that goes on."""
+"""Behaviour in an event loop: cancellation, concurrent tasks, a loop that is never blocked."""
 
 import asyncio
 import random
@@ -76,7 +76,7 @@ async def test_waits_cancelled_at_any_moment_lose_nothing_and_repeat_nothing(
             await cancel(waiting)
             if chance.randrange(3) == 0:
                 seen += numbers(await consumer.poll(timeout=20, max_rows=50))
-        # All is read: these waits are under way for certain when they are cancelled, and take nothing of what comes.
+        # All records are read: these waits are in progress when they are cancelled, and take no later record.
         before, began, cancelled = len(seen), 0, 0
         for passes in range(20):
             waiting = asyncio.ensure_future(wait())
@@ -143,11 +143,11 @@ async def test_closing_ends_the_waits_of_other_tasks(open_consumer: Open, topic:
 
 async def test_a_timeout_around_a_poll_ends_it(open_consumer: Open, topic: TopicFactory) -> None:
     async with open_consumer(topic()) as consumer:
-        # It ends in that time-out and in no other way: neither with a batch nor with the poll's own, two minutes later.
+        # It ends with that time-out, neither with a batch nor with the poll's own time-out two minutes later.
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await consumer.poll(timeout=120)
-        # And left nothing behind that would take the next one's place.
+        # It leaves nothing behind that would block the next wait.
         assert (await consumer.poll(timeout=0)).num_rows == 0
 
 

@@ -1,4 +1,4 @@
-"""The two that are compared, and what can be asked of both."""
+"""The two clusters that are compared, behind one interface."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from tests.kafka import KafkaCluster
 from tests.kafka.secured import ADMIN, ANNA, BORIS, SecuredKafka
 from tests.kafka.secured.users import ANONYMOUS
 
-# What both are told, beside what `KafkaCluster` says itself.
+# Settings of both, besides those of `KafkaCluster`.
 SETTINGS: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
@@ -26,14 +26,14 @@ SETTINGS: Mapping[str, str] = {
     # Kafka's own default; the embedded broker's is smaller, because its segments are in memory.
     "log.segment.bytes": "1073741824",
 }
-# What only Kafka needs to be told.
+# Settings of Kafka only.
 KAFKA_SETTINGS: Mapping[str, str] = {
     # Assignments are made while the heartbeat that needs them is served, not after it.
     "group.consumer.assignor.offload.enable": "false",
 }
 
 
-# What both are told besides where clients log in.
+# Settings of both if clients log in.
 SECURED_SETTINGS: Mapping[str, str] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": f"{ANONYMOUS};{ADMIN.principal}",
@@ -53,7 +53,7 @@ class Cluster(Protocol):
         """Make a node the leader of a partition, in a new epoch."""
 
     def stop(self, node: int) -> None:
-        """Stop a node in order."""
+        """Stop a node cleanly."""
 
     def start(self, node: int) -> None:
         """Start it again."""
@@ -100,7 +100,7 @@ class Embedded:
         wire: the program that it runs in.
         nodes: how many it plays.
         settings: those of the broker.
-        users: who may log in; without any, nobody has to.
+        users: users who may log in; without any, no login is needed.
     """
 
     name = "embedded"

@@ -65,7 +65,7 @@ def _fields(path: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _by_name(items: list[Any]) -> dict[str, Any] | None:
-    """Structures by the field that names them, so that one too many does not make all of them differ."""
+    """Match structures by the field that names them, so that an extra one does not make all of them differ."""
     for key in ("name", "topic", "apiKey", "partitionIndex", "partition", "groupId"):
         names = [item[key] if isinstance(item, dict) and key in item else None for item in items]
         if names and None not in names and len(set(names)) == len(names):

@@ -1,4 +1,4 @@
-"""Answers without what must differ between two brokers: ids, ports and times become symbols, in order of appearance.
+"""Replaces values that must differ between two brokers: ids, ports and times become symbols, in order of appearance.
 
 A symbol is the same wherever its value stands, so that what belongs together is still compared.
 """
@@ -29,6 +29,9 @@ SORT_KEYS = (
     "partitionIndex",
     "partitionId",
     "partition",
+    "index",
+    "entityType",
+    "entity",
     "errorCode",
     "instanceId",
     "groupInstanceId",
@@ -36,6 +39,9 @@ SORT_KEYS = (
     "nodeId",
     "brokerId",
     "producerId",
+    "operation",
+    "permissionType",
+    "mechanism",
 )
 # The order of these is part of the answer.
 ORDERED = {"records", "replicaNodes", "isrNodes", "offlineReplicas", "abortedTransactions", "synonyms"}
@@ -53,7 +59,7 @@ class Normaliser:
         self._texts: dict[str, str] = {}
 
     def normal(self, answer: Any) -> Any:
-        """One answer; to be asked in the order in which they came."""
+        """Normalize one answer. Call it in the order of the answers."""
         return self._symbolic("", _sorted("", answer, with_ids=False))
 
     def _symbolic(self, field: str, value: Any) -> Any:
@@ -80,6 +86,9 @@ class Normaliser:
     def _text(self, field: str, value: str) -> str:
         if field in IDS:
             return value if value in ("", ZERO_ID) else self._symbol(IDS[field], value)
+        # What a broker is told to advertise: the real one of the secured cluster is told a name, for its certificates.
+        if field == "host" and value == "localhost":
+            return "127.0.0.1"
         if field in ("memberId", "leader") and BASE64_ID.fullmatch(value):
             return self._symbol("member", value)
         value = UUID.sub(lambda found: self._symbol("member", found[0]), value)
@@ -97,7 +106,7 @@ class Normaliser:
 
 
 def _sorted(field: str, value: Any, *, with_ids: bool) -> Any:
-    """Lists of structures by what names them: brokers answer from hash tables."""
+    """Sort lists of structures by their names: brokers answer from hash tables."""
     if isinstance(value, dict):
         return {key: _sorted(key, inner, with_ids=with_ids) for key, inner in value.items()}
     if not isinstance(value, list):

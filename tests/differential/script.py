@@ -1,4 +1,4 @@
-"""What a scenario speaks with: members that send requests, and the answers in the order in which they are looked at."""
+"""The tools of a scenario: clients that send requests, and the answers in the order of reading."""
 
 import base64
 import time
@@ -14,7 +14,7 @@ from tests.kafka.secured import ADMIN
 from tests.kafka.secured.users import User
 
 TIMEOUT_SECONDS = 60.0
-"""A real cluster takes more than ten seconds for a new leader, now and then, where the machine is busy."""
+"""On a busy machine, a real cluster sometimes takes more than ten seconds to elect a leader."""
 SETTLE_SECONDS = 10.0
 """So long a request is repeated; an error that is still there then is the answer."""
 # While a coordinator loads or moves, and while a partition gets its leader.
@@ -48,7 +48,7 @@ class Script:
         self._admin: Member | None = None
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         for member in self._members:
             member.connection.close()
 
@@ -62,7 +62,7 @@ class Script:
         Args:
             client_id: theirs.
             node: whom they connect to.
-            user: who they log in as where that is needed; `None` for someone who has not.
+            user: the user to log in as, if a login is needed; `None` for a client without a login.
         """
         member = Member(self, client_id, node)
         self._members.append(member)
@@ -72,7 +72,7 @@ class Script:
 
     @property
     def admin(self) -> "Member":
-        """Someone whose answers are not compared unless asked for."""
+        """A client whose answers are only compared on request."""
         if self._admin is None:
             self._admin = self.member("admin")
         return self._admin
@@ -113,7 +113,7 @@ class Script:
             self.leader_of(topic, partition)
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """Who leads a partition and knows it."""
+        """The node that leads a partition and knows it."""
 
         def led() -> int | None:
             described = self.admin.ask("Metadata", 12, {"topics": [{"name": topic}]})["topics"][0]
@@ -136,7 +136,7 @@ class Script:
         return str(answer["topics"][0]["topicId"])
 
     def until(self, look: Callable[[], T | None], what: str) -> T:
-        """Look again and again until there is something; never for longer than an answer may take."""
+        """Repeat until there is a result, for no longer than an answer may take."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             found = look()
@@ -148,7 +148,7 @@ class Script:
 
 
 class Member:
-    """Someone who sends requests over one connection."""
+    """A client that sends requests over one connection."""
 
     def __init__(self, script: Script, client_id: str | None, node: int) -> None:
         self.script = script
@@ -180,10 +180,10 @@ class Member:
         return Waiting(self.script, connection, correlation, Step(label, api, version, None))
 
     def send_frame(self, api: str | None, version: int, frame: Callable[[int], bytes], label: str = "") -> "Waiting":
-        """Send bytes for a request, made with a correlation id; the answer is read as that API's, or not at all."""
+        """Send bytes for a request, made with a correlation id; the answer is decoded as that API's, or not at all."""
         connection = self.connection
         correlation = connection.correlation()
-        # A connection that the broker has closed takes nothing; that it is closed is the answer then.
+        # A connection that the broker has closed accepts no request; that it is closed counts as the answer.
         with suppress(WireError):
             connection.send(frame(correlation), api, version, correlation)
         return Waiting(self.script, connection, correlation, Step(label, api or "bytes", version, None))
@@ -203,10 +203,10 @@ class Member:
         Args:
             api: its name.
             version: its version.
-            body: what differs from Kafka's defaults.
-            label: what the step is called if it fails.
+            body: the fields that differ from Kafka's defaults.
+            label: the step's name if it fails.
             retry_on: errors that pass; they are not compared.
-            keep: what of the answer is compared, if not all.
+            keep: selects the part of the answer that is compared; all by default.
         """
         answer = self.ask(api, version, body, retry_on=retry_on, label=label)
         self.script.steps.append(Step(label, api, version, keep(answer) if keep else answer))

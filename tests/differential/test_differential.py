@@ -1,4 +1,4 @@
-"""Every scenario on Apache Kafka and on the embedded broker: the same answers, but for what `allowed.py` explains."""
+"""Every scenario on Apache Kafka and on the embedded broker: the same answers, except as `allowed.py` says."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def run(scenario: Scenario, cluster: Cluster) -> tuple[Script, Exception | None]
 
 
 def test_every_allowed_difference_occurs() -> None:
-    """One that no longer does was mended, and has no place in the table."""
+    """A difference that does not occur any more was fixed, and has to leave the table."""
     judged = [
         allowed for allowed in ALLOWED if all(name in ran for name in SCENARIOS if matches(allowed.scenario, name))
     ]

@@ -17,7 +17,7 @@ RDKAFKA = ("consistent", "consistent_random", "murmur2", "murmur2_random", "fnv1
 TEXTS = ("a", "kavka", "čáp ☂ 鸛 🐦", "user-00000042", "\0", "0" * 64)
 BYTES_MAX = 64
 OF_EACH_LENGTH = 3
-# Enough for all of them to fall on one of 64 partitions by chance about never.
+# So many that they practically never fall on one of 64 partitions by chance.
 TRIES = 20
 TRIED_COUNT = 64
 DELIVERY_SECONDS = 60.0
@@ -27,7 +27,7 @@ def keys() -> list[bytes | None]:
     """Null, empty, texts, and bytes of every length up to 64; then longer ones with each tail of a murmur2 block."""
     draw = random.Random(280)
     lengths = [length for length in range(1, BYTES_MAX + 1) for _ in range(OF_EACH_LENGTH)] + [1000, 1001, 1002, 1003]
-    # All bits set: each byte is taken as unsigned, or is not.
+    # All bits set, which shows whether bytes count as unsigned.
     edges = [b"\xff" * length for length in range(1, 9)] + [b"\x80" * length for length in range(1, 9)]
     return [None, b"", *(text.encode() for text in TEXTS), *edges, *(draw.randbytes(length) for length in lengths)]
 
@@ -45,7 +45,7 @@ def of_java(wanted: list[bytes | None]) -> dict[bytes | None, list[int] | None]:
 def of_rdkafka(bootstrap: str, partitioner: str, wanted: list[bytes | None]) -> dict[bytes | None, list[int] | None]:
     """By producing them, and looking where they came to stand."""
     settings: dict[str, object] = {"bootstrap.servers": bootstrap, "partitioner": partitioner}
-    # Otherwise what is drawn stays the same for a while.
+    # Otherwise the random partition stays the same for a while.
     producer = Producer({**settings, "sticky.partitioning.linger.ms": 0})
     found: dict[tuple[int, bytes | None], list[int]] = {(count, key): [] for count in COUNTS for key in wanted}
 

@@ -24,7 +24,7 @@ class MemberFactory(Protocol):
 
         Args:
             group: its group, `None` for none.
-            topics: what to subscribe to.
+            topics: the topics to subscribe to.
             settings: with underscores; arguments of `Consumer` too.
         """
 
@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def ground(kind: str) -> Iterator[Ground]:
-    """Where a test runs; what it makes has names of its own."""
+    """The cluster of a test, which uses unique names."""
     if kind == "embedded":
         embedded = EmbeddedGround()
         yield embedded

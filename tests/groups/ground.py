@@ -1,4 +1,4 @@
-"""What group tests stand on: one kind of server behind one face, and members that are polled until something is so."""
+"""Helpers of group tests: either kind of server behind one interface, and members that are polled."""
 
 import itertools
 import os
@@ -30,7 +30,7 @@ TIMING = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
 """As the broker has it for members under `group.protocol=consumer`."""
 
 HEARTBEAT = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}
-"""The API by which a member tells that it lives, by protocol."""
+"""The heartbeat API of each protocol."""
 
 _NUMBERS = itertools.count(1)
 
@@ -116,7 +116,7 @@ def take(consumer: monedula.Consumer, count: int, **poll: Any) -> list[int]:
 
 
 def until(is_so: Callable[[], bool], *consumers: monedula.Consumer, seen: list[int] | None = None, **poll: Any) -> None:
-    """Poll the consumers in turn until something is so; what they read goes to `seen`."""
+    """Poll the consumers in turn until a condition holds; their records are added to `seen`."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
         if time.monotonic() > deadline:
@@ -148,7 +148,7 @@ def shared(partitions: int, *consumers: monedula.Consumer) -> Callable[[], bool]
 
 
 def committed(consumer: monedula.Consumer, topic: str, partitions: Sequence[int] = (0,)) -> list[int | None]:
-    """What the group has committed of a topic."""
+    """The group's committed offsets of a topic."""
     found = consumer.committed([(topic, index) for index in partitions])
     offsets = [found[monedula.TopicPartition(topic, index)] for index in partitions]
     return [None if at is None else at.offset for at in offsets]

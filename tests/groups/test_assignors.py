@@ -15,7 +15,7 @@ from tests.groups.ground import Ground, shared, take, until
 
 
 class ByWeight:
-    """Gives all partitions to the heaviest member: its own user data decides, and everyone is told who won."""
+    """Gives all partitions to the heaviest member: its user data decides, and each member gets the winner's name."""
 
     name = "by-weight"
 
@@ -65,7 +65,7 @@ def test_an_assignor_of_the_users_own_and_its_user_data(
     leader = light if light.members else heavy
     assert {each.user_data for each in leader.members} == {b"1", b"2"}
     assert {each.topics for each in leader.members} == {(topic,)}
-    # What the leader's assignor told comes back to each with its next join.
+    # The user data from the leader's assignor is in each member's next join.
     heavy.told.clear()
     second.enforce_rebalance("weights are told again")
     until(lambda: heavy.told == [b"won by 2"], first, second)

@@ -205,7 +205,7 @@ async def test_a_wait_in_an_idle_topic_is_polling_and_gives_up_partitions(ground
         first.subscribe(topic, on_revoked=revoked.append)
         await until(lambda: len(first.assignment()) == 2, first)
         beats = first.metrics()["group_heartbeat_count"]
-        # One wait from here on: nothing comes, and nothing is asked anew.
+        # From here on there is one wait: no record arrives, and no new call is made.
         waiting = asyncio.create_task(first.poll(timeout=600))
         async with asyncio.timeout(PATIENCE_SECONDS):
             # More than twice the interval: under the classic protocol they go out in 50 ms at the most often.

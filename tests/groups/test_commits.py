@@ -1,4 +1,4 @@
-"""What is committed: the user's own offsets, batches, what is finished; and what is not."""
+"""Which offsets are committed: the user's own, batches, finished rows."""
 
 import contextlib
 import threading
@@ -53,7 +53,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one
     with monedula.Admin({"bootstrap.servers": ground.bootstrap}) as admin:
         admin.delete_topics([topic])
     ground.topic(1, topic)
-    # Whether the coordinator refuses it, or the member has heard before that the partition is another.
+    # Either the coordinator refuses it, or the member knows already that the topic is another one.
     with contextlib.suppress(monedula.CommitFailedError):
         assert consumer.commit() == {}
     assert committed(consumer, topic) == [None]
@@ -158,7 +158,7 @@ def test_finished_rows_are_committed_every_interval_and_no_others(ground: Ground
     for finished in (0, 4, 8):
         assert values(next(batches))[0] == finished
         until(partial(is_committed, watching, topic, finished))
-    # In steady state: what comes later is committed as well, without any call but the next poll.
+    # In steady state: later records are committed too, with no call but the next poll.
     ground.append(topic, range(10, 12))
     seen: list[int] = []
     until(lambda: committed(watching, topic) == [12], consumer, seen=seen)
@@ -191,7 +191,7 @@ def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: M
     first.unsubscribe()
     first.close()
     other.close()
-    # Positions that the user kept elsewhere are given back at assignment.
+    # The user seeks to positions of its own store in the Assigned callback.
     again = member(group, enable_auto_commit=False)
     assert committed(again, topic) == [None]
     again.subscribe(topic, on_assigned=lambda _: again.seek((topic, 0), 4))
@@ -365,7 +365,7 @@ def test_the_frontier_waits_for_the_slowest_thread(ground: Ground, member: Membe
         # The second is finished, the first is not: nothing is committed beyond it.
         assert consumer.commit(second) in ({}, {TopicPartition(topic, 0): 0})
         assert committed(consumer, topic)[0] in (None, 0)
-        # Each commit is about its own batch; what was finished behind it goes with the next one.
+        # Each commit is about its own batch; later rows that were finished go with the next one.
         assert other.submit(consumer.commit, first).result(timeout=30) == {TopicPartition(topic, 0): 3}
     assert consumer.commit() == {TopicPartition(topic, 0): 6}
     assert committed(consumer, topic) == [6]
@@ -388,7 +388,7 @@ def test_leaving_the_block_finishes_what_was_handed_out(ground: Ground, member: 
     with pytest.raises(RuntimeError):
         fail_in_the_block()
     assert committed(watching, topic) == [4]
-    # Without a block: `close()` says the same, except on the way of an exception.
+    # Without a block: `close()` finishes too, except while an exception is raised.
     consumer = member(group, topic)
     assert values(consumer.poll(timeout=20, max_rows=4)) == [4, 5, 6, 7]
     consumer.close()
@@ -405,7 +405,7 @@ def test_leaving_the_block_finishes_what_was_handed_out(ground: Ground, member: 
     with pytest.raises(RuntimeError):
         fail_and_close()
     assert committed(watching, topic) == [8]
-    # What another thread holds is its own to finish, and without automatic commits nothing is committed.
+    # Another thread has to finish its own rows, and without automatic commits nothing is committed.
     consumer = member(group, topic)
     with ThreadPoolExecutor(1) as other, consumer:
         assert other.submit(lambda: values(consumer.poll(timeout=20, max_rows=4))).result() == [8, 9, 10, 11]

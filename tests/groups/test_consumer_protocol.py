@@ -1,4 +1,4 @@
-"""What `group.protocol=consumer` (KIP-848) and `auto` have that the classic protocol has not."""
+"""Features of `group.protocol=consumer` (KIP-848) and `auto` only."""
 
 import logging
 import re
@@ -39,7 +39,7 @@ def test_the_coordinator_assigns_by_the_strategy_that_is_named(
         whole = set.union(*parts) == everything and sum(map(len, parts)) == len(everything)
         return sorted(map(len, parts)) if whole else []
 
-    # Range gives the first member two of each topic; uniform levels out.
+    # Range assigns two of each topic to the first member; uniform balances.
     until(lambda: shares() == ([2, 4] if assignor == "range" else [3, 3]), *members)
     if assignor == "range":
         for topic in topics:
@@ -49,7 +49,7 @@ def test_the_coordinator_assigns_by_the_strategy_that_is_named(
     joined = [record.getMessage() for record in caplog.records if " joined " in record.getMessage()]
     assert len(joined) == 2
     for told in joined:
-        # Nobody leads.
+        # There is no leader.
         assert re.fullmatch(rf".*: joined in epoch \d+, {assignor}, in \d+ ms", told), told
 
 

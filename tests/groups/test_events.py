@@ -1,4 +1,4 @@
-"""What programs can see of a membership: events, health, metrics, log lines; and the settings behind it."""
+"""The observable state of a membership: events, health, metrics, log lines; and the settings behind it."""
 
 import logging
 from collections import Counter
@@ -133,7 +133,7 @@ def test_retried_errors_are_counted_and_shown_to_nobody_else(
         consumer = member("etl", "orders", on_event=seen.append, request_timeout_ms=1000)
         assert take(consumer, 1) == [1]
         assert consumer.commit() == {monedula.TopicPartition("orders", 0): 1}
-        # Events are told in polls: the next one has all that was retried before the commit was through.
+        # Events are reported in polls: the next one has all retries before the commit succeeded.
         consumer.poll(timeout=0)
     retried = Counter(event.api for event in seen if isinstance(event, events.Retried))
     least = Counter({"FindCoordinator": 2, "OffsetFetch": 2, "OffsetCommit": 1}) + Counter([join, join, sync])
@@ -148,7 +148,7 @@ def test_timing_that_hardly_works_is_warned_of_and_what_cannot_is_refused(
     with caplog.at_level(logging.WARNING, "monedula"):
         consumer = member(ground.name("group"), ground.topic(), session_timeout_ms=3000, heartbeat_interval_ms=2000)
         until(shared(1, consumer), consumer)
-        # The group's task says it; what it says is logged in calls, and the first of them may have been too early.
+        # The group's task records it, and calls write it to the log; the first call may have been too early.
         consumer.poll(timeout=0)
     warnings = [record.getMessage() for record in caplog.records if record.name.startswith("monedula")]
     (third,) = (text for text in warnings if "more than a third" in text)

@@ -1,4 +1,4 @@
-"""Users that are slow, busy or hung; coordinators that are; and whoever has to know of it."""
+"""Users and coordinators that are slow, busy or hung; and how users learn of it."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, 
     consumer = member(group, topic, session_timeout_ms=1500, heartbeat_interval_ms=200)
     assert values(consumer.poll(timeout=20, max_rows=2)) == [0, 1]
     generation, beats = consumer.health()["group"]["generation"], consumer.metrics()["group_heartbeat_count"]
-    # Busy, by the heartbeats that are sent meanwhile, for more than two sessions.
+    # The user is busy for more than two sessions, measured by the heartbeats meanwhile.
     until(lambda: consumer.metrics()["group_heartbeat_count"] >= beats + 16)
     assert take(consumer, 2) == [2, 3]
     assert consumer.health()["group"]["generation"] == generation
@@ -111,7 +111,7 @@ def test_a_long_batch_is_told_that_a_rebalance_waits_for_it(ground: Ground, memb
     try:
         until(lambda: bool(first.rebalance_wanted))
         (wanted,) = first.rebalance_wanted
-        # While it is held, nobody else has it; and the user commits what is done, and asks for the next batch.
+        # While the user holds the batch, no other member has the partition; the user commits, and polls.
         assert wanted not in second.assignment()
         first.commit(batch)
         until(shared(2, first, second), first)

@@ -1,4 +1,4 @@
-"""Members come and go: who gets what, from where on, and what callbacks are told."""
+"""Members join and leave: assignments, starting offsets, and callbacks."""
 
 import threading
 import time
@@ -63,7 +63,7 @@ def test_clean_rebalances_lose_and_repeat_nothing(ground: Ground, member: Member
 
 
 class Told:
-    """Callbacks that note what they were told."""
+    """Callbacks that record their arguments."""
 
     def __init__(self) -> None:
         self.notes: list[tuple[str, set[int]]] = []

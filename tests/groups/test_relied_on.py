@@ -1,4 +1,4 @@
-"""What whoever comes from Java's consumer or from confluent-kafka relies on."""
+"""Behaviour that users of Java's consumer or confluent-kafka rely on."""
 
 import asyncio
 
@@ -104,7 +104,7 @@ def test_a_list_of_both_moves_a_group_from_librdkafkas_default(ground: Ground, m
     assert {consumer.health()["group"]["assignor"] for consumer in both} == {"range"}
     librdkafka.close()
     until(shared(4, *both), *both)
-    # Now each is restarted with the one alone.
+    # Now each member is restarted with only the one assignor.
     last = [member(group, topic) for _ in range(2)]
     for number, old in enumerate(both):
         old.close()

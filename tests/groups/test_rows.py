@@ -1,4 +1,4 @@
-"""`records()`: a row is finished when the next one is asked for."""
+"""`records()`: a row is finished when the next one is requested."""
 
 import itertools
 import time
@@ -70,7 +70,7 @@ def test_rows_read_ahead_are_given_up_with_their_partition(ground: Ground, membe
         late += [int(record.value or b"") for record in batch.records()]
     while len(seen[1 - moved(second)]) < 1000:
         one()
-    # Each row once: what was read ahead of the partition that moved was given back, not handed out.
+    # Each row once: rows that were read ahead of the partition that moved were returned, not handed out.
     assert seen[moved(second)] + late == list(range(1000))
     assert seen[1 - moved(second)] == list(range(1000))
 
@@ -95,7 +95,7 @@ def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: Mem
     with broker.fault(api=HEARTBEAT[protocol], error="UNKNOWN_MEMBER_ID", count=1) as unknown:
         unknown.wait()
         until(lambda: consumer.metrics()["group_partitions_lost"] == 1)
-    # Nothing was committed, so the new owner of the partition, the same consumer, begins anew: no row of before comes.
+    # Nothing was committed, so the new owner of the partition, the same consumer, begins anew, with no earlier row.
     assert [record.offset for record in itertools.islice(records, 60)] == list(range(60))
     assert len(lost) == 1
 
@@ -119,7 +119,7 @@ def test_rows_that_a_thread_leaves_reach_whoever_asks_next(ground: Ground, membe
         rest = other.submit(take, consumer, 800 - ahead - len(theirs)).result()
         assert sorted(seen + theirs + rest) == list(range(800))
         assert rest[: begin - ahead] == list(range(ahead, begin)), "what was left goes first"
-        # Neither the row in the first thread's hands is finished, nor what comes after it committed.
+        # The first thread's current row is not finished, so no offset after it is committed.
         until(partial(is_committed, watching, topic, ahead - 1))
         other.submit(consumer.poll, 0).result()
         assert is_committed(watching, topic, ahead - 1)
@@ -179,12 +179,12 @@ def test_asking_for_a_row_is_polling(broker: Broker, member: MemberFactory) -> N
     consumer = member("etl", "orders", max_poll_interval_ms=2000, session_timeout_ms=2000)
     records = consumer.records()
     assert next(records).offset == 0
-    # The user's work on a row: all rows together take longer than the interval, one takes less.
+    # The time that a row takes: all rows together take longer than the interval, one takes less.
     for offset in range(1, 61):
         time.sleep(0.05)
         assert next(records).offset == offset
     assert consumer.metrics()["group_partitions_lost"] == 0
-    # Whoever does not ask is thrown out still.
+    # A user who requests no row is still removed.
     until(lambda: consumer.metrics()["group_partitions_lost"] == 1)
 
 

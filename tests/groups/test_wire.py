@@ -1,4 +1,4 @@
-"""What goes over the wire: the requests that a rebalance is made of, and what is never sent."""
+"""Requests on the wire: those of a rebalance, and those that are never sent."""
 
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ BESIDES = {
     23: "OffsetForLeaderEpoch",
     FETCH: "Fetch",
 }
-"""What has to do with time, connections and records, and not with the rebalance."""
+"""APIs that depend on time, connections and records, and not on the rebalance."""
 
 MEMBERSHIP = ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"]
 
@@ -37,7 +37,7 @@ def test_a_consumer_that_is_assigned_by_hand_never_joins_its_group(
     consumer.assign("orders")
     assert sorted(take(consumer, 3)) == [1, 2, 3]
     assert consumer.commit() == {monedula.TopicPartition("orders", 0): 2, monedula.TopicPartition("orders", 1): 1}
-    # As long as a member of another group takes for some heartbeats, it could have sent its own.
+    # Within the time of some heartbeats of another group's member, this one could have sent its own.
     beats = broker.observe(api=HEARTBEAT[protocol], group="other")
     other = member("other", "orders")
     until(lambda: beats.hits >= 5, other, consumer)
@@ -61,7 +61,7 @@ def test_one_eager_rebalance_is_a_commit_a_join_a_sync_a_lookup_and_a_fetch(
     with Relay(broker.bootstrap_servers) as relay:
         first = member("etl", "orders", bootstrap_servers=relay.bootstrap_servers, **settings)
         assert sorted(take(first, 4)) == [1, 1, 2, 2]
-        # What was read is finished with the next poll, and committed by the rebalance, since nothing else is due.
+        # The next poll finishes the rows, and the rebalance commits them, because no other commit is due.
         first.poll(timeout=0)
         before = len(relay.apis())
         second = member("etl", "orders", **settings)
@@ -91,7 +91,7 @@ def test_after_a_crash_in_a_rebalance_the_group_is_whole_as_it_was_or_as_it_was_
         until(lambda: [len(each.assignment()) for each in old] == [3, 3], *old)
         before = broker.group("etl")
         assert before.state == "Stable"
-        # The leader's SyncGroup has everything in it: it does not come through, or nobody hears that it did.
+        # The leader's SyncGroup has all assignments: either it is lost, or its answer is.
         on: Literal["answer", "request"] = "answer" if is_stored else "request"
         with broker.fault(api="SyncGroup", group="etl", hold=True, on=on) as held:
             new = member("etl", "orders", **own)

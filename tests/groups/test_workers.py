@@ -1,4 +1,4 @@
-"""Worker threads: what they were handed is finished when they say so, and nobody waits for those that ended."""
+"""Worker threads: their batches are finished when they say so, and nothing waits for workers that ended."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ def test_a_thread_that_ended_with_a_batch_holds_nobody_up(
     until(lambda: f"{topic}-0 before offset 4" in caplog.text, first)
     second.subscribe(topic)
     first.subscribe(ground.topic())
-    # The partition is given up without it, and what is not finished is read again.
+    # The partition is revoked without waiting for the worker, and unfinished records are read again.
     seen: list[int] = []
     until(lambda: len(seen) >= 10, first, second, seen=seen)
     assert seen == list(range(10))
@@ -84,7 +84,7 @@ def test_a_rebalance_waits_for_workers_and_no_longer(ground: Ground, member: Mem
     theirs = [part for part in parts if part.spans[0].partition == wanted.partition]
     assert second.assignment() == set()
     with ThreadPoolExecutor(2) as workers:
-        # In any order, from any thread; what is finished before the first one is counts with it.
+        # In any order, from any thread; batches that are finished out of order count once all earlier ones are.
         for part in reversed(theirs[1:]):
             workers.submit(first.finish, part).result()
         assert committed(watching, topic, [wanted.partition]) == [0]

@@ -1,4 +1,4 @@
-"""docs/broker.md: its examples run as they stand; its table of effects says what the code does."""
+"""docs/broker.md: its examples run as they stand; its table of effects matches the code."""
 
 import inspect
 import re

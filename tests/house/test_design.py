@@ -1,4 +1,4 @@
-"""The map in docs/design/file-map.md, against what is there."""
+"""Compares the map in docs/design/file-map.md with the files."""
 
 import re
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| (`.*?) \| (.*) \|$", flags=re.MULTILINE)
 NAME = re.compile(r"`([\w./-]+)`")
-ROOMS = ("rust/protocol/src", "rust/columns/src", "rust/engine/src", "rust/client/src", "rust/broker/src")
+ROOMS = tuple(f"rust/{room}/src" for room in ("protocol", "columns", "engine", "gssapi", "client", "broker"))
 
 
 def mapped() -> set[str]:
-    """Every path of the file map; a bare name stands beside the path before it."""
+    """Every path of the file map; a bare name is in the folder of the path before it."""
     paths = set()
     for where, _ in ROW.findall((ROOT / "docs/design/file-map.md").read_text()):
         folder = ""

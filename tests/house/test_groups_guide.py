@@ -38,7 +38,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Figure:
-    """In the place of one of Prometheus'."""
+    """Replaces a class of Prometheus' client."""
 
     made: list["Figure"] = []  # noqa: RUF012 - shared on purpose
 

@@ -16,7 +16,7 @@ ELSEWHERE = re.compile(r"[a-z][a-z+.-]*:|//")
 
 
 def links(page: Path) -> list[str]:
-    """What a page links to in this repository."""
+    """The links of a page to files of this repository."""
     text = INLINE.sub("", FENCED.sub("", page.read_text()))
     targets = [next(filter(None, groups)) for groups in LINK.findall(text)]
     return [target for target in targets if not ELSEWHERE.match(target)]

@@ -1,4 +1,4 @@
-"""`python -m tests`: what fails twice fails the run, what fails once is named, and no crash is forgiven."""
+"""`python -m tests`: two failures of a test fail the run, one is reported, and a crash is never repeated."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""docs/rebalancing.md: what it sets are settings, what it links to is there, its figures are the bench's."""
+"""docs/rebalancing.md: its settings exist, its links lead somewhere, its figures are the bench's."""
 
 import re
 from pathlib import Path
@@ -51,7 +51,7 @@ def table(text: str, first: str) -> list[list[str]]:
 
 
 def measured(section: str, client: str, policy: str) -> dict[str, str]:
-    """What the bench printed of a rolling bounce."""
+    """The bench's output for a rolling restart."""
     arm = f"{client}/{'consumer' if policy == 'KIP-848' else policy.strip('`')}"
     heading = [cell.strip() for cell in section[section.index("| | client/policy") :].splitlines()[0].split("|")[1:-1]]
     (row,) = (cells for cells in table(section, "| client/policy") if cells[:2] == ["rolling bounce", arm])

@@ -1,4 +1,4 @@
-"""What the repository may and may not hold."""
+"""Rules for the content of the repository."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""`server`: what a scenario runs on, by `--on`; `restartable`: one with data on disk; `unique`: names of its own.
+"""`server`: the server of a scenario, by `--on`; `restartable`: one with data on disk; `unique`: names of its own.
 
 `kafkajs_on`, `franz` and `helper` are clients in other languages; those in Python are made by their scenarios.
 """
@@ -24,7 +24,7 @@ Unique = Callable[[str], str]
 
 
 class KafkaJS(Protocol):
-    """Starts KafkaJS on a server, in a process of its own."""
+    """Starts KafkaJS in a process of its own, connected to a server."""
 
     def __call__(self, server: Server, **environment: str) -> Driver: ...
 

@@ -1,4 +1,4 @@
-"""What scenarios in other languages need, fetched once from its registry and kept beside Kafka's jars."""
+"""Packages for scenarios in other languages, fetched once from their registries and cached beside Kafka's jars."""
 
 import os
 import shutil

@@ -31,7 +31,7 @@ PERF_PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 
 
 class ToolFailed(Exception):
-    """A tool said no; the message is what it said."""
+    """A tool failed; the message is its output."""
 
 
 def command(main: str | Path, *arguments: str, java_options: Sequence[str] | None = None) -> list[str]:
@@ -64,7 +64,7 @@ def _list_topics(java_options: Sequence[str]) -> None:
 
 
 def tool(main: str, bootstrap: str, *arguments: str, given: str = "") -> str:
-    """Run a tool to its end and return what it wrote.
+    """Run a tool to its end and return its output.
 
     Args:
         main: its class.
@@ -95,5 +95,5 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def running(main: str | Path, *arguments: str) -> Driver:
-    """A tool that goes on, and tells what happens in lines of JSON."""
+    """A tool that keeps running, and prints events as lines of JSON."""
     return Driver(command(main, *arguments))

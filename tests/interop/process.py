@@ -1,4 +1,4 @@
-"""A program in another language that does what lines of JSON tell it, and tells in lines of JSON what happens."""
+"""A program in another language that takes commands and prints events, as lines of JSON."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Refused(Exception):
     """The program answered a command with an error.
 
     Attributes:
-        error: what the client's error is called there.
+        error: the name of the client's error.
     """
 
     def __init__(self, command: str, error: str, message: str) -> None:
@@ -81,11 +81,11 @@ class Driver:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """What the program ended with, `None` while it runs."""
+        """The exit code of the program; `None` while it runs."""
         return self._process.poll()
 
     def call(self, command: str, timeout_seconds: float = 60.0, **fields: Any) -> Any:
-        """Run a command and return what it answered.
+        """Run a command and return its answer.
 
         Raises:
             Refused: it answered with an error.
@@ -108,7 +108,7 @@ class Driver:
         return answer["ok"]
 
     def wait(self, what: str, condition: Callable[[list[Event]], Any], timeout_seconds: float = 60.0) -> Any:
-        """Wait until the events so far fulfil a condition; returns what it gave, when that is true.
+        """Wait until a condition of the events so far is true; returns its value.
 
         Raises:
             AssertionError: not in time.
@@ -128,17 +128,17 @@ class Driver:
                 self._changed.wait(left)
 
     def log_tail(self) -> str:
-        """The end of what it wrote to standard error."""
+        """The end of its standard error."""
         size = self._log.seek(0, os.SEEK_END)
         return os.pread(self._log.fileno(), LOG_TAIL_BYTES, max(0, size - LOG_TAIL_BYTES)).decode(errors="replace")
 
     def terminate(self) -> int:
-        """End the program in order (SIGTERM), and return what it ended with."""
+        """End the program cleanly (SIGTERM), and return its exit code."""
         self._process.terminate()
         return self.wait_ended()
 
     def wait_ended(self, timeout_seconds: float = 60.0) -> int:
-        """Wait until the program ends by itself, all its events read, and return what it ended with."""
+        """Wait until the program ends by itself and all its events are read; returns its exit code."""
         try:
             ended = self._process.wait(timeout_seconds)
         except subprocess.TimeoutExpired as error:

@@ -1,4 +1,4 @@
-"""What the scenarios run on: the embedded broker, or a real Kafka with the same settings."""
+"""The servers of the scenarios: the embedded broker, or a real Kafka with the same settings."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -14,14 +14,14 @@ SETTINGS: dict[str, object] = {
     "auto.create.topics.enable": "true",
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
-    # A consumer group (KIP-848) takes a heartbeat or two of every member to change hands.
+    # A partition of a consumer group (KIP-848) changes its owner after a heartbeat or two of each member.
     "group.consumer.heartbeat.interval.ms": 200,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
 }
 """By Kafka's names, of both kinds of server."""
 
 KAFKA_ONLY: dict[str, object] = {"group.consumer.min.heartbeat.interval.ms": 200}
-"""What the real one needs to accept the above."""
+"""Settings that the real one needs to accept these."""
 
 
 class Server(ABC):

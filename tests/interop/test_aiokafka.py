@@ -48,7 +48,7 @@ async def start(server: Server) -> AsyncIterator[Open]:
 
 
 async def read(consumers: list[Any], until: Callable[[list[Any]], bool]) -> list[Any]:
-    """Reads from all of them until what was read is enough."""
+    """Reads from all of them until a condition of the records holds."""
     read: list[Any] = []
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not until(read):
@@ -164,7 +164,7 @@ async def test_the_admin_client(server: Server, start: Open, unique: Unique) -> 
     assert [f"{node['host']}:{node['port']}" for node in cluster["brokers"]] == [server.bootstrap]
     configs = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": ""})])
     assert configs[0].resources[0][4][0][:2] == ("retention.ms", "60000")
-    # AlterConfigs: what is not named is taken back.
+    # AlterConfigs: settings that are not named are removed.
     altered = await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"cleanup.policy": "delete"})])
     assert altered[0].resources[0][0] == 0
 

@@ -143,7 +143,7 @@ def test_kafkajs_goes_on_through_cut_connections(server: Embedded, kafkajs_on: K
     ]
     for n in range(10):
         kafkajs.call("produce", topic=topic, messages=[{"value": f"v{n}", "partition": n % 2}])
-    # A commit that was lost is made again, and what was read before it read again: at least once.
+    # A lost commit is repeated, and records before it are read again: at least once.
     kafkajs.wait("all records", lambda events: {e["value"] for e in events if e["event"] == "record"} >= _ten())
     for fault in faults[:3]:
         eventually("the fault", lambda fault=fault: fault.hits > 0)  # type: ignore[misc]
@@ -176,7 +176,7 @@ def _member(server: Embedded, group: str, topic: str, protocol: str) -> Consumer
 
 
 def _in_background(work: Callable[[], None]) -> Callable[[], None]:
-    """Starts it on a thread; what is returned waits for it and raises what it raised."""
+    """Starts a function on a thread; returns a function that waits for it and raises its error."""
     pool = ThreadPoolExecutor(1)
     future = pool.submit(work)
 

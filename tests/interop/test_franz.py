@@ -18,7 +18,7 @@ def records(events: list[Event], *members: str) -> list[Event]:
 
 
 def owned(events: list[Event], topic: str) -> dict[str, set[int]]:
-    """What each member owns after these events."""
+    """The partitions of each member after these events."""
     owners: dict[str, set[int]] = {}
     for event in events:
         partitions = set((event.get("partitions") or {}).get(topic, []))
@@ -45,7 +45,7 @@ def shared_out(topic: str, members: int, partitions: int) -> Callable[[list[Even
 
 
 def never_owned_twice(events: list[Event], topic: str) -> None:
-    """No member was given a partition before the one that had it gave it up."""
+    """No member got a partition before its former owner revoked it."""
     for number, event in enumerate(events):
         if event["event"] in ("assigned", "revoked", "lost"):
             shares = owned(events[: number + 1], topic).values()
@@ -100,7 +100,7 @@ def test_a_static_member_takes_its_partitions_up_again(franz: Driver, unique: Un
         franz.wait("its partitions", lambda events: owned(events[before:], topic).get("b") == had["b"])
         return len([event for event in franz.events if event["event"] == "assigned" and event["member"] == "a"])
 
-    # From the first bounce on: what "a" says of the rebalance before it may come after what "b" says.
+    # From the first restart on: the events of "a" for the rebalance before may come after those of "b".
     rebalances = bounced()
     assert bounced() == rebalances, "no rebalance for the member that stayed"
 

@@ -24,7 +24,7 @@ Run = Callable[..., Driver]
 
 @pytest.fixture
 def run(server: Server) -> Iterator[Run]:
-    """Starts a tool that goes on; what still runs is ended after the test."""
+    """Starts a tool that keeps running; it is stopped after the test."""
     started: list[Driver] = []
 
     def start(main: str | Path, *arguments: str, names_server: bool = True) -> Driver:
@@ -112,7 +112,7 @@ def test_verifiable_consumers_share_what_the_verifiable_producer_acknowledged(
     acknowledged = [e for e in producer.events if e["name"] == "producer_send_success"]
     assert len(acknowledged) == 600
     eventually("all 600", lambda: consumed(consumers).total() >= 600)
-    # One leaves; it commits what it read, and the others take its partitions.
+    # One leaves; it commits its records, and the others take its partitions.
     leaving = consumers.pop()
     leaving.terminate()
     eventually("two owners", lambda: shared_out(consumers, 6))

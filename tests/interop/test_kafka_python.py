@@ -50,7 +50,7 @@ def start(server: Server) -> Iterator[Open]:
 
 
 def read(consumers: list[Any], until: Callable[[list[Any]], bool]) -> list[Any]:
-    """Reads from all of them at once until what was read is enough.
+    """Reads from all of them at once until a condition of the records holds.
 
     kafka-python throws away a join that ends while its member is not in `poll`: the next `poll` finds it done and joins
     again. A leader that joins again starts a new rebalance, and this ends in the `poll` of the member that joins last.

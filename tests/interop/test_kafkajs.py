@@ -1,4 +1,4 @@
-"""KafkaJS: what seed 004 tells of it, from a topic that is not there to a broker that comes back."""
+"""KafkaJS: the behaviour in seed 004, from a missing topic to a broker that comes back."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def values(events: list[Event], *consumers: str) -> list[str]:
 
 
 def assignments(events: list[Event], topic: str) -> dict[str, list[int]]:
-    """The partitions that each consumer was given last."""
+    """The last assignment of each consumer."""
     return {
         event["consumer"]: sorted(event["memberAssignment"].get(topic, []))
         for event in events

@@ -48,7 +48,7 @@ PROTOCOLS: dict[str, dict[str, object]] = {
 
 
 class Member:
-    """A member of a group, and what it has read."""
+    """A member of a group, and the records that it has read."""
 
     def __init__(self, server: Server, group: str, topics: list[str], **settings: Any) -> None:
         self.owned: set[tuple[str, int]] = set()
@@ -128,7 +128,7 @@ def create(admin: AdminClient, topic: str, partitions: int = 1, **config: str) -
 
 
 def produce(server: Server, topic: str, values: list[str], partitions: int = 1, **settings: Any) -> list[Message]:
-    """Produces round robin; returns what was acknowledged."""
+    """Produces round robin; returns the acknowledged records."""
     acknowledged: list[Message] = []
 
     def delivered(error: KafkaError | None, message: Message) -> None:
@@ -341,7 +341,7 @@ def test_topics_and_settings_through_the_admin_client(server: Server, admin: Adm
     with pytest.raises(KafkaException) as refused:
         next(iter(admin.incremental_alter_configs([wrong]).values())).result(DEADLINE_SECONDS)
     assert refused.value.args[0].code() == KafkaError.INVALID_CONFIG
-    # AlterConfigs: what is not named is taken back.
+    # AlterConfigs: settings that are not named are removed.
     whole = ConfigResource(ResourceType.TOPIC, topic, set_config={"retention.ms": "5000"})
     next(iter(admin.alter_configs([whole]).values())).result(DEADLINE_SECONDS)
     eventually("the topic's settings", lambda: config("retention.ms") == ("5000", False))

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from monedula import Admin
+from monedula.admin import QuotaEntity
 from monedula.testing import Broker
 
 from tests.conftest import give_up
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.timeout(400)
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """With an authorizer: what a client may do, it may do as the user who logged in."""
+    """With an authorizer: a client has the permissions of the user who logged in."""
     users = {USER: PASSWORD, "ben": "other"}
     with Broker(security="SASL_SSL", users=users, super_users=[USER], unsecured_tokens=True) as broker:
         yield broker
@@ -39,7 +41,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def certified() -> Iterator[Broker]:
-    """Clients are who their certificates say."""
+    """Clients have the principals of their certificates."""
     with Broker(security="SSL", client_auth="required", super_users=[f"User:CN={USER}"]) as broker:
         yield broker
 
@@ -81,6 +83,44 @@ def test_librdkafka_logs_in(broker: Broker, unique: Unique, mechanism: str) -> N
     topic = unique("topic")
     broker.create_topic(topic, 1)
     assert written_and_read_by_librdkafka(librdkafka(broker, mechanism), topic) == VALUES
+
+
+def test_librdkafka_gets_its_token_from_the_brokers_endpoint(unique: Unique) -> None:
+    # librdkafka takes the authorities of an identity provider from the system alone, so without TLS.
+    with Broker(security="SASL_PLAINTEXT", users={USER: "secret"}, super_users=[USER]) as broker:
+        settings: dict[str, Any] = {
+            **broker.client_settings(mechanism="OAUTHBEARER"),
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": USER,
+            "sasl.oauthbearer.client.secret": "secret",
+            "sasl.oauthbearer.token.endpoint.url": broker.token_endpoint,
+        }
+        topic = unique("topic")
+        broker.create_topic(topic, 1)
+        assert written_and_read_by_librdkafka(settings, topic) == VALUES
+
+
+def test_librdkafka_is_told_that_it_is_throttled(unique: Unique) -> None:
+    from confluent_kafka import Producer
+
+    with Broker() as broker:
+        topic = unique("topic")
+        broker.create_topic(topic, 1)
+        servers = {"bootstrap.servers": broker.bootstrap_servers}
+        with Admin(servers) as admin:
+            admin.alter_client_quotas({QuotaEntity(client_id="slow"): {"producer_byte_rate": 10_000}})
+        events: list[float] = []
+        producer = Producer(
+            {**servers, "client.id": "slow", "throttle_cb": lambda event: events.append(event.throttle_time)}
+        )
+        producer.produce(topic, b"x" * 104_000)
+        assert producer.flush(DEADLINE_SECONDS) == 0
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not events:
+            assert time.monotonic() < deadline
+            producer.poll(0.1)
+        # 0.4 seconds and a little for the request around the record.
+        assert 0.4 <= events[0] < 1
 
 
 def test_librdkafka_shows_a_certificate(certified: Broker, unique: Unique) -> None:

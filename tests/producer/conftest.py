@@ -32,7 +32,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def ground(kind: str) -> Iterator[Ground]:
-    """Where a test runs; what it makes has names of its own."""
+    """The cluster of a test, which uses unique names."""
     if kind == "embedded":
         embedded = EmbeddedGround()
         yield embedded

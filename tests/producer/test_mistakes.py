@@ -1,4 +1,4 @@
-"""What a beginner does wrong, and what is said then. Nearly none of it needs a broker."""
+"""Beginners' mistakes and their errors. Almost none of them needs a broker."""
 
 import io
 import re
@@ -52,7 +52,7 @@ def test_an_argument_that_makes_no_sense(producer: ProducerFactory, arguments: d
 
 
 def test_a_closed_producer_looks_nothing_up(producer: ProducerFactory) -> None:
-    """It would connect again, and nobody would end that connection."""
+    """It would connect again, and nothing would end that connection."""
     sender = producer(bootstrap_servers=NOWHERE)
     sender.close()
     with pytest.raises(monedula.ClosedError, match="the producer is closed"):

@@ -1,6 +1,7 @@
 """A secured Kafka: source and sink in a cluster of several JVMs, and where their secrets are not."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from tests.conftest import TopicFactory
 from tests.kafka.secured import ANNA, SCRAM, SecuredKafka, User
+from tests.kafka.secured.kdc import Kdc
 from tests.secrets import CANARY, assert_no_secret, assert_no_secret_in_command_lines, assert_no_secret_in_files
 from tests.spark import processes
 from tests.spark.driver import Driver
@@ -151,3 +153,24 @@ def test_a_job_with_a_client_certificate(
     other, returned = job(driver, checkpoint, topics, options_of(settings), wrong)
     nothing_shows_it(other, checkpoint, returned)
     assert all("kafka.ssl.keystore" in error for error in returned["errors"])
+
+
+@pytest.mark.thorough
+def test_a_job_with_a_keytab_that_is_shipped(
+    secured: SecuredKafka,
+    kerberos: Kdc,
+    topics: tuple[str, str],
+    driver: Callable[..., Driver],
+    checkpoint: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GSSAPI on the driver and on executors, each of which finds the keytab by its name alone."""
+    monkeypatch.setenv("KRB5_CONFIG", str(kerberos.settings))
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'none.cache'}")
+    keytab = Path(shutil.copy(kerberos.keytab(ANNA.name), tmp_path / "shipped.keytab"))
+    settings = secured.client_settings("SASL_PLAINTEXT", "GSSAPI", names="librdkafka")
+    settings["sasl.kerberos.keytab"] = keytab.name
+    wrong = [{"kafka.sasl.kerberos.service.name": "streams"}]
+    _, returned = job(driver, checkpoint, topics, options_of(settings), wrong, spark_files=str(keytab))
+    assert all("streams@localhost" in error for error in returned["errors"])

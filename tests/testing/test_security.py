@@ -1,15 +1,23 @@
-"""What `Broker` has about security, seen without a client of monedula's."""
+"""What `Broker` has about security, most of it seen without a client of monedula's."""
 
+import base64
+import json
 import os
 import socket
 import ssl
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
+import monedula
 import pytest
-from monedula.errors import ArgumentError, BrokerCommandError, ConfigError
-from monedula.testing import Acl, Broker
+from confluent_kafka.admin import AdminClient
+from monedula.admin import QuotaEntity, ScramUpsertion
+from monedula.errors import ArgumentError, AuthenticationError, BrokerCommandError, ConfigError
+from monedula.testing import Acl, Broker, ClientCertificate
 
 PASSWORD = "canary-7f3a"
 
@@ -57,6 +65,135 @@ def test_a_certificate_is_in_the_settings_where_the_broker_asks_for_one() -> Non
         assert "BEGIN PRIVATE KEY" in settings["ssl.key.pem"]
         assert "ssl.keystore.key" in broker.client_settings("anna", names="java")
         assert "ssl.key.pem" not in broker.client_settings()
+
+
+def test_clients_of_each_listener_are_told_its_addresses() -> None:
+    users = {"anna": PASSWORD}
+    with Broker(2, {"orders": 2}, security="SASL_SSL", listeners=["PLAINTEXT"], users=users) as broker:
+        assert broker.bootstrap_servers_of("SASL_SSL") == broker.bootstrap_servers
+        plain = broker.client_settings(security="PLAINTEXT")
+        assert plain == {
+            "bootstrap.servers": broker.bootstrap_servers_of("PLAINTEXT"),
+            "security.protocol": "PLAINTEXT",
+        }
+        for settings in (plain, broker.client_settings("anna")):
+            admin = AdminClient(settings)
+            told = admin.list_topics(timeout=30).brokers.values()
+            servers = settings["bootstrap.servers"].split(",")
+            assert sorted(f"{node.host}:{node.port}" for node in told) == sorted(servers)
+            coordinator = admin.describe_consumer_groups(["etl"])["etl"].result(30).coordinator
+            assert f"{coordinator.host}:{coordinator.port}" in servers
+        with pytest.raises(ArgumentError, match="listens for PLAINTEXT, SASL_SSL, not for 'SSL'"):
+            broker.bootstrap_servers_of("SSL")
+
+
+def test_a_node_that_comes_back_has_all_its_ports() -> None:
+    with Broker(security="PLAINTEXT", listeners=["SASL_PLAINTEXT"], users={"anna": PASSWORD}) as broker:
+        before = [broker.bootstrap_servers_of(each) for each in ("PLAINTEXT", "SASL_PLAINTEXT")]
+        broker.stop_node(1)
+        for servers in before:
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", int(servers.rpartition(":")[2])), 30)
+        broker.start_node(1)
+        for servers in before:
+            socket.create_connection(("127.0.0.1", int(servers.rpartition(":")[2])), 30).close()
+
+
+def test_rules_make_a_principal_of_a_certificate() -> None:
+    rules = {"ssl.principal.mapping.rules": "RULE:^CN=([a-z]+)$/$1@example/U"}
+    with Broker(security="SSL", client_auth="required", settings=rules) as broker:
+        admin = AdminClient(broker.client_settings("anna"))
+        admin.list_topics(timeout=30)
+        assert {each.principal for each in broker.connections()} == {"User:ANNA@EXAMPLE"}
+        nobody = broker.client_certificate("Not a name")
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            asked(broker, nobody)
+
+
+def asked(broker: Broker, certificate: ClientCertificate) -> bytes:
+    """What the broker answers to a request for its versions."""
+    context = ssl.create_default_context(cadata=broker.ca_pem)
+    context.load_cert_chain(certificate.file, certificate.key_file)
+    with (
+        socket.create_connection(address(broker), 30) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as tls,
+    ):
+        tls.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+        answer = tls.recv(4)
+        if not answer:
+            raise ConnectionResetError("closed without an answer")
+        return answer
+
+
+def form(broker: Broker, body: bytes, method: str = "POST", **headers: str) -> tuple[int, dict[str, object]]:
+    """A request to the token endpoint: the status and the JSON of its answer."""
+    context = ssl.create_default_context(cadata=broker.ca_pem)
+    request = urllib.request.Request(broker.token_endpoint, body, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_token_endpoint_gives_tokens_to_users_alone() -> None:
+    users = {"anna": "p ä:s&s"}
+    grant = b"grant_type=client_credentials"
+    with Broker(security="SASL_SSL", users=users) as broker:
+        assert broker.token_endpoint == broker.token_endpoint
+        status, answer = form(broker, grant + b"&client_id=anna&client_secret=p+%C3%A4%3As%26s&scope=orders")
+        assert (status, answer["token_type"], answer["expires_in"]) == (200, "Bearer", 3600)
+        claims = json.loads(base64.urlsafe_b64decode(str(answer["access_token"]).split(".")[1] + "=="))
+        assert (claims["sub"], claims["scope"]) == ("anna", "orders")
+        for written in ("anna:p ä:s&s", "anna:p+%C3%A4%3As%26s"):
+            basic = base64.b64encode(written.encode()).decode()
+            assert form(broker, grant, Authorization=f"Basic {basic}")[0] == 200
+        assert form(broker, grant + b"&client_id=anna&client_secret=other") == (
+            401,
+            {"error": "invalid_client", "error_description": "no user of the broker has this name and password"},
+        )
+        assert form(broker, b"grant_type=password&client_id=anna")[1]["error"] == "unsupported_grant_type"
+        assert form(broker, b"grant_type=%zz")[0] == 400
+        assert form(broker, grant, "PUT")[0] == 405
+        broker.set_token_lifetime(5)
+        assert form(broker, grant + b"&client_id=anna&client_secret=p+%C3%A4%3As%26s")[1]["expires_in"] == 5
+
+
+def test_a_client_logs_in_by_the_token_endpoint() -> None:
+    with Broker(security="SASL_SSL", users={"anna": PASSWORD}, topics={"orders": 1}) as broker:
+        settings = {
+            **broker.client_settings(mechanism="OAUTHBEARER"),
+            "sasl.oauthbearer.token.endpoint.url": broker.token_endpoint,
+            "sasl.oauthbearer.client.id": "anna",
+            "sasl.oauthbearer.client.secret": PASSWORD,
+            "https.ca.pem": broker.ca_pem,
+        }
+        with monedula.Admin(settings) as admin:
+            assert admin.describe_cluster().nodes
+            assert "User:anna" in {each.principal for each in broker.connections()}
+        wrong = {**settings, "sasl.oauthbearer.client.secret": "other"}
+        with monedula.Admin(wrong) as admin, pytest.raises(AuthenticationError, match="invalid_client"):
+            admin.describe_cluster()
+
+
+def test_users_rights_and_quotas_outlive_the_broker(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"users": {"anna": "first"}, "super_users": ["User:ANONYMOUS"]}
+    given |= {"security": "PLAINTEXT", "listeners": ["SASL_PLAINTEXT"], "data_dir": tmp_path}
+    with Broker(**given) as broker, monedula.Admin(broker.client_settings(security="PLAINTEXT")) as admin:
+        broker.set_password("anna", PASSWORD)
+        broker.allow("anna", "READ", topic="orders")
+        admin.alter_user_scram_credentials(ScramUpsertion("ben", PASSWORD, "SCRAM-SHA-256"))
+        admin.alter_client_quotas({QuotaEntity(user="anna"): {"consumer_byte_rate": 1024}})
+    with Broker(**given) as broker:
+        assert broker.users() == ["anna", "ben"]
+        assert broker.acls() == [Acl("User:anna", "READ", "TOPIC", "orders")]
+        settings = broker.client_settings("anna", mechanism="PLAIN", security="SASL_PLAINTEXT")
+        for user, mechanism in (("anna", "PLAIN"), ("anna", "SCRAM-SHA-512"), ("ben", "SCRAM-SHA-256")):
+            own = {"sasl.username": user, "sasl.password": PASSWORD, "sasl.mechanism": mechanism}
+            with monedula.Admin({**settings, **own}) as admin:
+                assert admin.describe_cluster().nodes
+        with monedula.Admin(broker.client_settings(security="PLAINTEXT")) as admin:
+            assert admin.describe_client_quotas() == {QuotaEntity(user="anna"): {"consumer_byte_rate": 1024.0}}
 
 
 def test_each_broker_has_a_ca_of_its_own() -> None:

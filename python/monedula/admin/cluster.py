@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import ClusterDescription
 from monedula.admin.views import Reassignments
 from monedula.partitions import TopicPartition, raw_partition, raw_partitions
@@ -17,7 +17,7 @@ class ClusterMethods(AdminBase):
     @Method
     def describe_cluster(self, *, timeout: float | None = None) -> Call[ClusterDescription]:
         """The brokers, the controller and the cluster id."""
-        return Call(lambda descriptor: self._core.describe_cluster(descriptor, timeout), values.cluster)
+        return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
 
     @Method
     def elect_leaders(
@@ -42,10 +42,8 @@ class ClusterMethods(AdminBase):
         """
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.elect_leaders(descriptor, raw, unclean, timeout),
-            lambda answer: answered(
-                Results[TopicPartition, bool](*values.items(answer, values.partition, values.same)), errors
-            ),
+            lambda descriptor: self._core.elect_leaders((descriptor, timeout), raw, unclean),
+            of_items(Results[TopicPartition, bool], values.partition, values.same, errors),
         )
 
     @Method
@@ -69,10 +67,8 @@ class ClusterMethods(AdminBase):
             brokers = None if replicas is None else raw_brokers(replicas)
             raw.append((raw_partition(partition), brokers))
         return Call(
-            lambda descriptor: self._core.alter_partition_reassignments(descriptor, raw, timeout),
-            lambda answer: answered(
-                Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
-            ),
+            lambda descriptor: self._core.alter_partition_reassignments((descriptor, timeout), raw),
+            of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
         )
 
     @Method
@@ -82,6 +78,6 @@ class ClusterMethods(AdminBase):
         """The current moves of these partitions, or of all partitions; also as a table."""
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.list_partition_reassignments(descriptor, raw, timeout),
+            lambda descriptor: self._core.list_partition_reassignments((descriptor, timeout), raw),
             lambda answer: Reassignments((values.partition(at), values.reassignment(moved)) for at, moved in answer),
         )

@@ -16,7 +16,7 @@ from monedula.admin.arguments import (
     raw_resource,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import ConfigResource
 from monedula.admin.views import Configs
 
@@ -48,8 +48,8 @@ class ConfigMethods(AdminBase):
         raw = [raw_resource(resource) for resource in given]
         chosen = None if names is None else raw_names(names, "setting")
         return Call(
-            lambda descriptor: self._core.describe_configs(descriptor, raw, chosen, documentation, timeout),
-            lambda answer: answered(Configs(*values.items(answer, values.resource, values.configs)), errors),
+            lambda descriptor: self._core.describe_configs((descriptor, timeout), raw, chosen, documentation),
+            of_items(Configs, values.resource, values.configs, errors),
         )
 
     @Method
@@ -75,8 +75,6 @@ class ConfigMethods(AdminBase):
             each = as_mapping(settings, "{'retention.ms': 3600000}")
             raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
         return Call(
-            lambda descriptor: self._core.alter_configs(descriptor, raw, validate_only, timeout),
-            lambda answer: answered(
-                Results[ConfigResource, None](*values.items(answer, values.resource, values.nothing)), errors
-            ),
+            lambda descriptor: self._core.alter_configs((descriptor, timeout), raw, validate_only),
+            of_items(Results[ConfigResource, None], values.resource, values.nothing, errors),
         )

@@ -15,7 +15,7 @@ from monedula.admin.arguments import (
     raw_which,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, answered, of_items
 from monedula.admin.types import OffsetReset
 from monedula.admin.views import GroupLag, GroupOffsets, Groups, GroupsDescribed
 from monedula.errors import ArgumentError
@@ -38,7 +38,7 @@ class GroupMethods(AdminBase):
         """
         wanted = raw_names(states, "state"), raw_names(types, "type")
         return Call(
-            lambda descriptor: self._core.list_groups(descriptor, *wanted, timeout),
+            lambda descriptor: self._core.list_groups((descriptor, timeout), *wanted),
             lambda answer: Groups((group, values.group_listing(group, raw)) for group, raw in answer),
         )
 
@@ -53,8 +53,8 @@ class GroupMethods(AdminBase):
         """
         names = raw_names(groups, "group")
         return Call(
-            lambda descriptor: self._core.describe_groups(descriptor, names, timeout),
-            lambda answer: answered(GroupsDescribed(*values.items(answer, str, values.group)), errors),
+            lambda descriptor: self._core.describe_groups((descriptor, timeout), names),
+            of_items(GroupsDescribed, str, values.group, errors),
         )
 
     @Method
@@ -69,8 +69,8 @@ class GroupMethods(AdminBase):
         """
         names = raw_names(groups, "group")
         return Call(
-            lambda descriptor: self._core.delete_groups(descriptor, names, timeout),
-            lambda answer: answered(Results[str, None](*values.items(answer, str, values.nothing)), errors),
+            lambda descriptor: self._core.delete_groups((descriptor, timeout), names),
+            of_items(Results[str, None], str, values.nothing, errors),
         )
 
     @Method
@@ -92,8 +92,8 @@ class GroupMethods(AdminBase):
         """
         name, raw = raw_name(group, "group"), None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.list_group_offsets(descriptor, name, raw, timeout),
-            lambda answer: answered(GroupOffsets(*values.items(answer, values.partition, values.committed)), errors),
+            lambda descriptor: self._core.list_group_offsets((descriptor, timeout), name, raw),
+            of_items(GroupOffsets, values.partition, values.committed, errors),
         )
 
     @Method
@@ -125,10 +125,8 @@ class GroupMethods(AdminBase):
                 raise ArgumentError(f"{metadata!r}: the metadata of an offset must be a text")
             raw.append((raw_partition(partition), raw_offset(offset), metadata))
         return Call(
-            lambda descriptor: self._core.alter_group_offsets(descriptor, name, raw, timeout),
-            lambda answer: answered(
-                Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
-            ),
+            lambda descriptor: self._core.alter_group_offsets((descriptor, timeout), name, raw),
+            of_items(Results[TopicPartition, int], values.partition, values.same, errors),
         )
 
     @Method
@@ -166,11 +164,9 @@ class GroupMethods(AdminBase):
             raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
         return Call(
             lambda descriptor: self._core.reset_group_offsets(
-                descriptor, name, target, raw_topics, raw, dry_run, timeout
+                (descriptor, timeout), name, target, raw_topics, raw, dry_run
             ),
-            lambda answer: answered(
-                Results[TopicPartition, OffsetReset](*values.items(answer, values.partition, values.reset)), errors
-            ),
+            of_items(Results[TopicPartition, OffsetReset], values.partition, values.reset, errors),
         )
 
     @Method
@@ -190,10 +186,8 @@ class GroupMethods(AdminBase):
         """
         name, raw = raw_name(group, "group"), raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.delete_group_offsets(descriptor, name, raw, timeout),
-            lambda answer: answered(
-                Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
-            ),
+            lambda descriptor: self._core.delete_group_offsets((descriptor, timeout), name, raw),
+            of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
         )
 
     @Method
@@ -226,4 +220,4 @@ class GroupMethods(AdminBase):
                 GroupLag(*values.items(items, values.partition, values.lag), group=name, state=state), errors
             )
 
-        return Call(lambda descriptor: self._core.group_lag(descriptor, name, raw_topics, raw, timeout), end)
+        return Call(lambda descriptor: self._core.group_lag((descriptor, timeout), name, raw_topics, raw), end)

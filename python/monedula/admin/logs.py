@@ -1,4 +1,4 @@
-"""Partitions' logs: their offsets, their records, and where they lie."""
+"""The logs of partitions: offsets, records, and directories."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ from monedula.admin.arguments import (
     raw_which,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import OffsetSpec
 from monedula.admin.views import LogDirs, Offsets
 from monedula.errors import ArgumentError
@@ -61,8 +61,8 @@ class LogMethods(AdminBase):
             raise ArgumentError(f"isolation={isolation!r}: expected 'read_committed' or 'read_uncommitted'")
         committed = isolation == "read_committed"
         return Call(
-            lambda descriptor: self._core.list_offsets(descriptor, (pairs, topics, spec), committed, timeout),
-            lambda answer: answered(Offsets(*values.items(answer, values.partition, values.listed)), errors),
+            lambda descriptor: self._core.list_offsets((descriptor, timeout), (pairs, topics, spec), committed),
+            of_items(Offsets, values.partition, values.listed, errors),
         )
 
     @Method
@@ -93,10 +93,8 @@ class LogMethods(AdminBase):
                 raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more, or -1 for the end")
             raw.append((raw_partition(partition), number))
         return Call(
-            lambda descriptor: self._core.delete_records(descriptor, raw, timeout),
-            lambda answer: answered(
-                Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
-            ),
+            lambda descriptor: self._core.delete_records((descriptor, timeout), raw),
+            of_items(Results[TopicPartition, int], values.partition, values.same, errors),
         )
 
     @Method
@@ -122,6 +120,6 @@ class LogMethods(AdminBase):
         ids = None if given is None else [raw_number(broker, "broker") for broker in given]
         raw_topics, raw = raw_which(topics, partitions)
         return Call(
-            lambda descriptor: self._core.describe_log_dirs(descriptor, ids, raw_topics, raw, timeout),
-            lambda answer: answered(LogDirs(*values.items(answer, int, values.log_dirs)), errors),
+            lambda descriptor: self._core.describe_log_dirs((descriptor, timeout), ids, raw_topics, raw),
+            of_items(LogDirs, int, values.log_dirs, errors),
         )

@@ -38,7 +38,7 @@ class TokenMethods(AdminBase):
     ) -> Call[DelegationToken]:
         """Create a delegation token (KIP-48).
 
-        If a response is lost, the request is sent again: then there are two tokens, of which nobody has the first.
+        If a response is lost, the request is sent again: then there are two tokens, and the first is never returned.
 
         Args:
             owner: the principal whose rights the token has, such as `"User:anna"`; whoever is logged in if left out.
@@ -56,7 +56,7 @@ class TokenMethods(AdminBase):
         names = raw_names(renewers, "principal")
         lifetime_ms = _milliseconds(max_lifetime, "max_lifetime", _BROKERS_CHOICE)
         return Call(
-            lambda descriptor: self._security.create_delegation_token(descriptor, owner, names, lifetime_ms, timeout),
+            lambda descriptor: self._security.create_delegation_token((descriptor, timeout), owner, names, lifetime_ms),
             _token,
         )
 
@@ -77,7 +77,9 @@ class TokenMethods(AdminBase):
                 whoever is logged in may not renew it.
         """
         hmac, period_ms = _hmac(token), _milliseconds(period, "period", _BROKERS_CHOICE)
-        return Call(lambda descriptor: self._security.renew_delegation_token(descriptor, hmac, period_ms, timeout), int)
+        return Call(
+            lambda descriptor: self._security.renew_delegation_token((descriptor, timeout), hmac, period_ms), int
+        )
 
     @Method
     def expire_delegation_token(
@@ -97,7 +99,7 @@ class TokenMethods(AdminBase):
         """
         hmac, period_ms = _hmac(token), _milliseconds(after, "after", _AT_ONCE)
         return Call(
-            lambda descriptor: self._security.expire_delegation_token(descriptor, hmac, period_ms, timeout),
+            lambda descriptor: self._security.expire_delegation_token((descriptor, timeout), hmac, period_ms),
             lambda answer: answer,
         )
 
@@ -117,7 +119,7 @@ class TokenMethods(AdminBase):
         """
         names = None if owners is None else raw_names(owners, "principal")
         return Call(
-            lambda descriptor: self._security.describe_delegation_tokens(descriptor, names, timeout),
+            lambda descriptor: self._security.describe_delegation_tokens((descriptor, timeout), names),
             lambda answer: DelegationTokens((raw[0], _token(raw)) for raw in answer),
         )
 

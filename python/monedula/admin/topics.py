@@ -1,4 +1,4 @@
-"""Topics: created, deleted, listed, described, given more partitions."""
+"""Topics: creating, deleting, listing and describing them, and adding partitions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,7 @@ from monedula.admin.arguments import (
     raw_topic,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered, left_out
+from monedula.admin.results import Results, answered, left_out, of_items
 from monedula.admin.types import CreatedTopic, NewPartitions, NewTopic
 from monedula.admin.views import Topics, TopicsDescribed
 
@@ -59,7 +59,7 @@ class TopicMethods(AdminBase):
         check_distinct([topic.name for topic in new], "topic")
         spared = ("TOPIC_ALREADY_EXISTS",) if exist_ok else ()
         return Call(
-            lambda descriptor: self._core.create_topics(descriptor, raw, validate_only, timeout),
+            lambda descriptor: self._core.create_topics((descriptor, timeout), raw, validate_only),
             lambda answer: answered(
                 left_out(Results[str, CreatedTopic](*values.items(answer, str, values.created)), spared), errors
             ),
@@ -88,7 +88,7 @@ class TopicMethods(AdminBase):
         names = raw_names(topics, "topic")
         spared = ("UNKNOWN_TOPIC_OR_PARTITION",) if missing_ok else ()
         return Call(
-            lambda descriptor: self._core.delete_topics(descriptor, names, timeout),
+            lambda descriptor: self._core.delete_topics((descriptor, timeout), names),
             lambda answer: answered(
                 left_out(Results[str, None](*values.items(answer, str, values.nothing)), spared), errors
             ),
@@ -107,7 +107,7 @@ class TopicMethods(AdminBase):
             listed = values.items(answer, str, values.topic_listing)[0]
             return Topics((name, topic) for name, topic in listed if internal or not topic.internal)
 
-        return Call(lambda descriptor: self._core.list_topics(descriptor, timeout), end)
+        return Call(lambda descriptor: self._core.list_topics((descriptor, timeout)), end)
 
     @Method
     def describe_topics(
@@ -120,8 +120,8 @@ class TopicMethods(AdminBase):
         """
         names = raw_names(topics, "topic")
         return Call(
-            lambda descriptor: self._core.describe_topics(descriptor, names, timeout),
-            lambda answer: answered(TopicsDescribed(*values.items(answer, str, values.topic)), errors),
+            lambda descriptor: self._core.describe_topics((descriptor, timeout), names),
+            of_items(TopicsDescribed, str, values.topic, errors),
         )
 
     @Method
@@ -149,6 +149,6 @@ class TopicMethods(AdminBase):
             )
             raw.append((raw_name(topic, "topic"), raw_number(new.total, "number of partitions"), each))
         return Call(
-            lambda descriptor: self._core.create_partitions(descriptor, raw, validate_only, timeout),
-            lambda answer: answered(Results[str, None](*values.items(answer, str, values.nothing)), errors),
+            lambda descriptor: self._core.create_partitions((descriptor, timeout), raw, validate_only),
+            of_items(Results[str, None], str, values.nothing, errors),
         )

@@ -25,6 +25,7 @@ monedula broker --topic orders:3
 monedula broker --port 0 --nodes 3 --data-dir kafka-data
 monedula broker --nodes 2 --rack a --rack b --first-node-id 0
 monedula broker --security SSL --client-auth required --ca-file ca.pem
+monedula broker --port 0 --security SSL --ca-file ca.pem --listener PLAINTEXT
 """
 
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
@@ -42,7 +43,7 @@ def broker(
         list[str] | None, typer.Option(help="A topic to make, as name or name:partitions. Repeatable.")
     ] = None,
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where topics, offsets and groups are kept; in memory only without it.")
+        Path | None, typer.Option(help="Where topics, groups, users and rights are kept; in memory only without it.")
     ] = None,
     host: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1",
     setting: Annotated[
@@ -51,6 +52,10 @@ def broker(
     security: Annotated[
         str, typer.Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")
     ] = "PLAINTEXT",
+    listener: Annotated[
+        list[str] | None,
+        typer.Option(help="A further security protocol, for which each node listens on a port of its own. Repeatable."),
+    ] = None,
     user: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,6 +106,7 @@ def broker(
             settings=dict(_pair(text) for text in setting or ()),
             control_port=control_port,
             security=security,  # type: ignore[arg-type]
+            listeners=listener or (),  # type: ignore[arg-type]
             users=_users(user or (), users_file),
             client_auth=client_auth,  # type: ignore[arg-type]
             super_users=super_user or (),
@@ -116,6 +122,10 @@ def broker(
             _write_ca(running, ca_file)
         # Flushed, because scripts wait for this line on a pipe.
         print(f"bootstrap.servers={running.bootstrap_servers}", flush=True)
+        for protocol in listener or ():
+            # Which listeners there are was checked at the start.
+            servers = running.bootstrap_servers_of(protocol.upper())  # type: ignore[arg-type]
+            print(f"bootstrap.servers.{protocol.upper()}={servers}", flush=True)
         if running.control_address is not None:
             print(f"control.address={running.control_address}", flush=True)
         while not stopped.wait(_LOOK):

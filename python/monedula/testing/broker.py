@@ -34,7 +34,9 @@ class Broker(FaultSetter, SecurityControl):
         nodes: the number of broker nodes; each has a port of its own.
         topics: topics to create, as `{"orders": 3}` or `["orders:3"]`.
         port: the port of the first node; with 0 the nodes take free ports.
-        data_dir: the directory for topics, offsets and groups; without it they are kept in memory only.
+        data_dir: the directory for topics, offsets and groups, users, ACLs, client quotas and delegation tokens;
+            without it they are kept in memory only. Users and ACLs that are given here are set when they are given
+            first, or with another password: what was changed since then stays.
         settings: Kafka's broker settings by Kafka's names, such as `{"group.min.session.timeout.ms": 100}`.
         racks: the nodes' racks, in order; empty for none.
         first_node_id: the id of the first node; the others have the ids after it.
@@ -48,6 +50,8 @@ class Broker(FaultSetter, SecurityControl):
         coordinator_load_ms: how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over.
         security: the security protocol of all nodes. With `"SSL"` and `"SASL_SSL"` the broker makes a CA and
             certificates of its own, see `client_settings` and `ca_pem`.
+        listeners: further security protocols. Each node listens for each of them on a port of its own, see
+            `bootstrap_servers_of`: `security="SASL_SSL", listeners=["PLAINTEXT"]`.
         users: the users who may log in with PLAIN and SCRAM, with their passwords.
         mechanisms: the SASL mechanisms that clients may choose; by default all that the broker has.
         client_auth: whether clients show a certificate. A client that does is `User:CN=...` without SASL.
@@ -79,6 +83,7 @@ class Broker(FaultSetter, SecurityControl):
         host: str = "127.0.0.1",
         coordinator_load_ms: int = 0,
         security: Protocols = "PLAINTEXT",
+        listeners: Sequence[Protocols] = (),
         users: Mapping[str, str] | None = None,
         mechanisms: Sequence[Mechanisms] = (),
         client_auth: Literal["none", "requested", "required"] = "none",
@@ -104,6 +109,7 @@ class Broker(FaultSetter, SecurityControl):
             "host": host,
             "coordinator_load_ms": coordinator_load_ms,
             "security": security,
+            "listeners": list(listeners),
             "users": dict(users or {}),
             "mechanisms": list(mechanisms),
             "client_auth": client_auth,
@@ -112,7 +118,7 @@ class Broker(FaultSetter, SecurityControl):
             "acls": [acl_json(acl) for acl in acls],
             "super_users": [principal_of(user) for user in super_users],
         }
-        self._protocol, self._client_auth, self._passwords = str(security), client_auth, dict(users or {})
+        self._protocol, self._client_auth, self._passwords = security, client_auth, dict(users or {})
         try:
             self._core = BrokerCore(json.dumps(options))
         finally:
@@ -122,7 +128,7 @@ class Broker(FaultSetter, SecurityControl):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, as a value for `bootstrap.servers`."""
+        """The addresses of all nodes, as a value for `bootstrap.servers`; with `listeners`, those of `security`."""
         return ",".join(self.addresses.values())
 
     @property

@@ -71,20 +71,31 @@ class SecurityControl:
     """The part of `Broker` about security. Not for use on its own."""
 
     _control: _Control
-    _protocol: str
+    _protocol: Protocols
     _client_auth: str
     _passwords: dict[str, str]
     _files: "tempfile.TemporaryDirectory[str] | None" = None
 
-    @property
-    def bootstrap_servers(self) -> str:
-        """The addresses of all nodes."""
-        raise NotImplementedError
-
     # What clients need
 
+    def bootstrap_servers_of(self, security: Protocols) -> str:
+        """The addresses of all nodes for clients with this security protocol, as a value for `bootstrap.servers`.
+
+        Raises:
+            ArgumentError: the nodes have no listener for it.
+        """
+        listeners: dict[str, dict[str, str]] = self._control("listeners")
+        if security not in listeners:
+            raise ArgumentError(f"the broker listens for {', '.join(sorted(listeners))}, not for {security!r}")
+        return ",".join(listeners[security].values())
+
     def client_settings(
-        self, user: str | None = None, *, mechanism: Mechanisms | None = None, names: Names = "librdkafka"
+        self,
+        user: str | None = None,
+        *,
+        mechanism: Mechanisms | None = None,
+        names: Names = "librdkafka",
+        security: Protocols | None = None,
     ) -> dict[str, str]:
         """The settings with which a client connects, for any client of monedula's or of librdkafka's, or for Java's.
 
@@ -96,19 +107,21 @@ class SecurityControl:
             mechanism: the SASL mechanism; `"SCRAM-SHA-512"` if not given. With `"OAUTHBEARER"` the token is left to the
                 caller, see `mint_token`.
             names: whose names of settings to use.
+            security: the security protocol of the listener, if the nodes have several; that of `security` if not given.
 
         Raises:
-            ArgumentError: the broker has SASL, and there is no such user.
+            ArgumentError: the broker has SASL, and there is no such user; or no listener for `security`.
         """
-        settings = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self._protocol}
-        if self._protocol.endswith("SSL"):
-            settings |= self._tls_settings(user, names)
-        if self._protocol.startswith("SASL"):
+        protocol = security or self._protocol
+        settings = {"bootstrap.servers": self.bootstrap_servers_of(protocol), "security.protocol": protocol}
+        if protocol.endswith("SSL"):
+            settings |= self._tls_settings(user if protocol == "SSL" else None, names)
+        if protocol.startswith("SASL"):
             settings |= self._sasl_settings(user, mechanism or "SCRAM-SHA-512", names)
         return settings
 
     def _tls_settings(self, user: str | None, names: Names) -> dict[str, str]:
-        shows = user is not None and self._client_auth != "none" and self._protocol == "SSL"
+        shows = user is not None and self._client_auth != "none"
         certificate = self.client_certificate(str(user)) if shows else None
         if names == "java":
             settings = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": self.ca_pem}
@@ -244,6 +257,20 @@ class SecurityControl:
             "mint_token", user=user, lifetime_ms=lifetime_ms, unsecured=unsecured, claims=dict(claims or {})
         )
         return str(minted["token"])
+
+    @property
+    def token_endpoint(self) -> str:
+        """The URL of a token endpoint for OAUTHBEARER, which is opened when it is asked for first.
+
+        It gives tokens as an identity provider does (OAuth 2.0, client credentials): the client's id is the name of one
+        of the broker's users, and its secret the user's password. It listens on loopback; with TLS it shows a
+        certificate of the broker's CA, so clients need `https.ca.pem`.
+        """
+        return str(self._control("token_endpoint")["url"])
+
+    def set_token_lifetime(self, seconds: float) -> None:
+        """Set how long the tokens of `token_endpoint` are valid from now on; an hour at first."""
+        self._control("token_endpoint", lifetime_ms=round(seconds * 1000))
 
     # Rights
 

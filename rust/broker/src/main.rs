@@ -31,7 +31,7 @@ struct Arguments {
     /// A topic to make, as name or name:partitions. May be given several times.
     #[arg(long)]
     topic: Vec<String>,
-    /// Where topics, offsets and groups are kept; in memory only without it.
+    /// Where topics, groups, users and rights are kept; in memory only without it.
     #[arg(long)]
     data_dir: Option<PathBuf>,
     /// Where to listen.

@@ -25,7 +25,7 @@ pub struct Options {
     pub port: u16,
     /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// The directory that stores topics, offsets and groups; `None` for memory only.
+    /// The directory that stores topics, offsets, groups and what is set about security; `None` for memory only.
     pub data_dir: Option<PathBuf>,
     /// The control port, on loopback; `None` for none, 0 for any free port.
     pub control_port: Option<u16>,
@@ -33,6 +33,9 @@ pub struct Options {
     pub topics: Vec<String>,
     /// The security protocol of all nodes: `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.
     pub security: String,
+    /// Further security protocols. Each node listens for each of them on a port of its own: the next after those of all
+    /// nodes, or any free one.
+    pub listeners: Vec<String>,
     /// The users who may log in with PLAIN and SCRAM, with their passwords.
     #[serde(deserialize_with = "security::users")]
     pub users: BTreeMap<String, Secret>,
@@ -73,6 +76,7 @@ impl Default for Options {
             control_port: None,
             topics: Vec::new(),
             security: settings.security.protocol.name().to_owned(),
+            listeners: Vec::new(),
             users: BTreeMap::new(),
             mechanisms: Vec::new(),
             unsecured_tokens: false,
@@ -108,8 +112,9 @@ impl Options {
             let problem = format!("{} racks for {} nodes", self.racks.len(), self.nodes);
             return Err(setting("racks", problem));
         }
-        if self.port != 0 && u16::MAX - self.port < self.nodes.saturating_sub(1) {
-            let problem = format!("{}, but {} nodes need as many ports behind it", self.port, self.nodes);
+        let ports = usize::from(self.nodes) * (1 + self.listeners.len());
+        if self.port != 0 && usize::from(u16::MAX - self.port) < ports.saturating_sub(1) {
+            let problem = format!("{}, but the nodes need {ports} ports from there on", self.port);
             return Err(setting("port", problem));
         }
         let mut settings = Settings {
@@ -146,6 +151,13 @@ impl Options {
             acls: self.acls.clone(),
             ..Default::default()
         };
+        for name in &self.listeners {
+            let protocol: security::SecurityProtocol = name.parse().map_err(|problem| setting("listeners", problem))?;
+            if settings.protocols().any(|other| other == protocol) {
+                return Err(setting("listeners", format!("there are two of {name}")));
+            }
+            settings.listeners.push(protocol);
+        }
         for user in &self.super_users {
             settings.super_users.push(Principal::parse(user).map_err(|problem| setting("super_users", problem))?);
         }
@@ -154,11 +166,11 @@ impl Options {
             settings.mechanisms =
                 mechanisms.collect::<Result<_, _>>().map_err(|problem| setting("mechanisms", problem))?;
         }
-        if !self.users.is_empty() && !settings.protocol.has_sasl() {
+        if !self.users.is_empty() && !settings.has_sasl() {
             let problem = format!("users log in with SASL only, and security is {}", settings.protocol.name());
             return Err(setting("users", problem));
         }
-        if settings.client_auth != ClientAuth::None && !settings.protocol.has_tls() {
+        if settings.client_auth != ClientAuth::None && !settings.has_tls() {
             let problem = format!("certificates are shown with TLS only, and security is {}", settings.protocol.name());
             return Err(setting("client_auth", problem));
         }
@@ -217,6 +229,8 @@ mod tests {
         assert!(problem(r#"{"racks": ["a", "b"]}"#).starts_with("racks: 2 racks"));
         assert!(problem(r#"{"port": 65535, "nodes": 2}"#).starts_with("port: 65535"));
         assert!(problem(r#"{"security": "TLS"}"#).contains("none of PLAINTEXT, SSL"));
+        assert!(problem(r#"{"listeners": ["PLAINTEXT"]}"#).contains("two of PLAINTEXT"));
+        assert!(problem(r#"{"port": 65533, "nodes": 2, "listeners": ["SSL"]}"#).starts_with("port: 65533"));
         assert!(problem(r#"{"mechanisms": ["GSSAPI"]}"#).contains("none of PLAIN, SCRAM-SHA-256"));
         assert!(problem(r#"{"users": {"anna": "canary"}}"#).starts_with("users: users log in with SASL only"));
         assert!(problem(r#"{"client_auth": "required"}"#).starts_with("client_auth: certificates"));

@@ -22,7 +22,7 @@ pub struct Settings {
     pub port: u16,
     /// The racks of the nodes, in order; empty for none. Further nodes have no rack.
     pub racks: Vec<String>,
-    /// The directory that stores topics, offsets and groups; `None` for memory only.
+    /// The directory that stores topics, offsets, groups and what is set about security; `None` for memory only.
     pub data_dir: Option<PathBuf>,
     /// The topics to create at the start, unless the data directory has them.
     pub topics: Vec<TopicSpec>,
@@ -166,111 +166,115 @@ macro_rules! kafka_settings {
 }
 
 kafka_settings! {
-    /// Whether Metadata may create topics.
+    /// Whether a Metadata request for a topic that does not exist creates it.
     auto_create_topics_enable: bool = true, "auto.create.topics.enable";
-    /// Partitions of a topic created without a number.
+    /// Partition count of a topic that is created without one.
     num_partitions: i32 = 1, "num.partitions";
-    /// Replicas of a topic created without a number; at most the nodes there are.
+    /// Replication factor of a topic that is created without one; at most the number of nodes.
     default_replication_factor: i16 = 1, "default.replication.factor";
-    /// In-sync replicas that acks=all needs.
+    /// How many in-sync replicas a write with acks=all needs.
     min_insync_replicas: i32 = 1, "min.insync.replicas";
-    /// The largest record batch.
+    /// Largest record batch that a producer may write, in bytes.
     message_max_bytes: i32 = 1_048_588, "message.max.bytes";
-    /// `CreateTime` or `LogAppendTime`.
+    /// Which timestamp records get: the producer's (CreateTime) or the broker's (LogAppendTime).
     log_message_timestamp_type: String = "CreateTime".to_owned(), "log.message.timestamp.type";
-    /// `delete`, `compact` or both.
+    /// What happens to old records: delete, compact, or both.
     log_cleanup_policy: String = "delete".to_owned(), "log.cleanup.policy";
-    /// How batches are compressed in the log: `producer` as they came, `uncompressed`, or a codec.
+    /// Codec of batches in the log: a codec, uncompressed, or producer for the producer's own.
     compression_type: String = "producer".to_owned(), "compression.type";
-    /// How far a record's time may lie before the broker's.
+    /// How far a record's timestamp may lie before the broker's time, in milliseconds.
     log_message_timestamp_before_max_ms: i64 = i64::MAX, "log.message.timestamp.before.max.ms";
-    /// How far it may lie after it.
+    /// How far a record's timestamp may lie after the broker's time, in milliseconds.
     log_message_timestamp_after_max_ms: i64 = 3_600_000, "log.message.timestamp.after.max.ms";
-    /// How long compaction keeps a tombstone.
+    /// How long compaction keeps a tombstone, in milliseconds.
     log_cleaner_delete_retention_ms: i64 = 86_400_000, "log.cleaner.delete.retention.ms";
-    /// How long a record stays before compaction may drop it.
+    /// How old a record must be before compaction may remove it, in milliseconds.
     log_cleaner_min_compaction_lag_ms: i64 = 0, "log.cleaner.min.compaction.lag.ms";
-    /// How long a record may stay before compaction must look at it, whatever part of the log is new.
+    /// Age of a record at which its log is compacted even if log.cleaner.min.cleanable.ratio is not reached, in
+    /// milliseconds.
     log_cleaner_max_compaction_lag_ms: i64 = i64::MAX, "log.cleaner.max.compaction.lag.ms";
-    /// Which part of a log must be new before compaction looks at it.
+    /// Share of a log, 0 to 1, that must be new since its last compaction before it is compacted again.
     log_cleaner_min_cleanable_ratio: f64 = 0.5, "log.cleaner.min.cleanable.ratio";
-    /// How often compaction looks for logs that need it.
+    /// How often the broker looks for logs to compact, in milliseconds.
     log_cleaner_backoff_ms: i64 = 15_000, "log.cleaner.backoff.ms";
-    /// Whether logs are compacted by themselves.
+    /// Whether the broker compacts logs by itself.
     log_cleaner_enable: bool = true, "log.cleaner.enable";
-    /// After which time a segment is closed even if it is not full.
+    /// Age at which a segment is closed even if it is not full, in milliseconds.
     log_roll_ms: i64 = 604_800_000, "log.roll.ms";
-    /// How long records are kept; -1 for ever.
+    /// How long records are kept, in milliseconds; -1 for ever.
     log_retention_ms: i64 = 604_800_000, "log.retention.ms";
-    /// Bytes of a partition that are kept; -1 for all.
+    /// How many bytes of a partition are kept; -1 for all.
     log_retention_bytes: i64 = -1, "log.retention.bytes";
-    /// How often retention is looked at.
+    /// How often the broker looks for segments that retention removes, in milliseconds.
     log_retention_check_interval_ms: i64 = 300_000, "log.retention.check.interval.ms";
-    /// Bytes of a segment. Kafka has 1 GiB; segments in memory are better small, because retention drops whole ones.
+    /// Size at which a segment is closed, in bytes. Kafka has 1 GiB; segments in memory are better small, because
+    /// retention drops whole ones.
     log_segment_bytes: i32 = 16 * 1024 * 1024, "log.segment.bytes";
-    /// The most bytes of a Fetch answer.
+    /// Most bytes of records in a Fetch response.
     fetch_max_bytes: i32 = 57_671_680, "fetch.max.bytes";
-    /// Fetch sessions that a node keeps.
+    /// How many fetch sessions (KIP-227) a node keeps.
     max_incremental_fetch_session_cache_slots: i32 = 1000, "max.incremental.fetch.session.cache.slots";
-    /// The largest request.
+    /// Largest request, in bytes.
     socket_request_max_bytes: i32 = 104_857_600, "socket.request.max.bytes";
-    /// How long a connection may be silent; -1 for ever.
+    /// How long a connection may be idle before the broker closes it, in milliseconds; -1 for ever.
     connections_max_idle_ms: i64 = 600_000, "connections.max.idle.ms";
     /// Whether topics may be deleted.
     delete_topic_enable: bool = true, "delete.topic.enable";
-    /// Whether a replica that is behind may become leader.
+    /// Whether a replica that is not in sync may become leader.
     unclean_leader_election_enable: bool = false, "unclean.leader.election.enable";
-    /// How long an idempotent producer that is silent is remembered.
+    /// How long the broker remembers an idempotent producer that writes nothing, in milliseconds.
     producer_id_expiration_ms: i32 = 86_400_000, "producer.id.expiration.ms";
-    /// How long a new group waits for more members. Kafka has 3000.
+    /// How long the first rebalance of a new classic group waits for more members, in milliseconds. Kafka has 3000.
     group_initial_rebalance_delay_ms: i32 = 0, "group.initial.rebalance.delay.ms";
-    /// The shortest session timeout that a classic member may ask for.
+    /// Shortest session timeout that a classic member may ask for, in milliseconds.
     group_min_session_timeout_ms: i32 = 6000, "group.min.session.timeout.ms";
-    /// The longest.
+    /// Longest session timeout that a classic member may ask for, in milliseconds.
     group_max_session_timeout_ms: i32 = 1_800_000, "group.max.session.timeout.ms";
-    /// Members of a classic group.
+    /// Largest number of members of a classic group.
     group_max_size: i32 = i32::MAX, "group.max.size";
-    /// How long a member of a consumer group (KIP-848) may be silent.
+    /// Time without a heartbeat after which a member of a consumer group (KIP-848) is removed, in milliseconds.
     group_consumer_session_timeout_ms: i32 = 45_000, "group.consumer.session.timeout.ms";
-    /// How often it is to send heartbeats.
+    /// Heartbeat interval of members of consumer groups, in milliseconds.
     group_consumer_heartbeat_interval_ms: i32 = 5000, "group.consumer.heartbeat.interval.ms";
-    /// The shortest session timeout that a consumer group may be configured to have.
+    /// Shortest session timeout that a consumer group may be configured with, in milliseconds.
     group_consumer_min_session_timeout_ms: i32 = 45_000, "group.consumer.min.session.timeout.ms";
-    /// The longest.
+    /// Longest session timeout that a consumer group may be configured with, in milliseconds.
     group_consumer_max_session_timeout_ms: i32 = 60_000, "group.consumer.max.session.timeout.ms";
-    /// The shortest heartbeat interval that a consumer group may be configured to have.
+    /// Shortest heartbeat interval that a consumer group may be configured with, in milliseconds.
     group_consumer_min_heartbeat_interval_ms: i32 = 5000, "group.consumer.min.heartbeat.interval.ms";
-    /// The longest.
+    /// Longest heartbeat interval that a consumer group may be configured with, in milliseconds.
     group_consumer_max_heartbeat_interval_ms: i32 = 15_000, "group.consumer.max.heartbeat.interval.ms";
-    /// How long the assignment of a consumer group stands at least before another is made. Kafka has 1000.
+    /// Shortest time between two assignments of a consumer group, in milliseconds. Kafka has 1000.
     group_consumer_assignment_interval_ms: i32 = 0, "group.consumer.assignment.interval.ms";
-    /// Members of a consumer group.
+    /// Largest number of members of a consumer group.
     group_consumer_max_size: i32 = i32::MAX, "group.consumer.max.size";
-    /// Assignors of consumer groups, the default first.
+    /// Assignors of consumer groups; the first is the default.
     group_consumer_assignors: String = "uniform,range".to_owned(), "group.consumer.assignors";
-    /// Which way groups may change protocol while they have members: `disabled`, `upgrade`, `downgrade`, `bidirectional`.
+    /// Whether a group with members may change its protocol: disabled, upgrade, downgrade or bidirectional.
     group_consumer_migration_policy: String = "bidirectional".to_owned(), "group.consumer.migration.policy";
-    /// Partitions of `__consumer_offsets`, which decide who coordinates which group.
+    /// Partition count of `__consumer_offsets`; the partition of a group decides which node coordinates it.
     offsets_topic_num_partitions: i32 = 50, "offsets.topic.num.partitions";
-    /// How long offsets outlive their group.
+    /// How long committed offsets are kept after their group has become empty, in minutes.
     offsets_retention_minutes: i32 = 10_080, "offsets.retention.minutes";
-    /// How often that is looked at.
+    /// How often the broker looks for committed offsets to remove, in milliseconds.
     offsets_retention_check_interval_ms: i64 = 600_000, "offsets.retention.check.interval.ms";
-    /// Bytes of the metadata committed with an offset.
+    /// Largest metadata of a committed offset, in bytes.
     offset_metadata_max_bytes: i32 = 4096, "offset.metadata.max.bytes";
-    /// Partitions of `__transaction_state`.
+    /// Partition count of `__transaction_state`.
     transaction_state_log_num_partitions: i32 = 50, "transaction.state.log.num.partitions";
-    /// The longest transaction timeout that a producer may ask for.
+    /// Longest transaction timeout that a producer may ask for, in milliseconds.
     transaction_max_timeout_ms: i32 = 900_000, "transaction.max.timeout.ms";
-    /// How often timed-out transactions are looked for.
+    /// How often the broker looks for transactions that timed out, in milliseconds.
     transaction_abort_timed_out_transaction_cleanup_interval_ms: i32 = 10_000, "transaction.abort.timed.out.transaction.cleanup.interval.ms";
-    /// How often silent transactional ids are looked for.
+    /// How often the broker looks for expired transactional ids, in milliseconds.
     transaction_remove_expired_transaction_cleanup_interval_ms: i32 = 3_600_000, "transaction.remove.expired.transaction.cleanup.interval.ms";
-    /// Whether a write in a transaction is refused where its coordinator does not know of the partition (KIP-890).
+    /// Whether the broker refuses a transactional write to a partition that the coordinator has not added to the
+    /// transaction (KIP-890).
     transaction_partition_verification_enable: bool = true, "transaction.partition.verification.enable";
-    /// How long a silent transactional id is remembered.
+    /// How long an unused transactional id is remembered, in milliseconds.
     transactional_id_expiration_ms: i32 = 604_800_000, "transactional.id.expiration.ms";
-    /// `RackAwareReplicaSelector` (or Kafka's long name of it) lets consumers read from replicas in their rack; empty does not.
+    /// `RackAwareReplicaSelector` (or Kafka's full class name) lets consumers fetch from a replica in their rack;
+    /// empty means from leaders only.
     replica_selector_class: String = String::new(), "replica.selector.class";
 }
 

@@ -8,23 +8,16 @@ use std::time::Duration;
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
+use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS};
 use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::config_keys::Role;
 use crate::config_values::Values;
+pub use crate::config_values::{ConfigError, SecurityProtocol};
 use crate::net::tls::Tls;
 use crate::sasl::{Sasl, TokenSource};
 
-/// An invalid setting: the message says which one, the value given and the values allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ConfigError {
-    /// The key as given.
-    pub key: String,
-    /// The whole message.
-    pub message: String,
-}
+mod checks;
 
 /// `group.protocol`: who computes the assignment of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,47 +28,6 @@ pub enum GroupProtocol {
     Consumer,
     /// Like [`Self::Consumer`] if the broker supports it, else like [`Self::Classic`].
     Auto,
-}
-
-/// `security.protocol`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecurityProtocol {
-    /// Neither encrypted nor authenticated.
-    Plaintext,
-    /// TLS.
-    Ssl,
-    /// SASL over an open connection.
-    SaslPlaintext,
-    /// SASL over TLS.
-    SaslSsl,
-}
-
-impl SecurityProtocol {
-    /// Kafka's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "PLAINTEXT",
-            Self::Ssl => "SSL",
-            Self::SaslPlaintext => "SASL_PLAINTEXT",
-            Self::SaslSsl => "SASL_SSL",
-        }
-    }
-
-    /// Whether connections are encrypted.
-    pub fn has_tls(self) -> bool {
-        matches!(self, Self::Ssl | Self::SaslSsl)
-    }
-
-    /// Whether connections begin with a login.
-    pub fn has_sasl(self) -> bool {
-        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
-    }
-
-    fn of(values: &Values) -> Self {
-        let name = values.text("security.protocol");
-        let all = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
-        all.into_iter().find(|known| known.name() == name).unwrap_or(Self::Plaintext)
-    }
 }
 
 /// Typed settings of a consumer, and of the other clients as far as they share them; see
@@ -238,86 +190,6 @@ impl ClientConfig {
         })
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        let contradictions = [
-            (
-                "request.timeout.ms",
-                self.request_timeout <= self.fetch_max_wait,
-                format!(
-                    "request.timeout.ms ({} ms) must exceed fetch.max.wait.ms ({} ms), or every idle fetch times out",
-                    self.request_timeout.as_millis(),
-                    self.fetch_max_wait.as_millis()
-                ),
-            ),
-            (
-                "receive.message.max.bytes",
-                self.receive_message_max_bytes < self.fetch_max_bytes + AROUND_RECORDS_BYTES,
-                format!(
-                    "receive.message.max.bytes ({}) must exceed fetch.max.bytes ({}) by {AROUND_RECORDS_BYTES} at least, or \
-                     answers that fetches ask for are refused: raise the one or lower the other",
-                    self.receive_message_max_bytes, self.fetch_max_bytes
-                ),
-            ),
-            (
-                "queued.max.bytes",
-                self.queued_max_bytes < 2 * self.fetch_min_bytes.unsigned_abs() as usize,
-                format!(
-                    "queued.max.bytes ({}) must be at least twice fetch.min.bytes ({}), or no fetch can be sent",
-                    self.queued_max_bytes, self.fetch_min_bytes
-                ),
-            ),
-        ];
-        let timing = self.timing_problems().into_iter();
-        let timing = timing.map(|problem| (problem.key, problem.fatal, problem.message));
-        match contradictions.into_iter().chain(timing).find(|(_, wrong, _)| *wrong) {
-            Some((key, _, message)) => Err(ConfigError { key: key.into(), message }),
-            None => Ok(()),
-        }
-    }
-
-    /// Warns of settings that work but are probably a mistake (seed S107). The membership warns
-    /// about the timing of a group.
-    fn warn(&mut self) {
-        if self.fetch_max_wait.is_zero() {
-            let message = "fetch.max.wait.ms=0: brokers answer a fetch at once even where there is nothing, and are asked \
-                           again and again; some 100 ms cost no latency while records come";
-            self.warnings.push(message.into());
-        }
-        if self.fetch_min_bytes >= HUGE_MIN_BYTES || self.fetch_min_bytes as usize > self.fetch_max_bytes {
-            self.warnings.push(format!(
-                "fetch.min.bytes={} (fetch.max.bytes is {}): on all but the busiest topics every fetch waits for \
-                 fetch.max.wait.ms ({} ms)",
-                self.fetch_min_bytes,
-                self.fetch_max_bytes,
-                self.fetch_max_wait.as_millis()
-            ));
-        }
-    }
-
-    /// Warns of settings without effect under the group's protocol. They are no errors, since
-    /// people share settings among clients.
-    fn warn_of_other_protocol(&mut self, values: &Values) {
-        let (protocol, settings) = match self.group_protocol {
-            GroupProtocol::Consumer => ("consumer", &CLASSIC_ONLY[..]),
-            GroupProtocol::Classic => ("classic", &CONSUMER_ONLY[..]),
-            GroupProtocol::Auto => return,
-        };
-        for (key, instead) in settings.iter().filter(|(key, _)| values.is_given(key)) {
-            self.warnings.push(format!("{key} means nothing under group.protocol={protocol}: {instead}"));
-        }
-    }
-
-    /// Timing settings with which a membership cannot work, or hardly (seed S107).
-    pub(crate) fn timing_problems(&self) -> Vec<TimingProblem> {
-        let mut problems = self.membership(Vec::new()).timing_problems();
-        // Under KIP-848 the broker sets the heartbeat interval, and its session bounds do not apply
-        // to `session.timeout.ms`.
-        if self.group_protocol == GroupProtocol::Consumer {
-            problems.retain(|problem| problem.key == "max.poll.interval.ms");
-        }
-        problems
-    }
-
     /// The configuration of a member under KIP-848.
     pub(crate) fn consumer_membership(&self) -> MembershipConfig {
         MembershipConfig {
@@ -350,24 +222,6 @@ impl ClientConfig {
         }
     }
 }
-
-/// Bytes that a response needs beside its records, at least (the same allowance as librdkafka's).
-const AROUND_RECORDS_BYTES: usize = 512;
-
-/// From this `fetch.min.bytes` on, the client warns.
-const HUGE_MIN_BYTES: i32 = 1 << 20;
-
-/// Settings of the classic protocol only, each with its replacement under KIP-848.
-const CLASSIC_ONLY: [(&str, &str); 2] = [
-    ("partition.assignment.strategy", "the broker assigns; group.remote.assignor names one of its assignors"),
-    ("heartbeat.interval.ms", "the broker says how often (group.consumer.heartbeat.interval.ms)"),
-];
-
-/// Settings of KIP-848 only, each with its replacement under the classic protocol.
-const CONSUMER_ONLY: [(&str, &str); 1] = [(
-    "group.remote.assignor",
-    "a member assigns, by partition.assignment.strategy; set group.protocol=consumer to have a broker do it",
-)];
 
 /// All cores but one, which the reading thread uses; at most 8.
 fn spare_cores() -> usize {
@@ -443,167 +297,5 @@ fn addresses(text: &str, protocol: SecurityProtocol) -> Result<Vec<(String, u16)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::KEYS;
-
-    fn parse(given: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
-        let servers = ("bootstrap.servers", "localhost:9092");
-        ClientConfig::parse(std::iter::once(servers).chain(given.iter().copied()))
-    }
-
-    #[test]
-    fn what_means_nothing_under_the_protocol_of_the_group_is_warned_of() {
-        let assignors = [("partition.assignment.strategy", "range"), ("group.remote.assignor", "uniform")];
-        for (protocol, warned) in [
-            ("classic", "group.remote.assignor means nothing"),
-            ("consumer", "partition.assignment.strategy means nothing"),
-        ] {
-            let given = [("group.id", "etl"), ("group.protocol", protocol), assignors[0], assignors[1]];
-            let warnings = parse(&given).expect("they are taken").warnings;
-            assert!(matches!(&warnings[..], [one] if one.starts_with(warned)), "{warnings:?}");
-        }
-        let given = [("group.id", "etl"), ("group.protocol", "auto"), assignors[0], assignors[1]];
-        assert_eq!(parse(&given).expect("either may come").warnings, [""; 0]);
-    }
-
-    fn message(given: &[(&str, &str)]) -> String {
-        parse(given).expect_err("must be refused").message
-    }
-
-    #[test]
-    fn the_defaults_parse_and_every_key_takes_its_own_default() {
-        parse(&[]).expect("defaults");
-        for key in KEYS.iter().filter(|key| key.name != "bootstrap.servers") {
-            let default = key.default.expect("all but bootstrap.servers have one");
-            parse(&[(key.name, default)]).unwrap_or_else(|error| panic!("{error}"));
-        }
-    }
-
-    #[test]
-    fn names_of_java_and_librdkafka_and_underscores_mean_the_same() {
-        for name in ["fetch.max.wait.ms", "fetch.wait.max.ms", "fetch_max_wait_ms"] {
-            assert_eq!(parse(&[(name, "42")]).expect(name).fetch_max_wait, Duration::from_millis(42));
-        }
-        assert_eq!(parse(&[("queued.max.messages.kbytes", "65536")]).expect("kbytes").queued_max_bytes, 64 << 20);
-    }
-
-    #[test]
-    fn an_unknown_key_names_the_nearest() {
-        let text = message(&[("fetch.mn.bytes", "1")]);
-        assert_eq!(text, "fetch.mn.bytes is no setting that this client knows; did you mean fetch.min.bytes?");
-        assert!(message(&[("zzzzzz", "1")]).contains("config_keys()"));
-    }
-
-    #[test]
-    fn values_out_of_bounds_name_the_bounds() {
-        assert!(message(&[("fetch.min.bytes", "-1")]).contains("a whole number from 1 to"));
-        assert!(message(&[("check.crcs", "maybe")]).contains("true or false"));
-        assert!(message(&[("auto.offset.reset", "newest")]).contains("earliest"));
-    }
-
-    #[test]
-    fn the_same_setting_under_two_names_is_refused() {
-        assert!(message(&[("fetch.max.wait.ms", "1"), ("fetch.wait.max.ms", "2")]).contains("same setting"));
-    }
-
-    #[test]
-    fn another_protocol_than_the_one_of_the_setting_is_never_taken_silently() {
-        let ssl = ClientConfig::parse([("bootstrap.servers", "SSL://h:1")]);
-        assert!(ssl.expect_err("ssl").message.contains("security.protocol=PLAINTEXT"));
-        let servers = ("bootstrap.servers", "SSL://h:1, ssl://i:2");
-        let given = ClientConfig::parse([servers, ("security.protocol", "ssl")]).expect("the same protocol");
-        assert_eq!(given.bootstrap_servers, [("h".to_owned(), 1), ("i".to_owned(), 2)]);
-    }
-
-    #[test]
-    fn settings_of_tls_without_tls_are_warned_of() {
-        let warnings = parse(&[("ssl.ca.location", "/x"), ("ssl.key.password", "s")]).expect("taken").warnings;
-        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-        assert!(warning.contains("ssl.ca.location, ssl.key.password") && warning.contains("security.protocol=SSL"));
-    }
-
-    #[test]
-    fn addresses_are_checked() {
-        let servers = |text| ClientConfig::parse([("bootstrap.servers", text)]).map(|config| config.bootstrap_servers);
-        let pair = |host: &str, port| (host.to_owned(), port);
-        assert_eq!(servers("a:1, b:2"), Ok(vec![pair("a", 1), pair("b", 2)]));
-        assert_eq!(servers("[::1]:9092"), Ok(vec![pair("::1", 9092)]));
-        for wrong in ["", "host", "host:0", "host:99999", ":1", "h:x"] {
-            assert!(servers(wrong).expect_err(wrong).message.contains("host:port"), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn settings_that_contradict_each_other_are_refused_with_the_numbers() {
-        let text = message(&[("request.timeout.ms", "400"), ("fetch.max.wait.ms", "500")]);
-        assert!(text.contains("400") && text.contains("500"));
-        let text = message(&[("receive.message.max.bytes", "1000000")]);
-        for part in ["receive.message.max.bytes (1000000)", "fetch.max.bytes (8388608)"] {
-            assert!(text.contains(part), "{text}");
-        }
-        let fetches = |fetch| parse(&[("receive.message.max.bytes", "1000000"), ("fetch.max.bytes", fetch)]);
-        assert!(fetches("999489").is_err() && fetches("999488").is_ok());
-        // An admin client sends no fetches.
-        let servers = ("bootstrap.servers", "localhost:9092");
-        assert!(ClientConfig::parse_admin([servers, ("receive.message.max.bytes", "1024")]).is_ok());
-    }
-
-    fn given(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
-        ClientConfig::parse([("bootstrap.servers", "h:1")].into_iter().chain(settings.iter().copied()))
-    }
-
-    #[test]
-    fn assignors_go_by_their_names_and_by_java_s_classes() {
-        let names = |text| given(&[("partition.assignment.strategy", text)]).map(|config| config.assignment_strategy);
-        assert_eq!(given(&[]).expect("defaults").assignment_strategy, ["cooperative-sticky"]);
-        assert_eq!(names("range,roundrobin"), Ok(vec!["range".into(), "roundrobin".into()]));
-        let java = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor, StickyAssignor";
-        assert_eq!(names(java), Ok(vec!["cooperative-sticky".into(), "sticky".into()]));
-        for name in monedula_engine::assign::BUILTIN {
-            assert_eq!(names(name), Ok(vec![(*name).into()]));
-        }
-        for wrong in ["", "rnage", "deferred,range", "sticky,incremental", "range,range", "range,RangeAssignor"] {
-            assert!(names(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn what_is_left_for_later_has_its_settings() {
-        let pace = |settings: &[(&str, &str)]| given(settings).map(|config| config.pace);
-        assert_eq!(pace(&[]), Ok(Pace::default()));
-        let all = pace(&[
-            ("scheduled.rebalance.max.delay.ms", "60000"),
-            ("group.initial.rebalance.delay.ms", "3000"),
-            ("max.moves.per.round", "5"),
-            ("round.interval.ms", "250"),
-        ]);
-        let ms = Duration::from_millis;
-        let expected =
-            Pace { max_delay: ms(60_000), initial_delay: ms(3000), max_moves: Some(5), round_interval: ms(250) };
-        assert_eq!(all, Ok(expected));
-        for wrong in
-            [("max.moves.per.round", "-1"), ("round.interval.ms", "0"), ("scheduled.rebalance.max.delay.ms", "x")]
-        {
-            assert!(message(&[wrong]).contains(wrong.0), "{wrong:?}");
-        }
-        let text = message(&[("partition.assignment.strategy", "deferred,range")]);
-        assert!(text.contains("deferred") && text.contains("range") && text.contains("cooperative-sticky"), "{text}");
-    }
-
-    #[test]
-    fn timing_that_cannot_work_is_refused_with_the_numbers() {
-        let text = message(&[("session.timeout.ms", "3000"), ("heartbeat.interval.ms", "3000")]);
-        assert!(text.contains("3000 ms") && text.contains("heartbeat.interval.ms"), "{text}");
-    }
-
-    #[test]
-    fn automatic_commits_can_be_turned_off_and_counted() {
-        let defaults = given(&[]).expect("defaults");
-        assert_eq!((defaults.auto_commit_interval, defaults.auto_commit_records), (Some(Duration::from_secs(5)), None));
-        let counted = given(&[("auto.commit.records", "7")]).expect("settings");
-        assert_eq!(counted.auto_commit_records, Some(7));
-        let off = given(&[("auto.commit.records", "7"), ("enable.auto.commit", "false")]).expect("settings");
-        assert_eq!((off.auto_commit_interval, off.auto_commit_records), (None, None));
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

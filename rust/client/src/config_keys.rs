@@ -556,7 +556,6 @@ const GENERAL: &[Key] = &[
 /// Prefixes of Kafka settings that are refused with a reason instead of being ignored, since the
 /// client cannot honour them.
 pub(crate) const LATER: &[(&str, &str)] = &[
-    ("sasl.kerberos.", "GSSAPI is not supported by this version; PLAIN, SCRAM and OAUTHBEARER are"),
     ("sasl.login.class", "no class is loaded; the settings of the mechanism say how to log in"),
     ("ssl.provider", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
     ("ssl.engine.", "TLS is rustls with AWS-LC, and takes no other engine; leave the setting out"),

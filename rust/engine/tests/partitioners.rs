@@ -1,11 +1,12 @@
-//! Partitioners beside Kafka's own and librdkafka's: `tests/golden/partitions.jsonl` has where these put the same keys.
+//! Compares the partitioners with Kafka's and librdkafka's: `tests/golden/partitions.jsonl` has their partitions for
+//! the same keys.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 use monedula_engine::produce::{Partitioner, partition_of};
 use monedula_protocol::base64;
 use serde_json::Value;
 
-/// Java's partitioner by its name in the golden file, then all of librdkafka's but the one that always draws.
+/// Java's partitioner by its name in the golden file, then all of librdkafka's except the random one.
 fn partitioners() -> Vec<(&'static str, Partitioner)> {
     let theirs = Partitioner::NAMES.into_iter().filter(|(_, partitioner)| *partitioner != Partitioner::Random);
     [("java", Partitioner::default())].into_iter().chain(theirs).collect()

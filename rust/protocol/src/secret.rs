@@ -1,4 +1,4 @@
-//! Bytes that nothing may print: passwords, keys, tokens.
+//! Bytes that are never printed: passwords, keys, tokens.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// Takes the bytes over; a `String` or `Vec` is not copied.
+    /// Takes ownership of the bytes; a `String` or `Vec` is not copied.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(Zeroizing::new(bytes.into()))
     }

@@ -38,8 +38,40 @@ type PyChange = (String, String, Option<String>);
 /// An offset to look up: its kind, with a number such as the timestamp.
 type PySpec = (String, i64);
 
-/// The core of `Admin` and `AsyncAdmin`. The methods' `descriptor` is the socket that wakes an event loop; `None` for a
-/// thread that waits.
+/// How the caller waits for a call: an event loop at the other end of the descriptor's socket or, without one, a thread;
+/// and for how long, in seconds: without a number, as the setting says.
+pub(crate) struct Wait {
+    descriptor: Option<i64>,
+    timeout: Option<Duration>,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Wait {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let (descriptor, timeout): (Option<i64>, Option<Seconds>) = given.extract()?;
+        Ok(Self { descriptor, timeout: timeout.map(|timeout| timeout.duration(given.py())).transpose()? })
+    }
+}
+
+impl Wait {
+    pub(crate) fn timeout(&self, admin: &Admin) -> Duration {
+        self.timeout.unwrap_or(admin.config().default_api_timeout)
+    }
+
+    /// Starts a call; `convert` makes its result a Python object.
+    pub(crate) fn start<T: Send + 'static>(
+        &self,
+        admin: &Admin,
+        call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+    ) -> PyResult<Operation> {
+        let notifier = self.descriptor.map_or(Ok(Notifier::Flag(Arc::default())), Notifier::new)?;
+        Operation::start(call, notifier, admin.log(), convert)
+    }
+}
+
+/// The core of `Admin` and `AsyncAdmin`.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct AdminCore {
     admin: Own<Arc<Admin>>,
@@ -60,14 +92,8 @@ impl AdminCore {
         Ok(AdminSecurityCore { admin: Own::new(self.admin.get()?.clone()) })
     }
 
-    fn create_topics(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        topics: Vec<PyNewTopic>,
-        validate_only: bool,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn create_topics(&self, wait: Wait, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let topic = |(name, partitions, replication_factor, assignments, configs)| NewTopic {
             name,
             partitions,
@@ -76,157 +102,123 @@ impl AdminCore {
             configs,
         };
         let topics = topics.into_iter().map(topic).collect();
-        let call = self.admin.get()?.create_topics(topics, validate_only, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::created))
+        let call = admin.create_topics(topics, validate_only, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::created))
     }
 
-    fn delete_topics(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        topics: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let call = self.admin.get()?.delete_topics(topics, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
+    fn delete_topics(&self, wait: Wait, topics: Vec<String>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.delete_topics(topics, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
-    fn create_partitions(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        topics: Vec<PyNewPartitions>,
-        validate_only: bool,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn create_partitions(&self, wait: Wait, topics: Vec<PyNewPartitions>, validate_only: bool) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let topic = |(topic, total, assignments)| NewPartitions { topic, total, assignments };
         let topics = topics.into_iter().map(topic).collect();
-        let call = self.admin.get()?.create_partitions(topics, validate_only, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
+        let call = admin.create_partitions(topics, validate_only, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
-    fn list_topics(&self, py: Python<'_>, descriptor: Option<i64>, timeout: Option<Seconds>) -> PyResult<Operation> {
-        let call = self.admin.get()?.list_topics(self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::topic))
+    fn list_topics(&self, wait: Wait) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.list_topics(wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::topic))
     }
 
-    fn describe_topics(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        topics: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let call = self.admin.get()?.describe_topics(topics, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::topic))
+    fn describe_topics(&self, wait: Wait, topics: Vec<String>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.describe_topics(topics, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::topic))
     }
 
     fn describe_configs(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         resources: Vec<PyResource>,
         names: Option<Vec<String>>,
         documentation: bool,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let resources = resources.into_iter().map(resource).collect();
-        let call = self.admin.get()?.describe_configs(resources, names, documentation, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, values::resource, values::configs))
+        let call = admin.describe_configs(resources, names, documentation, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, values::resource, values::configs))
     }
 
     fn alter_configs(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         changes: Vec<(PyResource, Vec<PyChange>)>,
         validate_only: bool,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let mut wanted = Vec::with_capacity(changes.len());
         for (whose, changes) in changes {
             let changes: PyResult<Vec<ConfigChange>> = changes.into_iter().map(|one| change(py, one)).collect();
             wanted.push((resource(whose), changes?));
         }
-        let call = self.admin.get()?.alter_configs(wanted, validate_only, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, values::resource, values::nothing))
+        let call = admin.alter_configs(wanted, validate_only, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, values::resource, values::nothing))
     }
 
-    fn list_groups(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        states: Vec<String>,
-        types: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let call = self.admin.get()?.list_groups(GroupFilter { states, types }, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, groups| values::sure(py, groups, |name| name, values::listing))
+    fn list_groups(&self, wait: Wait, states: Vec<String>, types: Vec<String>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.list_groups(GroupFilter { states, types }, wait.timeout(admin));
+        wait.start(admin, call, |py, groups| values::sure(py, groups, |name| name, values::listing))
     }
 
-    fn describe_groups(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        groups: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let call = self.admin.get()?.describe_groups(groups, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::group))
+    fn describe_groups(&self, wait: Wait, groups: Vec<String>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.describe_groups(groups, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::group))
     }
 
-    fn delete_groups(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        groups: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let call = self.admin.get()?.delete_groups(groups, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, |name| name, values::nothing))
+    fn delete_groups(&self, wait: Wait, groups: Vec<String>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.delete_groups(groups, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
     fn list_group_offsets(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         group: String,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let partitions = partitions.map(topic_partitions);
-        let call = self.admin.get()?.list_group_offsets(group, partitions, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::committed))
+        let call = admin.list_group_offsets(group, partitions, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::committed))
     }
 
     fn alter_group_offsets(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         group: String,
         offsets: Vec<(PyPartition, i64, String)>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let at = |(partition, offset, metadata)| {
             (topic_partition(partition), GroupOffset { offset, leader_epoch: -1, metadata })
         };
         let offsets = offsets.into_iter().map(at).collect();
-        let call = self.admin.get()?.alter_group_offsets(group, offsets, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |offset| offset))
+        let call = admin.alter_group_offsets(group, offsets, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, |offset| offset))
     }
 
     #[expect(clippy::too_many_arguments, reason = "Python's face has named ones")]
     fn reset_group_offsets(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         group: String,
         target: (PySpec, Vec<(PyPartition, i64)>),
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
         dry_run: bool,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let ((kind, number), offsets) = target;
         let target = match kind.as_str() {
             "shift" => ResetTarget::Shift(number),
@@ -236,35 +228,28 @@ impl AdminCore {
             }
             _ => ResetTarget::At(spec(py, (kind, number))?),
         };
-        let timeout = self.timeout(py, timeout)?;
-        let call = self.admin.get()?.reset_group_offsets(group, which(topics, partitions), target, dry_run, timeout);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::reset))
+        let timeout = wait.timeout(admin);
+        let call = admin.reset_group_offsets(group, which(topics, partitions), target, dry_run, timeout);
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::reset))
     }
 
-    fn delete_group_offsets(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        group: String,
-        partitions: Vec<PyPartition>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let timeout = self.timeout(py, timeout)?;
-        let call = self.admin.get()?.delete_group_offsets(group, topic_partitions(partitions), timeout);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::nothing))
+    fn delete_group_offsets(&self, wait: Wait, group: String, partitions: Vec<PyPartition>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let timeout = wait.timeout(admin);
+        let call = admin.delete_group_offsets(group, topic_partitions(partitions), timeout);
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::nothing))
     }
 
     fn group_lag(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         group: String,
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let call = self.admin.get()?.group_lag(group, which(topics, partitions), self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, lag| {
+        let admin = self.admin.get()?;
+        let call = admin.group_lag(group, which(topics, partitions), wait.timeout(admin));
+        wait.start(admin, call, |py, lag| {
             let items = values::items(py, lag.partitions, py_partition, values::lag)?;
             Ok((lag.state, items).into_pyobject(py)?.into_any().unbind())
         })
@@ -273,49 +258,40 @@ impl AdminCore {
     fn list_offsets(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         what: (Vec<(PyPartition, PySpec)>, Vec<String>, PySpec),
         read_committed: bool,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let (partitions, topics, for_topics) = what;
         let mut specs = Vec::with_capacity(partitions.len());
         for (partition, at) in partitions {
             specs.push((topic_partition(partition), spec(py, at)?));
         }
-        let (for_topics, timeout) = (spec(py, for_topics)?, self.timeout(py, timeout)?);
-        let admin = self.admin.get()?.clone();
+        let for_topics = spec(py, for_topics)?;
+        let admin = self.admin.get()?;
+        let (caller, timeout) = (admin.clone(), wait.timeout(admin));
         let call = async move {
             let more = match topics.is_empty() {
                 true => Vec::new(),
-                false => admin.partitions_of(topics, timeout).await?,
+                false => caller.partitions_of(topics, timeout).await?,
             };
             specs.extend(more.into_iter().map(|partition| (partition, for_topics)));
-            admin.list_offsets(specs, read_committed, timeout).await
+            caller.list_offsets(specs, read_committed, timeout).await
         };
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::listed))
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::listed))
     }
 
-    fn delete_records(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        before: Vec<(PyPartition, i64)>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn delete_records(&self, wait: Wait, before: Vec<(PyPartition, i64)>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let before = before.into_iter().map(|(partition, offset)| (topic_partition(partition), offset)).collect();
-        let call = self.admin.get()?.delete_records(before, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |offset| offset))
+        let call = admin.delete_records(before, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, |offset| offset))
     }
 
-    fn describe_cluster(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
-        let call = self.admin.get()?.describe_cluster(self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, cluster| {
+    fn describe_cluster(&self, wait: Wait) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.describe_cluster(wait.timeout(admin));
+        wait.start(admin, call, |py, cluster| {
             let nodes: Vec<values::PyNode> = cluster.nodes.into_iter().map(values::node).collect();
             Ok((cluster.cluster_id, cluster.controller, nodes).into_pyobject(py)?.into_any().unbind())
         })
@@ -323,53 +299,40 @@ impl AdminCore {
 
     fn describe_log_dirs(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         brokers: Option<Vec<i32>>,
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let (which, timeout) = (which(topics, partitions), self.timeout(py, timeout)?);
-        let call = self.admin.get()?.describe_log_dirs(brokers, which, timeout);
-        self.start(descriptor, call, |py, items| values::items(py, items, |broker| broker, values::log_dirs))
+        let admin = self.admin.get()?;
+        let (which, timeout) = (which(topics, partitions), wait.timeout(admin));
+        let call = admin.describe_log_dirs(brokers, which, timeout);
+        wait.start(admin, call, |py, items| values::items(py, items, |broker| broker, values::log_dirs))
     }
 
-    fn elect_leaders(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        partitions: Option<Vec<PyPartition>>,
-        unclean: bool,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn elect_leaders(&self, wait: Wait, partitions: Option<Vec<PyPartition>>, unclean: bool) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let partitions = partitions.map(topic_partitions);
-        let call = self.admin.get()?.elect_leaders(partitions, unclean, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, |elected| elected))
+        let call = admin.elect_leaders(partitions, unclean, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, |elected| elected))
     }
 
     fn alter_partition_reassignments(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         moves: Vec<(PyPartition, Option<Vec<i32>>)>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let moves = moves.into_iter().map(|(partition, replicas)| (topic_partition(partition), replicas)).collect();
-        let call = self.admin.get()?.alter_partition_reassignments(moves, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, items| values::items(py, items, py_partition, values::nothing))
+        let call = admin.alter_partition_reassignments(moves, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::nothing))
     }
 
-    fn list_partition_reassignments(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn list_partition_reassignments(&self, wait: Wait, partitions: Option<Vec<PyPartition>>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
         let partitions = partitions.map(topic_partitions);
-        let call = self.admin.get()?.list_partition_reassignments(partitions, self.timeout(py, timeout)?);
-        self.start(descriptor, call, |py, moves| values::sure(py, moves, py_partition, values::reassignment))
+        let call = admin.list_partition_reassignments(partitions, wait.timeout(admin));
+        wait.start(admin, call, |py, moves| values::sure(py, moves, py_partition, values::reassignment))
     }
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {
@@ -382,40 +345,6 @@ impl AdminCore {
         py.detach(|| admin.close(timeout));
         flush_log(py, admin.log());
         Ok(())
-    }
-}
-
-/// Starts a call, for which a thread waits, or an event loop at the other end of `descriptor`.
-pub(crate) fn start<T: Send + 'static>(
-    admin: &Admin,
-    descriptor: Option<i64>,
-    call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-    convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-) -> PyResult<Operation> {
-    let notifier = match descriptor {
-        Some(descriptor) => Notifier::new(descriptor)?,
-        None => Notifier::Flag(Arc::default()),
-    };
-    Operation::start(call, notifier, admin.log(), convert)
-}
-
-/// The timeout of a call: its argument, or the setting.
-pub(crate) fn timeout_of(py: Python<'_>, admin: &Admin, timeout: Option<Seconds>) -> PyResult<Duration> {
-    timeout.map_or(Ok(admin.config().default_api_timeout), |timeout| timeout.duration(py))
-}
-
-impl AdminCore {
-    fn start<T: Send + 'static>(
-        &self,
-        descriptor: Option<i64>,
-        call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> PyResult<Operation> {
-        start(self.admin.get()?, descriptor, call, convert)
-    }
-
-    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
-        timeout_of(py, self.admin.get()?, timeout)
     }
 }
 

@@ -4,26 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monedula_client::admin::{
-    AclBinding, AclFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType, Admin, DelegationToken,
+    Acl, AclBinding, AclOperation, AclPatternType, AclPermissionType, AclResourceType, Admin, DelegationToken,
     Principal, QuotaEntity, QuotaMatch, ScramAlteration, ScramCredentialInfo, ScramMechanism, UserMechanism,
 };
 use monedula_client::error::ClientError;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::admin::{start, timeout_of};
+use crate::admin::Wait;
 use crate::admin_values as values;
 use crate::error::to_py;
 use crate::operation::Operation;
 use crate::runtime::Own;
-use crate::seconds::Seconds;
 use crate::secret::PySecret;
 
-/// An ACL: type, name and pattern type of the resource, principal, host, operation, type of permission.
-type PyAcl = (String, String, String, String, String, String, String);
-
-/// A filter of ACLs, likewise.
-type PyAclFilter = (String, Option<String>, String, Option<String>, Option<String>, String, String);
+/// An ACL (`Text` is `String`) or a filter of ACLs (`Option<String>`): type, name and pattern type of the resource,
+/// principal, host, operation, type of permission.
+type PyAcl<Text> = (String, Text, String, Text, Text, String, String);
 
 /// The change of a credential: user, mechanism, and for a new password: the number of iterations, salt, password.
 type PyAlteration = (String, String, Option<(u32, Vec<u8>, PySecret)>);
@@ -45,159 +42,107 @@ pub(crate) struct AdminSecurityCore {
 
 #[pymethods]
 impl AdminSecurityCore {
-    fn describe_acls(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        acls: PyAclFilter,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn describe_acls(&self, py: Python<'_>, wait: Wait, acls: PyAcl<Option<String>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_acls(acl_filter(acls).map_err(to(py))?, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, acls| acls.into_iter().map(py_acl).collect::<Vec<_>>().into_py_any(py))
+        let call = admin.describe_acls(acl(acls).map_err(to(py))?, wait.timeout(admin));
+        wait.start(admin, call, |py, acls| acls.into_iter().map(py_acl).collect::<Vec<_>>().into_py_any(py))
     }
 
-    fn create_acls(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        acls: Vec<PyAcl>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn create_acls(&self, py: Python<'_>, wait: Wait, acls: Vec<PyAcl<String>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let acls: Result<Vec<_>, _> = acls.into_iter().map(acl).collect();
-        let call = admin.create_acls(acls.map_err(to(py))?, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, items| values::items(py, items, py_acl, values::nothing))
+        let call = admin.create_acls(acls.map_err(to(py))?, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_acl, values::nothing))
     }
 
-    fn delete_acls(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        filters: Vec<PyAclFilter>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn delete_acls(&self, py: Python<'_>, wait: Wait, filters: Vec<PyAcl<Option<String>>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let filters: Result<Vec<_>, _> = filters.into_iter().map(acl_filter).collect();
-        let call = admin.delete_acls(filters.map_err(to(py))?, timeout_of(py, admin, timeout)?);
+        let filters: Result<Vec<_>, _> = filters.into_iter().map(acl).collect();
+        let call = admin.delete_acls(filters.map_err(to(py))?, wait.timeout(admin));
         let deleted = |acls: Vec<AclBinding>| acls.into_iter().map(py_acl).collect::<Vec<_>>();
-        start(admin, descriptor, call, move |py, items| values::items(py, items, py_acl_filter, deleted))
+        wait.start(admin, call, move |py, items| values::items(py, items, py_acl, deleted))
     }
 
-    fn describe_user_scram_credentials(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        users: Option<Vec<String>>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn describe_user_scram_credentials(&self, wait: Wait, users: Option<Vec<String>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_user_scram_credentials(users, timeout_of(py, admin, timeout)?);
+        let call = admin.describe_user_scram_credentials(users, wait.timeout(admin));
         let credentials = |infos: Vec<ScramCredentialInfo>| {
             let info = |info: ScramCredentialInfo| (info.mechanism.to_string(), info.iterations);
             infos.into_iter().map(info).collect::<Vec<_>>()
         };
-        start(admin, descriptor, call, move |py, items| values::items(py, items, |user| user, credentials))
+        wait.start(admin, call, move |py, items| values::items(py, items, |user| user, credentials))
     }
 
     fn alter_user_scram_credentials(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         alterations: Vec<PyAlteration>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let alterations: Result<Vec<_>, _> = alterations.into_iter().map(alteration).collect();
-        let call = admin.alter_user_scram_credentials(alterations.map_err(to(py))?, timeout_of(py, admin, timeout)?);
+        let call = admin.alter_user_scram_credentials(alterations.map_err(to(py))?, wait.timeout(admin));
         let credential = |(user, mechanism): UserMechanism| (user, mechanism.to_string());
-        start(admin, descriptor, call, move |py, items| values::items(py, items, credential, values::nothing))
+        wait.start(admin, call, move |py, items| values::items(py, items, credential, values::nothing))
     }
 
-    fn describe_client_quotas(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        components: Vec<PyComponent>,
-        strict: bool,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn describe_client_quotas(&self, wait: Wait, components: Vec<PyComponent>, strict: bool) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let components = components.into_iter().map(component).collect();
-        let call = admin.describe_client_quotas(components, strict, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, entries| values::sure(py, entries, py_entity, |quotas| quotas))
+        let call = admin.describe_client_quotas(components, strict, wait.timeout(admin));
+        wait.start(admin, call, |py, entries| values::sure(py, entries, py_entity, |quotas| quotas))
     }
 
     fn alter_client_quotas(
         &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         changes: Vec<(PyEntity, BTreeMap<String, Option<f64>>)>,
         validate_only: bool,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let changes = changes.into_iter().map(|(entity, quotas)| (QuotaEntity(entity.into_iter().collect()), quotas));
-        let call = admin.alter_client_quotas(changes.collect(), validate_only, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, items| values::items(py, items, py_entity, values::nothing))
+        let call = admin.alter_client_quotas(changes.collect(), validate_only, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, py_entity, values::nothing))
     }
 
     fn create_delegation_token(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         owner: Option<String>,
         renewers: Vec<String>,
         max_lifetime_ms: i64,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let owner = owner.as_deref().map(Principal::parse).transpose().map_err(to(py))?;
         let renewers = principals(renewers).map_err(to(py))?;
-        let timeout = timeout_of(py, admin, timeout)?;
+        let timeout = wait.timeout(admin);
         let call = admin.create_delegation_token(owner, renewers, max_lifetime_ms, timeout);
-        start(admin, descriptor, call, |py, token| py_token(token).into_py_any(py))
+        wait.start(admin, call, |py, token| py_token(token).into_py_any(py))
     }
 
-    fn renew_delegation_token(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        hmac: PySecret,
-        period_ms: i64,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn renew_delegation_token(&self, wait: Wait, hmac: PySecret, period_ms: i64) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.renew_delegation_token(hmac.0, period_ms, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, expiry| expiry.into_py_any(py))
+        let call = admin.renew_delegation_token(hmac.0, period_ms, wait.timeout(admin));
+        wait.start(admin, call, |py, expiry| expiry.into_py_any(py))
     }
 
-    fn expire_delegation_token(
-        &self,
-        py: Python<'_>,
-        descriptor: Option<i64>,
-        hmac: PySecret,
-        period_ms: i64,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn expire_delegation_token(&self, wait: Wait, hmac: PySecret, period_ms: i64) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.expire_delegation_token(hmac.0, period_ms, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, expiry| expiry.into_py_any(py))
+        let call = admin.expire_delegation_token(hmac.0, period_ms, wait.timeout(admin));
+        wait.start(admin, call, |py, expiry| expiry.into_py_any(py))
     }
 
     fn describe_delegation_tokens(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
+        wait: Wait,
         owners: Option<Vec<String>>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let owners = owners.map(principals).transpose().map_err(to(py))?;
-        let call = admin.describe_delegation_tokens(owners, timeout_of(py, admin, timeout)?);
-        start(admin, descriptor, call, |py, tokens| {
-            tokens.into_iter().map(py_token).collect::<Vec<_>>().into_py_any(py)
-        })
+        let call = admin.describe_delegation_tokens(owners, wait.timeout(admin));
+        wait.start(admin, call, |py, tokens| tokens.into_iter().map(py_token).collect::<Vec<_>>().into_py_any(py))
     }
 }
 
@@ -206,10 +151,10 @@ fn to(py: Python<'_>) -> impl Fn(ClientError) -> PyErr {
     move |error| to_py(py, error)
 }
 
-fn acl(
-    (resource_type, resource_name, pattern_type, principal, host, operation, permission_type): PyAcl,
-) -> Result<AclBinding, ClientError> {
-    Ok(AclBinding {
+fn acl<Text>(
+    (resource_type, resource_name, pattern_type, principal, host, operation, permission_type): PyAcl<Text>,
+) -> Result<Acl<Text>, ClientError> {
+    Ok(Acl {
         resource_type: AclResourceType::from_word(&resource_type)?,
         resource_name,
         pattern_type: AclPatternType::from_word(&pattern_type)?,
@@ -220,29 +165,8 @@ fn acl(
     })
 }
 
-fn py_acl(acl: AclBinding) -> PyAcl {
-    let AclBinding { resource_type, resource_name, pattern_type, principal, host, operation, permission_type } = acl;
-    let (resource_type, pattern_type) = (resource_type.to_string(), pattern_type.to_string());
-    let (operation, permission_type) = (operation.to_string(), permission_type.to_string());
-    (resource_type, resource_name, pattern_type, principal, host, operation, permission_type)
-}
-
-fn acl_filter(
-    (resource_type, resource_name, pattern_type, principal, host, operation, permission_type): PyAclFilter,
-) -> Result<AclFilter, ClientError> {
-    Ok(AclFilter {
-        resource_type: AclResourceType::from_word(&resource_type)?,
-        resource_name,
-        pattern_type: AclPatternType::from_word(&pattern_type)?,
-        principal,
-        host,
-        operation: AclOperation::from_word(&operation)?,
-        permission_type: AclPermissionType::from_word(&permission_type)?,
-    })
-}
-
-fn py_acl_filter(filter: AclFilter) -> PyAclFilter {
-    let AclFilter { resource_type, resource_name, pattern_type, principal, host, operation, permission_type } = filter;
+fn py_acl<Text>(acl: Acl<Text>) -> PyAcl<Text> {
+    let Acl { resource_type, resource_name, pattern_type, principal, host, operation, permission_type } = acl;
     let (resource_type, pattern_type) = (resource_type.to_string(), pattern_type.to_string());
     let (operation, permission_type) = (operation.to_string(), permission_type.to_string());
     (resource_type, resource_name, pattern_type, principal, host, operation, permission_type)

@@ -1,6 +1,6 @@
-//! Settings as Python gives them, and the user's code that brings tokens for OAUTHBEARER.
+//! Settings from Python, and the user's code that provides tokens for OAUTHBEARER.
 //!
-//! The code runs on the client's token thread, which is no thread of tokio and never the caller's: a slow provider holds up
+//! The code runs on the client's token thread, not on a thread of tokio or of the caller: a slow provider delays
 //! neither a poll nor a heartbeat.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use monedula_client::sasl::{Token, TokenError, TokenSource};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// Settings, and where tokens come from if that is not one of them.
+/// Settings, and the token source if it is Python code.
 pub(crate) struct Settings {
     pub(crate) pairs: Vec<(String, String)>,
     token_source: Option<Py<PyAny>>,
@@ -33,7 +33,7 @@ impl Settings {
         self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Has the client take its tokens from the user's code.
+    /// Makes the user's code the client's token source.
     pub(crate) fn give_token_source(self, config: &mut ClientConfig) {
         if let Some(source) = self.token_source {
             config.set_token_source(Arc::new(PythonSource(source)));
@@ -69,7 +69,8 @@ impl PythonSource {
     }
 }
 
-/// A wrong type of value is a mistake in the code, and stays one; anything else that it raises may pass.
+/// A value of a wrong type is a mistake in the code, which another attempt does not change. After any other exception,
+/// another attempt may succeed.
 fn failure(py: Python<'_>, error: &PyErr) -> TokenError {
     let name = error.get_type(py).name().map_or_else(|_| "an exception".into(), |name| name.to_string());
     let text = format!("the token provider raised {name}: {}", error.value(py));

@@ -20,6 +20,7 @@ from tests.differential.scenarios import (
     produce,
     reassignments,
     security_admin,
+    throttling,
     transactions,
     versions,
 )
@@ -44,6 +45,7 @@ ALL = (
     produce,
     reassignments,
     security_admin,
+    throttling,
     transactions,
     versions,
 )

@@ -1,8 +1,9 @@
-"""Requests of a user who may not make them: by request, by topic, group, transactional id and partition."""
+"""Requests of a user who is not authorized: by request, by topic, group, transactional id and partition."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from tests.differential.batches import batch
 from tests.differential.registry import scenario
 from tests.differential.script import Answer, Member, Script
 from tests.kafka.secured import BORIS
@@ -27,15 +28,42 @@ def acl(kind: int, name: str, operation: int, *, pattern: int = LITERAL, permiss
     }
 
 
+# A field that is left out is "" in a request, not null: each part of a filter has to be said.
+NO_FILTER: dict[str, Any] = {
+    "resourceTypeFilter": ANY,
+    "resourceNameFilter": None,
+    "patternTypeFilter": ANY,
+    "principalFilter": None,
+    "hostFilter": None,
+    "operation": ANY,
+    "permissionType": ANY,
+}
+
+
+def known_acls(script: Script) -> list[tuple[Any, ...]]:
+    """Those that the node's authorizer goes by, which in a real Kafka lag behind the controller's answer."""
+    answer = script.admin.ask("DescribeAcls", 3, {**NO_FILTER, "principalFilter": BORIS.principal})
+    return [
+        (found["resourceType"], found["resourceName"], found["patternType"], one["operation"], one["permissionType"])
+        for found in answer["resources"]
+        for one in found["acls"]
+    ]
+
+
 def allow(script: Script, *acls: Mapping[str, Any]) -> None:
+    """Give the user rights, and wait until they count."""
     answer = script.admin.ask("CreateAcls", 3, {"creations": list(acls)})
     assert all(result["errorCode"] == 0 for result in answer["results"]), answer
+    keys = ("resourceType", "resourceName", "resourcePatternType", "operation", "permissionType")
+    wanted = {tuple(one[key] for key in keys) for one in acls}
+    script.until(lambda: wanted.issubset(known_acls(script)) or None, f"the rights {wanted}")
 
 
 def forget(script: Script) -> None:
-    """Take all rights from the user again."""
-    every = {"resourceTypeFilter": ANY, "patternTypeFilter": ANY, "operation": ANY, "permissionType": ANY}
-    script.admin.ask("DeleteAcls", 3, {"filters": [{**every, "principalFilter": BORIS.principal}]})
+    """Remove all ACLs of the user, and wait until the node has no more."""
+    answer = script.admin.ask("DeleteAcls", 3, {"filters": [{**NO_FILTER, "principalFilter": BORIS.principal}]})
+    assert all(result["errorCode"] == 0 for result in answer["filterResults"]), answer
+    script.until(lambda: not known_acls(script) or None, "no rights")
 
 
 def boris(script: Script) -> Member:
@@ -43,12 +71,51 @@ def boris(script: Script) -> Member:
 
 
 def topics(script: Script) -> tuple[str, str, str]:
-    """One that is allowed, one that is forbidden, and one that does not exist."""
+    """A resource that is allowed, one that is forbidden, and one that does not exist."""
     return script.topic("mine"), script.topic("theirs"), script.name("missing")
 
 
 def named(*names: str) -> dict[str, Any]:
     return {"topics": [{"name": name} for name in names]}
+
+
+@scenario("Metadata", (1, 4, 8, 9, 12, 13), secured=True)
+def of_forbidden_topics(script: Script, version: int) -> None:
+    mine, theirs, missing = topics(script)
+    member = boris(script)
+    operations: dict[str, Any] = {"includeTopicAuthorizedOperations": True} if version >= 8 else {}
+    if 8 <= version <= 10:
+        operations["includeClusterAuthorizedOperations"] = True
+    asked = {**named(mine, theirs, missing), **operations}
+
+    def of_the_scenario(answer: Answer) -> Any:
+        own = [t for t in answer["topics"] if (t["name"] or "").startswith(script.scenario)]
+        return {**answer, "topics": own}
+
+    for label, rights in (
+        ("without rights", ()),
+        ("describe", (acl(TOPIC, mine, DESCRIBE), acl(TOPIC, missing, DESCRIBE))),
+        ("more", (acl(TOPIC, mine, ALTER_CONFIGS), acl(TOPIC, theirs, WRITE), acl(CLUSTER, "kafka-cluster", ALTER))),
+        ("denied", (acl(TOPIC, script.scenario, DESCRIBE, pattern=PREFIXED, permission=DENY),)),
+    ):
+        if rights:
+            allow(script, *rights)
+        member.call("Metadata", version, asked, label=label)
+        member.call("Metadata", version, {"topics": None, **operations}, label=f"{label}: all", keep=of_the_scenario)
+    if version >= 12:
+        by_id = {"topics": [{"topicId": script.topic_id(mine), "name": None}]}
+        member.call("Metadata", version, by_id, label="by id")
+    forget(script)
+
+
+@scenario("Metadata", (12,), secured=True)
+def creates_no_forbidden_topic(script: Script, version: int) -> None:
+    member = boris(script)
+    name, other = script.name("new"), script.name("other")
+    allow(script, acl(TOPIC, name, DESCRIBE), acl(TOPIC, other, CREATE))
+    asked = {**named(name, other), "allowAutoTopicCreation": True}
+    member.call("Metadata", version, asked)
+    forget(script)
 
 
 @scenario("DescribeTopicPartitions", secured=True)
@@ -58,6 +125,45 @@ def of_forbidden_topics_in_pages(script: Script) -> None:
     asked = {**named(mine, theirs, missing), "responsePartitionLimit": 10, "cursor": None}
     boris(script).call("DescribeTopicPartitions", 0, asked)
     forget(script)
+
+
+@scenario("Produce", (3, 9, 12, 13), secured=True)
+def to_forbidden_topics(script: Script, version: int) -> None:
+    mine, theirs, missing = topics(script)
+    member = boris(script)
+    keys = [{"name": name} for name in (mine, theirs, missing)]
+    if version >= 13:
+        keys = [{"topicId": script.topic_id(name)} for name in (mine, theirs)]
+        keys.append({"topicId": "u-BKqQ0ARxOYmLxGzsIqPw"})
+    data = {"partitionData": [{"index": 0, "records": batch((None, "a"))}, {"index": 9, "records": batch((None, "a"))}]}
+    body = {"acks": -1, "timeoutMs": 10_000, "topicData": [{**key, **data} for key in keys]}
+    member.call("Produce", version, body, label="without rights")
+    allow(script, acl(TOPIC, mine, WRITE), acl(TOPIC, missing, READ))
+    member.call("Produce", version, body, label="with the right to one")
+    forget(script)
+
+
+@scenario("Fetch", (4, 12, 13, 16), secured=True)
+def from_forbidden_topics(script: Script, version: int) -> None:
+    mine, theirs, missing = topics(script)
+    member = boris(script)
+    keys = [{"topic": name} for name in (mine, theirs, missing)]
+    if version >= 13:
+        keys = [{"topicId": script.topic_id(name)} for name in (mine, theirs)]
+    where = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
+    body: dict[str, Any] = {"maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20}
+    body |= {"topics": [{**key, "partitions": [where]} for key in keys]}
+    if version < 15:
+        body["replicaId"] = -1
+    if version >= 7:
+        body |= {"sessionId": 0, "sessionEpoch": 0}
+    member.call("Fetch", version, body, label="without rights")
+    allow(script, acl(TOPIC, mine, READ))
+    answer = member.call("Fetch", version, body, label="with the right to one")
+    forget(script)
+    if version >= 7:
+        again = {**body, "topics": [], "sessionId": answer["sessionId"], "sessionEpoch": 1}
+        member.call("Fetch", version, again, label="the right is taken away")
 
 
 @scenario("ListOffsets", (1, 7, 10), secured=True)
@@ -82,7 +188,7 @@ def of_forbidden_logs_by_epoch(script: Script, version: int) -> None:
 
 @scenario("JoinGroup", secured=True)
 def of_forbidden_groups(script: Script) -> None:
-    """Every request of members and of those who look at groups."""
+    """Every request of group members and of clients that describe groups."""
     member, group, topic = boris(script), script.name("group"), script.topic("mine")
     protocol = {"name": "range", "metadata": ""}
     join = {"groupId": group, "sessionTimeoutMs": 10_000, "rebalanceTimeoutMs": 10_000, "protocolType": "consumer"}
@@ -229,7 +335,7 @@ def without_rights(script: Script, version: int) -> None:
     forget(script)
 
 
-@scenario("DeleteTopics", (5,), secured=True)
+@scenario("DeleteTopics", (5, 6), secured=True)
 def without_rights_to_delete(script: Script, version: int) -> None:
     mine, theirs, missing = topics(script)
     member = boris(script)
@@ -239,10 +345,12 @@ def without_rights_to_delete(script: Script, version: int) -> None:
     member.call("DeleteTopics", version, body, label="forbidden")
     ids = [script.topic_id(name) for name in (mine, theirs)]
     if version >= 6:
-        member.call("DeleteTopics", version, {"topics": [{"topicId": i, "name": None} for i in ids]}, label="by id")
+        by_id = {"topics": [{"topicId": i, "name": None} for i in ids], "timeoutMs": 20_000}
+        member.call("DeleteTopics", version, by_id, label="by id")
     allow(script, acl(TOPIC, mine, DELETE), acl(TOPIC, theirs, DESCRIBE), acl(TOPIC, missing, DESCRIBE))
     if version >= 6:
-        member.call("DeleteTopics", version, {"topics": [{"topicId": ids[1], "name": None}]}, label="described, by id")
+        by_id = {"topics": [{"topicId": ids[1], "name": None}], "timeoutMs": 20_000}
+        member.call("DeleteTopics", version, by_id, label="described, by id")
     member.call("DeleteTopics", version, body, label="one")
     forget(script)
 
@@ -275,4 +383,52 @@ def of_forbidden_resources(script: Script, version: int) -> None:
     member.call("DescribeConfigs", version, body, label="forbidden")
     allow(script, acl(TOPIC, topic, ALTER_CONFIGS))
     member.call("DescribeConfigs", version, body, label="one")
+    forget(script)
+
+
+@scenario("IncrementalAlterConfigs", secured=True)
+def of_forbidden_resources_too(script: Script) -> None:
+    topic = script.topic("mine")
+    member = boris(script)
+    kinds = ((2, topic), (2, script.name("missing")), (4, "1"), (32, "g"))
+    change = {"name": "retention.ms", "configOperation": 0, "value": "1000"}
+    changes = {"resources": [{"resourceType": k, "resourceName": n, "configs": [change]} for k, n in kinds]}
+    whole = {"name": "retention.ms", "value": "1000"}
+    replaced = {"resources": [{"resourceType": k, "resourceName": n, "configs": [whole]} for k, n in kinds]}
+    for label, rights in (("forbidden", ()), ("one", (acl(TOPIC, topic, ALTER_CONFIGS),))):
+        if rights:
+            allow(script, *rights)
+        member.call("IncrementalAlterConfigs", 1, {**changes, "validateOnly": True}, label=label)
+        member.call("AlterConfigs", 2, {**replaced, "validateOnly": True}, label=label)
+    forget(script)
+
+
+@scenario("DescribeCluster", secured=True)
+def of_a_forbidden_cluster(script: Script) -> None:
+    """Every request about the cluster as a whole."""
+    member, topic = boris(script), script.topic("mine")
+    for api, version, body in (
+        ("DescribeCluster", 1, {"includeClusterAuthorizedOperations": True}),
+        ("DescribeLogDirs", 2, {"topics": None}),
+        ("DescribeLogDirs", 4, {"topics": None}),
+        ("AlterReplicaLogDirs", 2, {"dirs": [{"path": "/x", "topics": [{"name": topic, "partitions": [0]}]}]}),
+        ("ElectLeaders", 2, {"electionType": 0, "topicPartitions": [{"topic": topic, "partitions": [0]}]}),
+        ("AlterPartitionReassignments", 0, {"topics": [{"name": topic, "partitions": [{"partitionIndex": 0}]}]}),
+        ("ListPartitionReassignments", 0, {"topics": None}),
+        ("DescribeQuorum", 2, {"topics": [{"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}]}),
+        ("UpdateFeatures", 1, {"featureUpdates": []}),
+        ("ListConfigResources", 1, {"resourceTypes": []}),
+        ("DescribeAcls", 3, NO_FILTER),
+        ("CreateAcls", 3, {"creations": [acl(TOPIC, topic, READ)]}),
+        ("DeleteAcls", 3, {"filters": [NO_FILTER]}),
+        ("DescribeClientQuotas", 1, {"components": [], "strict": False}),
+        ("AlterClientQuotas", 1, {"entries": [{"entity": [{"entityType": "user", "entityName": "x"}], "ops": []}]}),
+        # With null in place of the list, a Kafka that refuses gives no answer at all.
+        ("DescribeUserScramCredentials", 0, {"users": []}),
+        ("AlterUserScramCredentials", 0, {"deletions": [{"name": "x", "mechanism": 1}], "upsertions": []}),
+    ):
+        member.call(api, version, body, label="forbidden")
+    allow(script, acl(CLUSTER, "kafka-cluster", ALTER))
+    operations = {"includeClusterAuthorizedOperations": True}
+    member.call("DescribeCluster", 1, operations, keep=lambda a: a["clusterAuthorizedOperations"], label="allowed")
     forget(script)

@@ -62,7 +62,7 @@ class Classic:
         }
 
     def send_join(self, protocols: Protocols = RANGE, **more: Any) -> Waiting:
-        """Join, with an id of one's own from the version on where it is needed; the answer is to come."""
+        """Send JoinGroup, with a member id if the version needs one, without waiting for the answer."""
         if self.version >= 4 and self.id == NOBODY and self.instance is None:
             given = self.connection.call(
                 "JoinGroup", self.version, self.joining(protocols, **more), label=f"{self.name}: an id"
@@ -73,7 +73,7 @@ class Classic:
         )
 
     def joined(self, waiting: Waiting) -> Answer:
-        """Take the answer to a join."""
+        """Read the answer to a join."""
         answer = waiting.receive()
         if answer.get("errorCode") == 0:
             self.id, self.generation = answer["memberId"], answer["generationId"]
@@ -113,7 +113,7 @@ class Classic:
         return self.connection.call("Heartbeat", HEARTBEAT_OF[self.version], body, label=label, retry_on=())
 
     def until_rebalance(self) -> None:
-        """Beat until the group rebalances, which another member's join begins a moment after it was sent."""
+        """Send heartbeats until the group rebalances, which another member's join starts a moment later."""
 
         def rebalances() -> bool | None:
             body = {"groupId": self.group, "generationId": self.generation, "memberId": self.id}
@@ -132,7 +132,7 @@ class Classic:
 
 
 def described(script: Script, group: str, label: str = "described") -> None:
-    """Have compared how the group looks from outside."""
+    """Compare descriptions of the group."""
     script.admin.call("DescribeGroups", 5, {"groups": [group]}, label=label)
 
 
@@ -233,7 +233,7 @@ def leader_leaves(script: Script, version: int) -> None:
 
 @scenario("JoinGroup", (1, 5, 9))
 def one_does_not_rejoin(script: Script, version: int) -> None:
-    """Who does not join again within the rebalance timeout is dropped."""
+    """A member that does not join again within the rebalance timeout is removed."""
     a, b = stable(script, "a", "b", version=version, rebalanceTimeoutMs=SHORT_MS)
     b.joined(b.send_join((("range", "changed"),), rebalanceTimeoutMs=SHORT_MS))
     a.heartbeat("dropped")
@@ -337,7 +337,7 @@ def too_many(script: Script, version: int) -> None:
 
 @scenario("JoinGroup", (4, 9))
 def pending_member(script: Script, version: int) -> None:
-    """Who has an id and has not joined is expected for its session timeout, but is no member."""
+    """A client with an id that has not joined yet is waited for until its session timeout, but is no member."""
     (a,) = stable(script, "a", version=version)
     b = Classic(script, a.group, "b", version)
     b.id = b.connection.call("JoinGroup", version, b.joining(), label="an id").get("memberId", "")
@@ -353,7 +353,7 @@ def pending_member(script: Script, version: int) -> None:
 
 @scenario("JoinGroup", (4, 9))
 def pending_member_is_waited_for(script: Script, version: int) -> None:
-    """A rebalance waits for those who were given an id, until their session timeout."""
+    """A rebalance waits for clients that got an id, until their session timeout."""
     group = script.name("group")
     b = Classic(script, group, "b", version)
     b.connection.call("JoinGroup", version, b.joining(sessionTimeoutMs=SHORT_MS), label="an id")
@@ -496,7 +496,7 @@ def static_alone(script: Script, version: int) -> None:
 
 @scenario("JoinGroup", (5, 7, 9))
 def static_follower_replaced(script: Script, version: int) -> None:
-    """A static follower that comes again gets its assignment, and nobody else notices."""
+    """A static follower that returns gets its assignment, and the others are not affected."""
     group = script.name("group")
     a = Classic(script, group, "a", version, instance="i1")
     a.join()

@@ -1,4 +1,4 @@
-"""What the cluster says of itself beside its topics: ListConfigResources, DescribeQuorum, UpdateFeatures."""
+"""Requests about the cluster besides its topics: ListConfigResources, DescribeQuorum, UpdateFeatures."""
 
 from typing import Any
 

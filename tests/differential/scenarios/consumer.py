@@ -32,7 +32,7 @@ def alone(script: Script, version: int) -> None:
 
 @scenario("ConsumerGroupHeartbeat", HEARTBEAT)
 def begins_again_without_saying_everything(script: Script, version: int) -> None:
-    """Librdkafka does, where it left while it was given partitions; it takes the answer for the end."""
+    """A member of librdkafka does so if it left while it had partitions assigned; it takes the answer as the end."""
     group, topic = prepared(script)
     member = Consumer(script, group, "a", topic, version=version)
     member.join()
@@ -51,7 +51,7 @@ def begins_again_without_saying_everything(script: Script, version: int) -> None
 
 @scenario("ConsumerGroupHeartbeat")
 def second_joins(script: Script) -> None:
-    """A partition is the second's only after the first has said that it gave it up."""
+    """The second member gets a partition only after the first has reported its revocation."""
     group, topic = prepared(script)
     a, b = Consumer(script, group, "a", topic), Consumer(script, group, "b", topic)
     a.join()
@@ -202,7 +202,7 @@ def fenced(script: Script) -> None:
 
 @scenario("ConsumerGroupHeartbeat")
 def joins_again(script: Script) -> None:
-    """A member that comes with epoch 0 has lost its answers, and is told everything."""
+    """A member with epoch 0 has lost its answers, and gets its whole assignment."""
     group, topic = prepared(script)
     a = Consumer(script, group, "a", topic)
     a.join()

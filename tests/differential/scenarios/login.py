@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate: what may come when, and what is answered."""
+"""SaslHandshake and SaslAuthenticate: the allowed order of requests, and the answers."""
 
 from typing import Any
 
@@ -92,6 +92,20 @@ def refuses_with_scram_and_bearer(script: Script, version: int) -> None:
         handshake(member, mechanism, "first")
         authenticate(member, message, f"{mechanism}: {label}", version)
         ends(member, f"after {label}")
+
+
+@scenario("SaslAuthenticate", (2,), secured=True)
+def takes_messages_by_the_rfcs(script: Script, version: int) -> None:
+    for mechanism, label, message in (
+        ("SCRAM-SHA-256", "a mandatory extension", text(f"n,,m=1,n={ANNA.name},r=abc")),
+        ("OAUTHBEARER", "another scheme", text("n,,\x01auth=Basic abc\x01\x01")),
+    ):
+        member = script.member(user=None)
+        handshake(member, mechanism, "first")
+        answer = member.send("SaslAuthenticate", version, {"authBytes": message}).answer()
+        # Of an answer that is no refusal, the rest is a nonce.
+        told = {"errorCode": answer.get("errorCode"), "closed": "closed" in answer}
+        script.record("SaslAuthenticate", told, version, label)
 
 
 @scenario("SaslHandshake", secured=True)

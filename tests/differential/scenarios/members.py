@@ -1,4 +1,4 @@
-"""Clients that are members of a consumer group (KIP-848), and what scenarios do with them."""
+"""Clients that are members of a consumer group (KIP-848), and helpers for scenarios with them."""
 
 from itertools import count
 from typing import Any
@@ -38,7 +38,7 @@ class Consumer:
         self.assigned: list[dict[str, Any]] = []
 
     def full(self, **more: Any) -> dict[str, Any]:
-        """A request that says everything."""
+        """A request with all fields."""
         return {
             "groupId": self.group,
             "memberId": self.id,
@@ -65,7 +65,7 @@ class Consumer:
         return self.call("joins", self.full(**more))
 
     def beat(self, label: str = "beats", **more: Any) -> Answer:
-        """Say nothing but that one lives."""
+        """Send a heartbeat without changes."""
         return self.call(label, {"groupId": self.group, "memberId": self.id, "memberEpoch": self.epoch, **more})
 
     def reconcile(self, label: str = "owns what it was told to") -> Answer:
@@ -91,7 +91,7 @@ def partition_of(group: str) -> int:
 
 
 def prepared(script: Script, partitions: int = 4, stem: str = "topic", group: str = "group") -> tuple[str, str]:
-    """A group's name, and a topic that its coordinator knows of: it hears of topics a moment after brokers do."""
+    """A group's name, and a topic that its coordinator knows, which learns of topics a moment after the brokers."""
     topic = script.topic(stem, partitions)
     name = script.name(group)
     tries = (f"{name}.probe-{stem}-{number}" for number in count())
@@ -113,7 +113,7 @@ def prepared(script: Script, partitions: int = 4, stem: str = "topic", group: st
 
 
 def settled(*members: Consumer) -> None:
-    """Have the members do as they are told until nobody is told anything new; none of it is compared."""
+    """Let the members follow their targets until no target changes; nothing of it is compared."""
 
     def quiet() -> bool | None:
         before = [(member.epoch, member.assigned) for member in members]
@@ -127,7 +127,7 @@ def settled(*members: Consumer) -> None:
 
 
 def has(member: Consumer, partitions: int) -> None:
-    """Have the member say what it owns until it is to own so many partitions; none of it is compared."""
+    """Let the member report its partitions until its target has this many; nothing of it is compared."""
 
     def seen() -> bool | None:
         body = {"groupId": member.group, "memberId": member.id, "memberEpoch": member.epoch}

@@ -10,7 +10,7 @@ VERSIONS = range(14)
 
 
 def only(*names: str) -> Any:
-    """What an answer says of these topics, and everything else."""
+    """The part of an answer about these topics, and all fields that are not about topics."""
 
     def keep(answer: Answer) -> Any:
         if "topics" not in answer:

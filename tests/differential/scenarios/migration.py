@@ -49,7 +49,7 @@ def joins_an_empty_classic_group(script: Script) -> None:
 
 @scenario("ConsumerGroupHeartbeat")
 def upgrade_is_refused(script: Script) -> None:
-    """Who has a protocol that is no consumer's cannot be upgraded in place."""
+    """A group of another protocol type than consumer cannot be upgraded online."""
     group, topic = prepared(script)
     other = Classic(script, group, "c")
     other.join(protocolType="connect")
@@ -59,7 +59,7 @@ def upgrade_is_refused(script: Script) -> None:
 
 
 def subscribed(version: int, *topics: str, owned: Sequence[tuple[str, Sequence[int]]] = ()) -> str:
-    """A classic consumer's subscription, from version 1 on with what it owns."""
+    """A classic consumer's subscription; from version 1 on with its owned partitions."""
     data = struct.pack(">hi", version, len(topics)) + b"".join(map(_text, topics)) + struct.pack(">i", -1)
     if version >= 1:
         data += struct.pack(">i", len(owned)) + b"".join(map(_partitions, owned))
@@ -71,7 +71,7 @@ def subscribed(version: int, *topics: str, owned: Sequence[tuple[str, Sequence[i
 
 
 def assigned(*partitions: tuple[str, Sequence[int]]) -> str:
-    """What a leader assigns to a classic consumer."""
+    """The assignment of a classic consumer."""
     data = struct.pack(">hi", 0, len(partitions)) + b"".join(map(_partitions, partitions)) + struct.pack(">i", -1)
     return base64.b64encode(data).decode()
 
@@ -98,7 +98,7 @@ def classic_consumer(script: Script, group: str, topic: str, partitions: Sequenc
 
 @scenario("ConsumerGroupHeartbeat")
 def upgrade(script: Script) -> None:
-    """A member of the new protocol joins a classic group of consumers, which is one of the new kind from then on."""
+    """A KIP-848 member joins a classic group of consumers, which becomes a consumer group."""
     group, topic = prepared(script)
     classic = classic_consumer(script, group, topic, range(4))
     a = Consumer(script, group, "a", topic)
@@ -138,5 +138,5 @@ def downgrade(script: Script) -> None:
 
 
 def only(group: str) -> Callable[[Answer], Any]:
-    """What ListGroups says of one group."""
+    """The entry of a group in ListGroups."""
     return lambda answer: [found for found in answer.get("groups", [answer]) if found.get("groupId") == group]

@@ -1,4 +1,4 @@
-"""Three nodes: who leads, who follows, who coordinates, and what happens when one of them stops."""
+"""Three nodes: leaders, followers and coordinators, also when a node stops."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def from_who_does_not_lead(script: Script, version: int) -> None:
 
 
 def replica_has(answer: dict[str, Any]) -> bool | None:
-    """Whether a follower has heard of the whole log, or will not say."""
+    """Whether a follower knows the whole log, or does not answer about it."""
     partition = answer["responses"][0]["partitions"][0]
     return partition["errorCode"] != 0 or partition["highWatermark"] == 4 or None
 
@@ -68,7 +68,7 @@ def from_the_own_rack(script: Script, version: int) -> None:
     for rack in ("", "rack-1", "rack-2", "rack-3"):
         body = fetching(version, [(topic, topic_id, [want(0)])], rackId=rack)
         if rack == "rack-2":
-            # The leader sends there only when it knows that the follower is not behind.
+            # The leader names the follower only if it knows that the follower is not behind.
             def sent(body: dict[str, Any] = body) -> bool | None:
                 partition = member.ask("Fetch", version, body)["responses"][0]["partitions"][0]
                 return partition["preferredReadReplica"] != -1 or None

@@ -1,4 +1,4 @@
-"""Produce: what is taken and what is refused."""
+"""Produce: batches that brokers accept and batches that they refuse."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class Producer:
 
 
 def contents(script: Script, topic: str, partition: int = 0) -> None:
-    """Have compared what the log holds."""
+    """Compare the content of the log."""
     where: dict[str, Any] = {"partition": partition, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
     body: dict[str, Any] = {"replicaId": -1, "maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20, "sessionEpoch": -1}
     body |= {"topics": [{"topic": topic, "partitions": [where]}]}

@@ -11,7 +11,7 @@ Move = tuple[str, int, list[int] | None]
 
 
 class Mover:
-    """Someone who moves partitions, and looks at them."""
+    """A client that reassigns partitions, and describes them."""
 
     def __init__(self, script: Script, version: int) -> None:
         self._script = script
@@ -28,7 +28,7 @@ class Mover:
         self._member.call("AlterPartitionReassignments", self._version, body, label=label)
 
     def listed(self, label: str, topics: list[tuple[str, list[int]]] | None) -> None:
-        """Ask what moves."""
+        """List the reassignments."""
         asked = None if topics is None else [{"name": name, "partitionIndexes": which} for name, which in topics]
         self._member.call("ListPartitionReassignments", 0, {"topics": asked, **WAIT}, label=label)
 
@@ -45,7 +45,7 @@ class Mover:
 
 
 def partition(answer: dict[str, Any]) -> Any:
-    """Who leads and who holds it; the order of those in sync is by chance."""
+    """The leader and the replicas; the order of the in-sync replicas is random."""
     found = answer["topics"][0]["partitions"][0]
     return {**found, "isrNodes": sorted(found["isrNodes"])}
 

@@ -97,7 +97,7 @@ class Transactional:
 
 
 def contents(script: Script, topic: str, *partitions: int, label: str = "contents") -> None:
-    """Have compared what readers of either kind see."""
+    """Compare the records that read_committed and read_uncommitted see."""
     for isolation in (0, 1):
         body = fetching(12, [(topic, "", [want(0, index) for index in partitions or (0,)])], isolationLevel=isolation)
         script.member().call("Fetch", 12, body, label=f"{label}, {('uncommitted', 'committed')[isolation]}")
@@ -230,7 +230,7 @@ def nothing_begun_tv2(script: Script) -> None:
 
 @scenario("InitProducerId", (TV1, TV2))
 def fences(script: Script, kind: int) -> None:
-    """A second producer of the same transactional id ends what the first began, and locks it out."""
+    """A second producer with the same transactional id ends the first one's transaction, and fences it."""
     topic = script.topic()
     first, second = Transactional(script, "p", kind, topic), Transactional(script, "p", kind, topic)
     first.init()

@@ -5,7 +5,7 @@ import struct
 from tests.differential.registry import scenario
 from tests.differential.script import Script
 
-# What the embedded broker does not play; the rest of Kafka's list is compared.
+# APIs that the embedded broker does not implement; the rest of Kafka's list is compared.
 API_VERSIONS = range(6)
 
 
@@ -28,7 +28,7 @@ def software_name_is_checked(script: Script, version: int) -> None:
 
 @scenario("ApiVersions", (4, 5))
 def who_is_meant_is_checked(script: Script, version: int) -> None:
-    """Cluster and node (KIP-1242), told from version 5 on."""
+    """Cluster and node (KIP-1242), sent from version 5 on."""
     names = {"clientSoftwareName": "differential", "clientSoftwareVersion": "1.0"}
     cluster_id = script.member().ask("DescribeCluster", 0)["clusterId"]
     for label, meant in (

@@ -1,9 +1,9 @@
-"""Judges a history: what must hold of a group, whatever happens to its members and brokers.
+"""Checks a history: the properties that hold in a group whatever happens to its members and brokers.
 
 | finding | |
 |---|---|
-| `lost` | a record that no member finished, though the group was given the time for it |
-| `clean-dup` | a record that comes again without crash, loss, failed commit or cut connection of whoever had it |
+| `lost` | a record that no member finished, although the group had the time for it |
+| `clean-dup` | a record that is repeated without a crash, loss, failed commit or cut connection of its former owner |
 | `poll-skip`, `nonmonotonic` | offsets left out, or going back, within one ownership |
 | `corrupt` | values that are not those of the log at these offsets |
 | `unowned` | a batch of a partition that was not assigned, or not any more |
@@ -12,7 +12,7 @@
 | `overlap` | two members own a partition at once, or one delivers what another owns |
 | `zombie` | a delivery after a pause longer than the session, before the partition was assigned anew |
 | `zombie-commit` | a commit that succeeded though another owned the partition, or after such a pause |
-| `unbalanced` | callbacks that do not add up: what is assigned is revoked or lost once |
+| `unbalanced` | callbacks that do not balance: each assigned partition is revoked or lost once |
 | `liveness` | a partition without owner, or with several, at the end |
 
 Duplicates with an excuse are no finding; `Verdict.repeated` counts them.
@@ -39,10 +39,10 @@ class Finding(NamedTuple):
 
 @dataclass
 class Verdict:
-    """What became of a history.
+    """The result of a check.
 
     Attributes:
-        findings: what must not be.
+        findings: violations.
         repeated: records handed out more than once, with an excuse.
         delivered: records handed out, each time counted.
         committed: the last offset that was committed, by partition.
@@ -75,9 +75,9 @@ class _Member:
     trouble: dict[TopicPartition | None, int] = field(default_factory=dict)
     """When records of a partition, or of all (`None`), last got an excuse for coming again."""
     contested: dict[TopicPartition, str] = field(default_factory=dict)
-    """Owned, but assigned to another meanwhile: only a loss, of which one may hear late, explains that."""
+    """Owned, but assigned to another member meanwhile: only a loss explains that, of which a member may learn late."""
     repeated: dict[TopicPartition, list[tuple[int, str]]] = field(default_factory=dict)
-    """What another was handed again of that, and who: a loss explains that as well."""
+    """The records of it that another member was handed again, and that member: a loss explains that too."""
     is_cut: bool = False
     gone: bool = False
 
@@ -97,8 +97,8 @@ class Checker:
     Args:
         truth: the log at the end.
         session_seconds: `session.timeout.ms` of the members.
-        automatic: the members commit by themselves, so that what they commit is not in the history.
-        ended: whether the group was given the time to read everything and to share all partitions out.
+        automatic: the members commit automatically, so that their commits are not in the history.
+        ended: whether the group had the time to read everything and to assign all partitions.
     """
 
     def __init__(self, truth: Truth, session_seconds: float, *, automatic: bool = False, ended: bool = True) -> None:
@@ -151,7 +151,7 @@ class Checker:
         self._settle_repeated(name, member, excused=False)
 
     def _on_lost(self, name: str, member: _Member, event: Event) -> None:
-        # Whoever lost a partition may be told late: it may be busy or cut off. What it delivers is judged at once.
+        # A busy member, or one that is cut off, may learn of a loss late. Its records are checked at once.
         for partition in partitions_of(event):
             self._drop(name, member, partition, event)
             member.trouble[partition] = event["t"]
@@ -217,7 +217,7 @@ class Checker:
             since = it.owned.get(partition)
             if other == name or since is None or it.gone or partition in it.zombie:
                 continue
-            # Of two that believe to own it, the one that was told last is right.
+            # If two members count it as theirs, the one that was assigned last is right.
             if since > member.owned.get(partition, 0):
                 late = (now - since) / SECOND
                 self._found("overlap", name, partition, f"handed out {late:.3f} s after it was assigned to {other}")
@@ -277,7 +277,7 @@ class Checker:
             )
 
     def _settle_repeated(self, name: str, member: _Member, *, excused: bool) -> None:
-        """Whoever had records before has now told whether it had lost the partition, or given it up."""
+        """The former owner has now reported whether it lost the partition or revoked it."""
         for partition in [partition for partition in member.repeated if partition not in member.owned]:
             repeated = member.repeated.pop(partition)
             if excused:

@@ -1,4 +1,4 @@
-"""`stage`: what a scenario runs on, by `--on`; `group_on`: a group there, whose history is kept where a test fails.
+"""`stage`: the cluster of a scenario, by `--on`; `group_on`: a group there, whose history is kept if a test fails.
 
 By default everything runs on the embedded broker under the classic protocol, what is marked `also_on_kafka` on a real
 three-node Kafka as well, and on both under the consumer protocol (KIP-848).
@@ -34,7 +34,7 @@ class GroupFactory(Protocol):
         """Make one.
 
         Args:
-            topics: what members subscribe to.
+            topics: the topics that members subscribe to.
             session_seconds: the stage's long one by default.
             options: of `Group`.
         """
@@ -94,7 +94,7 @@ def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 @pytest.fixture
 def edge_prefix(stage: Stage) -> list[str]:
-    """What the command line of a member begins with that can be cut off."""
+    """The beginning of a member's command line if its network can be cut."""
     try:
         return stage.prefix()
     except EdgeUnavailable as error:
@@ -126,7 +126,7 @@ def group_on(stage: Stage, protocol: str, unique: Unique, tmp_path: Path) -> Ite
                 stage.bootstrap, unique("group"), list(topics), session_seconds=session, directory=tmp_path, **options
             )
             if group.protocol != "classic":
-                # There, session and heartbeat are settings of the group, which the brokers keep.
+                # Under KIP-848, session timeout and heartbeat interval are settings of the group on the brokers.
                 stage.set_group(group.group, session, group.heartbeat_seconds)
             return stack.enter_context(group)
 

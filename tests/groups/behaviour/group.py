@@ -1,4 +1,4 @@
-"""A group of members in processes of their own, and what they did."""
+"""A group of members in processes of their own, and its history."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ class Member:
 
     Args:
         name: in histories, and its client id.
-        options: what `member.py` takes.
+        options: the options of `member.py`.
         prefix: of the command line, for another network.
     """
 
@@ -48,12 +48,12 @@ class Member:
 
     @property
     def events(self) -> list[Event]:
-        """What it printed so far."""
+        """The events that it has printed so far."""
         return self.driver.events
 
     @property
     def owned(self) -> set[TopicPartition]:
-        """The partitions that it has, as its callbacks were told."""
+        """The partitions that it has by its callbacks."""
         self._advance()
         return set(self._owned) if self.alive else set()
 
@@ -69,7 +69,7 @@ class Member:
         return [event["generation"] for event in of_kind(self.events, "generation")]
 
     def history(self) -> list[Event]:
-        """What it did, and what was done to it."""
+        """The events of the member, and of the test about it."""
         own = [{**event, "member": self.name} for event in self.events]
         return merged(own, self.noted)
 
@@ -78,11 +78,11 @@ class Member:
         return self.driver.call(command, **arguments)
 
     def note(self, event: str) -> None:
-        """Write down what is done to it."""
+        """Record an event of the test."""
         self.noted.append({"t": time.monotonic_ns(), "member": self.name, "event": event})
 
     def stop(self) -> None:
-        """SIGSTOP; returns when it stands still."""
+        """Send SIGSTOP; returns when the process is stopped."""
         os.kill(self.driver.pid, signal.SIGSTOP)
         eventually("the process to stand still", lambda: self._process_state() == "T")
         self.note("stopped")
@@ -118,12 +118,12 @@ class Member:
         return found[0]
 
     def silent_for(self, seconds: float) -> bool:
-        """Whether it has handed nothing out for so long."""
+        """Whether it has handed out nothing for this long."""
         last = next((event["t"] for event in reversed(self.events) if event["event"] == "batch"), 0)
         return time.monotonic_ns() - int(last) > seconds * 1e9
 
     def _advance(self) -> None:
-        """Take in what it printed since the last look."""
+        """Read the events that it printed since the last look."""
         events = self.events
         while self._seen < len(events):
             event = events[self._seen]
@@ -150,7 +150,7 @@ class Group:
     Args:
         bootstrap: where.
         group: its id.
-        topics: what all subscribe to.
+        topics: the topics that all subscribe to.
         session_seconds: their `session.timeout.ms`.
         settings: of all members, on top.
         protocol: their `group.protocol`.
@@ -202,7 +202,7 @@ class Group:
     def join(
         self, name: str, *, settings: dict[str, Any] | None = None, prefix: Iterable[str] = (), **options: Any
     ) -> Member:
-        """Start one more. A name may come back: its next life is told apart in histories."""
+        """Start another member. A name may be used again: histories distinguish its lives."""
         self._named[name] = self._named.get(name, 0) + 1
         lives = self._named[name]
         all_settings = {**self._settings, "client.id": name, **(settings or {})}
@@ -222,11 +222,11 @@ class Group:
         return [member for member in self.members if member.alive]
 
     def history(self) -> list[Event]:
-        """What all did."""
+        """The history of the group."""
         return merged(*[member.history() for member in self.members])
 
     def owners(self) -> dict[TopicPartition, list[str]]:
-        """Who has which partition."""
+        """The owner of each partition."""
         owners: dict[TopicPartition, list[str]] = {}
         for member in self.alive:
             for partition in member.owned:
@@ -283,7 +283,7 @@ class Group:
         """Have the history judged.
 
         Raises:
-            AssertionError: something was found; the message says where the history is.
+            AssertionError: the checker found a violation; the message says where the history is.
         """
         history = self.history()
         verdict = Checker(truth, self.session_seconds, **options).check(history)

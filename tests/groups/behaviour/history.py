@@ -1,10 +1,10 @@
-"""What a group did: the events of all members and of whoever disturbed them, on one clock.
+"""The history of a group: the events of all members and of the test, on one clock.
 
 An event is what a member printed, or what a test noted of it: `t` (CLOCK_MONOTONIC, in nanoseconds), `member`, `event`:
 
 | event | fields | |
 |---|---|---|
-| `assigned`, `revoked`, `lost` | `partitions` | as the callbacks were told; `revoked` when its callback ends |
+| `assigned`, `revoked`, `lost` | `partitions` | as the callbacks got them; `revoked` when its callback ends |
 | `batch` | `n`, `parts`: [topic, partition, first, last, count, crc] | as soon as it was handed out |
 | `finished` | `n` | the batch was worked on |
 | `commit`, `committed`, `commit_failed` | `c`, `offsets`: [topic, partition, offset] | asked for, done, refused |
@@ -43,7 +43,7 @@ def merged(*sources: Iterable[Event]) -> list[Event]:
 
 
 def crc(values: Iterable[bytes]) -> int:
-    """What stands for the values of several records, in order."""
+    """A text that stands for the values of several records, in order."""
     checked = 0
     for value in values:
         checked = zlib.crc32(value + b"\0", checked)
@@ -56,5 +56,5 @@ def of_kind(events: Iterable[Event], *kinds: str) -> Iterator[Event]:
 
 
 def save(history: Iterable[Event], path: Path) -> None:
-    """Write a history for whoever wants to know what happened."""
+    """Write a history to a file, for reading."""
     path.write_text("".join(json.dumps(event) + "\n" for event in history))

@@ -20,22 +20,22 @@ from tests.groups.behaviour.history import crc
 
 CLOSE_SECONDS = 20.0
 ERRORS_MAX = 200
-"""Errors in a row after which it gives up: each is raised by a call that would have waited."""
+"""Number of consecutive errors after which it stops; each comes from a call that would otherwise wait."""
 
 
 @dataclass
 class Options:
-    """What a member is told.
+    """The options of a member.
 
     Attributes:
         bootstrap: `bootstrap.servers`.
         group: `group.id`.
-        topics: what to subscribe to.
-        client: who it is made of.
+        topics: the topics to subscribe to.
+        client: the client that implements it.
         settings: by Kafka's names.
         commit: each batch by itself, synchronously or not; by the client's own commits; or not at all.
         max_rows: of a batch.
-        slow_seconds: what each batch takes.
+        slow_seconds: how long each batch takes.
         pipelined: batches are worked on and committed in a second thread, while the first reads on.
         sink: a topic that each record is written to, into the same partition, before the batch is committed.
     """
@@ -53,7 +53,7 @@ class Options:
 
 
 class Log:
-    """What is printed: events, and answers to commands."""
+    """The output: events, and answers to commands."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,7 +71,7 @@ class Log:
 
 
 class Member(ABC):
-    """What all kinds of members have in common."""
+    """The base of all kinds of members."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -87,7 +87,7 @@ class Member(ABC):
         self._sink = None if options.sink is None else Sink(options.bootstrap, options.sink)
 
     def main(self) -> None:
-        """Read until told to close."""
+        """Read until the command to close."""
         threading.Thread(target=self._obey, daemon=True).start()
         threading.Thread(target=self._work_on, daemon=True).start()
         self.open()
@@ -111,7 +111,7 @@ class Member(ABC):
 
     @abstractmethod
     def read(self) -> None:
-        """Read batches until told to close; may return earlier."""
+        """Read batches until the command to close; may return earlier."""
 
     @abstractmethod
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Member(ABC):
                 self.log.line({"id": number, "ok": getattr(self, f"command_{name}")(**command)})
             except Exception as error:
                 self.log.line({"id": number, "error": type(error).__name__, "message": str(error)})
-        # Whoever started it is gone.
+        # The parent process has ended.
         os._exit(2)
 
     def command_close(self) -> None:
@@ -187,7 +187,7 @@ class Member(ABC):
         os._exit(0)
 
     def command_slow(self, seconds: float) -> None:
-        """Take so long for each batch from now on."""
+        """Take this long for each batch from now on."""
         self.slow_seconds = seconds
 
     def command_hold(self) -> None:
@@ -260,7 +260,7 @@ class Ours(Member):
 
     def commit(self, batch: Any, offsets: list[list[Any]]) -> None:
         number = self.next_commit(offsets)
-        # The reading thread has asked for more since, which says that it has finished this and what it read after it.
+        # The reading thread has polled since, which finishes this batch and later ones.
         what = batch.offsets if self.options.pipelined else batch
         if self.options.commit == "async":
             future = self.consumer.commit_async(what)
@@ -270,7 +270,7 @@ class Ours(Member):
 
     def close(self) -> None:
         if self.options.commit == "auto":
-            # The batch in hand is finished, but no further one is asked for, which would say so.
+            # The batch is finished, but no further poll says so.
             self._try("commit", self.consumer.commit)
         self._try("close", lambda: self.consumer.close(timeout=CLOSE_SECONDS))
 
@@ -421,7 +421,7 @@ class Sink:
 
 
 def _parts(batch: Any) -> tuple[list[list[Any]], list[tuple[int, bytes]]]:
-    """What a batch holds of each partition, in the order of the batch; and all values with their partitions."""
+    """The offsets of each partition in a batch, in the order of the batch; and all values with their partitions."""
     found: dict[tuple[str, int], list[tuple[int, bytes]]] = {}
     values = []
     for record in batch.records():

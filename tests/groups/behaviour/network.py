@@ -1,7 +1,7 @@
-"""A network of one cable between the machine and a namespace, which can be made to swallow what is sent.
+"""A network of one cable between the machine and a namespace, which can be made to drop all packets.
 
 Members live inside; brokers listen on the near end. Cutting gives the neighbour a hardware address that nobody has:
-what leaves is lost without a word, as behind a dead switch. No firewall is needed for that.
+packets are lost silently, as behind a dead switch. No firewall is needed for that.
 """
 
 import os
@@ -37,7 +37,7 @@ class Edge:
 
     @classmethod
     def make(cls, stack: ExitStack) -> Self | None:
-        """Lay one, to be removed with the stack; `None` where that cannot be done, and `why_not` says why."""
+        """Create a network that is removed with the stack; `None` if that is impossible, and `why_not` says why."""
         if shutil.which("ip") is None or os.geteuid() != 0:
             cls.why_not = "network namespaces need root and the program `ip`"
             return None
@@ -55,10 +55,10 @@ class Edge:
 
     @classmethod
     def required(cls, edge: "Edge | None") -> "Edge":
-        """The edge, if there is one.
+        """The network, if there is one.
 
         Raises:
-            EdgeUnavailable: there is none.
+            EdgeUnavailable: there is no network.
         """
         if edge is None:
             raise EdgeUnavailable(cls.why_not)
@@ -66,11 +66,11 @@ class Edge:
 
     @property
     def prefix(self) -> list[str]:
-        """What the command line of a program inside begins with."""
+        """The beginning of the command line of a program inside."""
         return ["ip", "netns", "exec", self._name]
 
     def cut(self) -> None:
-        """Swallow what is sent from inside."""
+        """Drop the packets that are sent from inside."""
         _ip("-n", self._name, "neigh", "replace", self.address, "lladdr", NOBODY, "dev", self._far, "nud", "permanent")
 
     def heal(self) -> None:
@@ -80,7 +80,7 @@ class Edge:
         )
 
     def remove(self) -> None:
-        """Take it away; what is inside loses its network."""
+        """Remove it; programs inside lose their network."""
         for arguments in (("netns", "del", self._name), ("link", "del", self._near)):
             subprocess.run(["ip", *arguments], capture_output=True, timeout=30)
 

@@ -1,4 +1,4 @@
-"""Java's consumer as a member of a group: `VerifiableConsumer`, told of as ours; groups of several clients."""
+"""Java's consumer as a member of a group: `VerifiableConsumer`, with events like ours; groups of several clients."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ class JavaMember(Member):
         name: in histories, and its client id.
         bootstrap: where.
         group: its id.
-        topic: what it subscribes to.
+        topic: the topic that it subscribes to.
         strategies: names of assignors; empty for the consumer protocol.
         directory: for its settings.
         settings: of the consumer.
@@ -72,7 +72,7 @@ class JavaMember(Member):
         events = self.driver.events
         while self._heard < len(events):
             for told in self._translated(events[self._heard]):
-                # Whoever revokes in the millisecond of a record had the record before.
+                # A record in the same millisecond as a revocation came before it.
                 told["t"] = max(told["t"], self._told[-1]["t"]) if self._told else told["t"]
                 self._told.append(told)
             self._heard += 1
@@ -95,7 +95,7 @@ class JavaMember(Member):
         at = int(event.get("timestamp", 0)) * MILLISECOND + self._clock_ns
         match event["name"]:
             case "partitions_assigned" | "partitions_revoked" | "partitions_lost" as name:
-                # Milliseconds are cut off: what began may have begun up to one later.
+                # Timestamps are rounded down: an event may have begun up to a millisecond later.
                 begins = MILLISECOND if name == "partitions_assigned" else 0
                 partitions = [[each["topic"], each["partition"]] for each in event["partitions"]]
                 return [{"t": at + begins, "event": MOVES[name], "partitions": partitions}] if partitions else []

@@ -13,7 +13,7 @@ from tests.groups.behaviour.writer import Writer, truth_of
 
 @dataclass
 class Scene:
-    """What a scenario has at hand.
+    """The tools of a scenario.
 
     Attributes:
         stage: the cluster.
@@ -48,7 +48,7 @@ class Scene:
         self.group.wait_shared(self.partitions)
 
     def flows(self, partitions: Iterable[int] | None = None, records: int = 5) -> None:
-        """Wait until so many records more were finished in each of the partitions."""
+        """Wait until this many more records were finished in each of the partitions."""
         chosen = range(self.partitions) if partitions is None else partitions
         now = self.group.reached()
         ends = {(self.topic, partition): now.get((self.topic, partition), 0) + records for partition in chosen}

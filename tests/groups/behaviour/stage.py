@@ -1,4 +1,4 @@
-"""What the suite runs on: three nodes of the embedded broker, or of a real Kafka, with what can be done to them."""
+"""The clusters of the suite: three nodes of the embedded broker or of a real Kafka, with faults."""
 
 import contextlib
 import random
@@ -38,7 +38,7 @@ class Stage(ABC):
 
     Attributes:
         kind: which.
-        short_session: `session.timeout.ms` in seconds where members are meant to be given up.
+        short_session: `session.timeout.ms` in seconds for tests in which members are removed.
         long_session: where they are not, however slow the machine is.
     """
 
@@ -60,7 +60,7 @@ class Stage(ABC):
         """Have it as many."""
 
     def set_group(self, group: str, session_seconds: float, heartbeat_seconds: float) -> None:
-        """Set what members under the consumer protocol are told."""
+        """Set the session timeout and heartbeat interval of members under KIP-848."""
         settings = {
             "consumer.session.timeout.ms": round(session_seconds * 1000),
             "consumer.heartbeat.interval.ms": round(heartbeat_seconds * 1000),
@@ -69,7 +69,7 @@ class Stage(ABC):
             admin.alter_configs({("group", group): settings})
 
     def leader(self, topic: str, partition: int) -> int:
-        """Who leads a partition, as the first node that answers sees it."""
+        """The leader of a partition, by the first node that answers."""
         for address in self.bootstrap.split(","):
             host, _, port = address.rpartition(":")
             with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ class Stage(ABC):
 
     @abstractmethod
     def prefix(self) -> list[str]:
-        """What a member's command line begins with, so that its network can be cut.
+        """The beginning of a member's command line, so that its network can be cut.
 
         Raises:
             EdgeUnavailable: that cannot be done here.
@@ -132,7 +132,7 @@ class Stage(ABC):
 
     @abstractmethod
     def mend(self) -> None:
-        """Undo what a test that failed may have left."""
+        """Undo faults that a failed test may have left."""
 
     def others(self, node: int) -> list[int]:
         """The other nodes."""
@@ -164,7 +164,7 @@ class EmbeddedStage(Stage):
         self.broker.move_leader(topic, partition, node)
 
     def reassign(self, topic: str, partition: int, nodes: Sequence[int]) -> None:
-        # Its replicas are played: what a client sees of moving them is another leader and another set in sync.
+        # Its replicas are simulated: a client only sees another leader and other in-sync replicas.
         self.broker.move_leader(topic, partition, nodes[0])
         self.broker.set_isr(topic, partition, list(nodes))
 
@@ -204,7 +204,7 @@ class EmbeddedStage(Stage):
 
 
 class KafkaStage(Stage):
-    """Apache Kafka in three JVMs, behind a network that can be cut where the machine allows it."""
+    """Apache Kafka in three JVMs, behind a network that can be cut if the machine allows it."""
 
     kind: Kind = "kafka"
     short_session = 4.0

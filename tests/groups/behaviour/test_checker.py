@@ -43,7 +43,7 @@ class Told:
 
 
 def clean() -> list[Event]:
-    """`a` owns both partitions, hands 1 over to `b`, and takes it back when `b` leaves."""
+    """`a` owns both partitions, loses 1 to `b`, and gets it back when `b` leaves."""
     told = Told()
     told.moved("a", "assigned", 0, 1)
     told.read("a", 0, 0, 9)
@@ -63,7 +63,7 @@ def clean() -> list[Event]:
 
 
 def crashed(stopped_seconds: float = 5.0) -> list[Event]:
-    """`a` is stopped after a batch that it never committed; `b` reads it again; `a` comes back and hears of it."""
+    """`a` is stopped after a batch that it never committed; `b` reads it again; `a` comes back and learns of it."""
     told = Told()
     told.moved("a", "assigned", 0)
     told.moved("b", "assigned", 1)
@@ -153,7 +153,7 @@ def assign_early(history: list[Event]) -> None:
 
 
 def deliver_late(history: list[Event]) -> None:
-    """`a` hands out a record of what was assigned to `b`."""
+    """`a` hands out a record of a partition that was assigned to `b`."""
     put(history, at(history, "b", "batch"), "a", "batch", n=99, parts=[part(1, 10, 10)])
 
 
@@ -162,13 +162,13 @@ def deliver_without(history: list[Event]) -> None:
 
 
 def deliver_contested(history: list[Event]) -> None:
-    """`b` is assigned what `a` still believes to own, and `a` goes on."""
+    """`b` gets a partition that `a` still counts as its own, and `a` continues."""
     del history[at(history, "a", "revoked")]
     put(history, at(history, "b", "batch"), "a", "batch", n=99, parts=[part(1, 10, 10)])
 
 
 def commit_late(history: list[Event]) -> None:
-    """`a` commits what `b` owns."""
+    """`a` commits a partition that `b` owns."""
     index = at(history, "b", "batch")
     put(history, index, "a", "committed", c=99, offsets=[[TOPIC, 1, 10]])
     put(history, index, "a", "commit", c=99, offsets=[[TOPIC, 1, 10]])

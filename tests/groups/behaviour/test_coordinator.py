@@ -1,4 +1,4 @@
-"""The coordinator dies in the middle of things. Members go on by what is stored, or join again; all ends well."""
+"""The coordinator dies during a rebalance. Members continue with the stored group, or join again."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ Phase = Callable[[Scene, Broker, ExitStack], None]
 
 
 def before_notice(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """A newcomer has asked to join, and nobody knows of it."""
+    """A newcomer has sent JoinGroup, and no other member knows of it."""
     faults.enter_context(broker.fault(api="Heartbeat", group=play.group.group, hold=True))
     asked = faults.enter_context(broker.observe(api="JoinGroup", client_id="d"))
     play.group.join("d")
@@ -26,7 +26,7 @@ def before_notice(play: Scene, broker: Broker, faults: ExitStack) -> None:
 
 
 def some_notified(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """One member has heard of it, and asked to join; two have not."""
+    """One member has learned of the rebalance, and sent JoinGroup; two have not."""
     for deaf in "bc":
         faults.enter_context(broker.fault(api="Heartbeat", client_id=deaf, hold=True))
     asked = faults.enter_context(broker.observe(api="JoinGroup", client_id="a"))
@@ -45,14 +45,14 @@ def some_joined(play: Scene, broker: Broker, faults: ExitStack) -> None:
 
 
 def generation_written(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """The assignment is stored; no member has heard of it."""
+    """The assignment is stored; no member has got it."""
     answers = faults.enter_context(broker.fault(api="SyncGroup", group=play.group.group, hold=True, on="answer"))
     play.group.join("d")
     answers.wait(4, timeout=WAIT_SECONDS)
 
 
 def some_answered(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """The assignment is stored; one member has not heard of it."""
+    """The assignment is stored; one member has not got it."""
     unheard = faults.enter_context(broker.fault(api="SyncGroup", client_id="b", hold=True, on="answer"))
     heard = [faults.enter_context(broker.observe(api="SyncGroup", client_id=name, on="answer")) for name in "acd"]
     play.group.join("d")
@@ -76,21 +76,21 @@ def test_the_coordinator_dies_in_a_phase_of_a_rebalance(
 
 
 def newcomer_unheard(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """A newcomer is a member, and has not heard so."""
+    """A newcomer is a member, but has no answer yet."""
     answers = faults.enter_context(broker.fault(api=HEARTBEAT, client_id="d", hold=True, on="answer"))
     play.group.join("d")
     answers.wait(1, timeout=WAIT_SECONDS)
 
 
 def one_not_told(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """One member does not know yet that it is to give up something; the others may have."""
+    """One member does not know yet that it has to revoke a partition; the others may know."""
     answers = faults.enter_context(broker.fault(api=HEARTBEAT, client_id="b", hold=True, on="answer"))
     play.group.join("d")
     answers.wait(1, timeout=WAIT_SECONDS)
 
 
 def given_up_unheard(play: Scene, broker: Broker, faults: ExitStack) -> None:
-    """A member has given up its part, and the coordinator has not heard so."""
+    """A member has revoked its partitions, and the coordinator does not know it."""
     giver = max(play.group.alive, key=lambda member: len(member.owned))
     had = len(giver.events)
     play.group.join("d")
@@ -105,7 +105,7 @@ def test_the_coordinator_dies_while_partitions_move(stage: Stage, scene: SceneFa
 
 
 def die_in(stage: Stage, scene: SceneFactory, phase: Phase, settings: dict[str, str]) -> None:
-    """Have the coordinator die in a phase; nobody loses anything."""
+    """Stop the coordinator in a phase; no record is lost."""
     if not isinstance(stage, EmbeddedStage):
         pytest.skip("only the embedded broker can be stopped in exactly this phase; see the next test")
     play = scene("a", "b", "c", partitions=8, settings=settings)
@@ -155,7 +155,7 @@ def test_what_changed_during_a_failover_leads_to_a_rebalance_after_it(stage: Sta
     if stage.kind == "embedded":
         # A real failover takes about as long as such a session.
         assert joins(play.group) == before
-    # One dies with the coordinator, and the topic grows before there is another.
+    # A member dies with the coordinator, and the topic gets partitions before there is a new one.
     node = stage.coordinator(play.group.group)
     play["b"].kill()
     stage.kill(node)

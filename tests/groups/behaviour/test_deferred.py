@@ -18,11 +18,11 @@ from tests.interop.process import eventually
 
 DEFERRED = {"partition.assignment.strategy": "deferred,cooperative-sticky"}
 LONG = {**DEFERRED, "scheduled.rebalance.max.delay.ms": 600_000}
-"""Longer than any of these tests: whatever is given away was not waited for."""
+"""Longer than any of these tests: a partition that is assigned to another member was not reserved."""
 SHORT = {**DEFERRED, "scheduled.rebalance.max.delay.ms": 2000}
 
 START = {"group.initial.rebalance.delay.ms": 600_000}
-"""Nothing is assigned before the test says so: those that are there by then are the first, and take nobody's place."""
+"""Nothing is assigned before the test says so: the members that have joined by then are the first, and no newcomers."""
 
 pytestmark = pytest.mark.only("classic")
 
@@ -45,12 +45,12 @@ def together(scene: SceneFactory, *names: str, settings: Mapping[str, object], *
 
 
 def stay_as_they_are(members: Iterable[Member], marks: dict[str, int]) -> bool:
-    """Whether none of them was told to give up or gained anything since."""
+    """Whether no member had a partition revoked or assigned since."""
     return not any(list(of_kind(each.events[marks[each.name] :], "assigned", "revoked", "lost")) for each in members)
 
 
 def moves(member: Member, mark: int = 0) -> dict[str, int]:
-    """How many partitions it was told of since, by what it was told."""
+    """The numbers of partitions in its callbacks since, by kind."""
     counts: dict[str, int] = {}
     for event in of_kind(member.events[mark:], "assigned", "revoked", "lost"):
         counts[event["event"]] = counts.get(event["event"], 0) + len(event["partitions"])
@@ -58,12 +58,12 @@ def moves(member: Member, mark: int = 0) -> dict[str, int]:
 
 
 def is_told(member: Member, generations: int) -> bool:
-    """Whether it has the assignment of a rebalance after so many."""
+    """Whether it has the assignment of a rebalance after this many."""
     return rebalances(member) > generations and last(member.events, "state")["after"] == "Stable"
 
 
 def leader(play: Scene) -> str:
-    """Who led the last generation."""
+    """The leader of the last generation."""
     newest = {member: last(member.events, "generation") for member in play.group.alive}
     generation = max(event["generation"] for event in newest.values())
     leads = [member for member, event in newest.items() if event["leader"] and event["generation"] == generation]
@@ -127,7 +127,7 @@ def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Sta
     def has_its_part(name: str) -> bool:
         return play[name].owned == had[name]
 
-    # The new leader knows who was lost first: that is what the first to come gets, and no more.
+    # The new leader knows which member was lost first: the first newcomer gets its partitions, and no more.
     for name, owned in ((other, 6), (first, 9)):
         play.group.join(name)
         eventually("its part", partial(has_its_part, name))
@@ -141,7 +141,7 @@ def test_a_leader_that_dies_in_the_middle_of_a_wait_is_waited_for_too(stage: Sta
 @pytest.mark.thorough_on_kafka
 @pytest.mark.timeout(240)
 def test_a_surge_leaves_nothing_unread(scene: SceneFactory) -> None:
-    """The new process is there before the old one goes, one after the other: nobody is waited for."""
+    """Each new process joins before an old one leaves: the group waits for nobody."""
     play = together(scene, "a", "b", "c", partitions=9, settings=LONG)
     for name in "abc":
         play.join(f"{name}-new")

@@ -64,7 +64,7 @@ def come_and_go(group: Group, draw: random.Random) -> None:
 
 
 def once(values: list[bytes]) -> list[bytes]:
-    """Each value where it stands first."""
+    """The first place of each value."""
     return list(dict.fromkeys(values))
 
 
@@ -107,12 +107,12 @@ def test_three_groups_in_a_chain(stage: Stage, group_on: GroupFactory, unique: U
             assert once(arrived) == source, f"{topics[number]}-{partition}: not every record once, in order"
         if number + 1 < len(groups):
             following = sum(stage.ends(topics[number + 1]).values())
-            # What was written again was handed out again, and the checker has seen an excuse for each.
+            # Records that were written again had been handed out again, and the checker has found a reason for each.
             assert following <= sum(ends.values()) + verdict.repeated
 
 
 def _all_through(stage: Stage, groups: list[Group], topics: list[str]) -> bool:
-    """Whether each group has finished what its topic holds, and the first topic all of it."""
+    """Whether each group has finished all records of its topic, and the first topic has all records."""
     for group, topic in zip(groups, topics, strict=True):
         reached = group.reached()
         try:

@@ -1,4 +1,4 @@
-"""Members that stand still or are cut off, again and again: nobody hands out what another may own by then."""
+"""Members are stopped or cut off repeatedly: none hands out records that another member may own by then."""
 
 import random
 import time
@@ -41,7 +41,7 @@ class Rounds:
         self.taken_over += bool(list(of_kind(victim.events[had:], "lost")))
 
     def _stopped(self, victim: Member, until: Callable[[], None]) -> None:
-        # It waits for records when it is stopped: a batch that was on its way out could not be told from a zombie's.
+        # It is stopped while it waits for records: a batch that was being handed out would look like a zombie's.
         self.play.group.wait_finished(self.play.writer.pause())
         victim.stop()
         self.play.writer.go_on()
@@ -66,10 +66,10 @@ class Rounds:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rounds", [4, pytest.param(200, marks=pytest.mark.slow)])
 def test_no_two_members_ever_own_a_partition(scene: SceneFactory, edge_prefix: list[str], rounds: int) -> None:
-    # What is never answered is asked again: a member that is back does not wait for half a minute.
+    # Requests without an answer are repeated: a member that is back does not wait for half a minute.
     settings = {"request.timeout.ms": 1000, "socket.connection.setup.timeout.ms": 1000}
     play = scene("a", "c", session_seconds=SESSION_SECONDS, settings=settings)
-    # Cut off by itself where the network is real: all that is behind the edge is.
+    # It is cut off alone if the network is real, which cuts off all programs inside.
     play.join("b", prefix=edge_prefix)
     play.flows()
     drawn = Rounds(play, seed=rounds)

@@ -1,4 +1,4 @@
-"""What happens to members: they are slow, stopped, killed, closed, bounced; topics grow under them."""
+"""Members that are slow, stopped, killed, closed or restarted, and topics that get partitions."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_a_member_busy_for_longer_than_its_session_stays(stage: Stage, scene: Sc
     had = len(busy.events)
     busy.call("hold")
     held = busy.wait_for("batch", had)
-    # What the other reads meanwhile takes longer than the session.
+    # The other member reads for longer than the session.
     session_ns = stage.short_session * 1e9
     others = {index for _, index in play["b"].owned}
     other = play["b"]
@@ -42,7 +42,7 @@ def test_a_member_busy_for_longer_than_its_session_stays(stage: Stage, scene: Sc
 
 @pytest.mark.seed("S031")
 def test_what_is_not_worked_on_of_one_partition_stops_no_other(scene: SceneFactory) -> None:
-    """More of it than the member may hold: the others go on with what room there is."""
+    """More data than the member may hold: the other partitions continue with the rest of the budget."""
     play = scene(settings={"queued.max.bytes": 2_000_000})
     play.join("a")
     member = play["a"]
@@ -61,7 +61,7 @@ def test_what_is_not_worked_on_of_one_partition_stops_no_other(scene: SceneFacto
 @pytest.mark.seed("S032")
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_a_pipeline_of_two_threads_sees_records_in_order(scene: SceneFactory, strategy: str) -> None:
-    """One reads on while the other works on what was read; before partitions are given up, the pipeline is drained."""
+    """One thread reads while the other processes; the pipeline is drained before partitions are revoked."""
     settings = {"partition.assignment.strategy": strategy}
     play = scene("a", "b", pipelined=True, slow_seconds=0.01, settings=settings)
     play.join("c")
@@ -95,10 +95,10 @@ def test_a_hiccup_shorter_than_the_session_goes_unnoticed(scene: SceneFactory) -
 @pytest.mark.seed("S069", "S087")
 @pytest.mark.parametrize("commit", ["batch", "auto"])
 def test_a_member_stopped_beyond_its_session_is_no_zombie(stage: Stage, scene: SceneFactory, commit: str) -> None:
-    """The checker sees to it that it hands out and commits nothing of what others own by then."""
+    """The checker verifies that it hands out and commits nothing that others own by then."""
     play = scene("a", "b", "c", session_seconds=stage.short_session, records_per_second=600, commit=commit)
     stopped = play["a"]
-    # It waits for records when it is stopped: a batch that was on its way out could not be told from a zombie's.
+    # It is stopped while it waits for records: a batch that was being handed out would look like a zombie's.
     play.group.wait_finished(play.writer.pause())
     had, owned = len(stopped.events), stopped.owned
     stopped.stop()
@@ -109,7 +109,7 @@ def test_a_member_stopped_beyond_its_session_is_no_zombie(stage: Stage, scene: S
     stopped.wait_for("lost", had)
     play.shared()
     play.flows()
-    # It hears first that all it had is lost, not that it may give it up in order.
+    # It first gets the Lost callback for all its partitions, not Revoked.
     told = next(of_kind(stopped.events[had:], "revoked", "lost"))
     assert (told["event"], set(partitions_of(told))) == ("lost", owned)
     play.end(automatic=commit == "auto")
@@ -131,7 +131,7 @@ def test_the_partitions_of_a_killed_member_go_to_others(stage: Stage, scene: Sce
 @pytest.mark.seed("S029")
 @pytest.mark.also_on_kafka
 def test_the_partitions_of_one_that_closes_go_to_others_at_once(stage: Stage, scene: SceneFactory) -> None:
-    """With a session so long that waiting for its end would fail the test."""
+    """The session is so long that waiting for its end would fail the test."""
     play = scene("a", "b", "c", session_seconds=stage.long_session * 10)
     kept = {member.name: member.owned for member in play.group.alive if member.name != "b"}
     before = joins(play.group)
@@ -142,7 +142,7 @@ def test_the_partitions_of_one_that_closes_go_to_others_at_once(stage: Stage, sc
     for name, owned in kept.items():
         assert owned <= play[name].owned
         assert not heard(play[name], "revoked", marks[name]), "nobody else gives anything up"
-        # Under the consumer protocol members only hear of what is theirs now; none joins again.
+        # Under KIP-848 members only get their new target; none joins again.
         rounds = 1 if play.group.protocol == "classic" else 0
         assert joins(play.group)[name] == before[name] + rounds, "one rebalance does it"
     assert play.end().repeated == 0
@@ -175,7 +175,7 @@ def test_thirty_partitions_on_ten_members_and_on_five(stage: Stage, scene: Scene
 def test_a_new_owner_begins_where_the_old_one_ended(
     stage: Stage, group_on: GroupFactory, unique: Unique, commit: str
 ) -> None:
-    """Written before, so that nothing but the handovers decides who reads what: nothing lost, nothing twice."""
+    """The records are written before: only the rebalances decide which member reads them, each once."""
     topic = unique("topic")
     stage.create_topic(topic, 6)
     ends = write(stage.bootstrap, topic, numbered(topic, 6, 400))
@@ -231,14 +231,14 @@ def test_a_static_member_bounces_without_a_rebalance(scene: SceneFactory) -> Non
     had = {name: play[name].owned for name in "abc"}
     before = {name: joins(play.group)[name] for name in "ab"}
     marks = {name: len(play[name].events) for name in "ab"}
-    # Under the consumer protocol the brokers refuse who starts with the id of a member that did not say that it goes.
+    # Under KIP-848 the brokers refuse a member that starts with the static id of one that did not leave.
     for bounce in ("leave", "kill") if play.group.protocol == "classic" else ("leave", "leave"):
         getattr(play["c"], bounce)()
         play.flows({index for _, index in had["a"] | had["b"]})
         play.group.join("c", settings={"group.instance.id": "c"})
         eventually("its partitions again", lambda: play["c"].owned == had["c"])
         play.flows()
-        # The life after a kill may repeat what the one before had not committed.
+        # After a kill, the next process may repeat records that were not committed.
         for name in "ab":
             assert play[name].owned == had[name]
             assert not heard(play[name], "revoked", marks[name])

@@ -17,7 +17,7 @@ CASES = [
     pytest.param(*case, marks=[] if case in OFTEN else pytest.mark.slow)
     for case in product(CLIENTS, ("range", "roundrobin", "cooperative-sticky"))
 ]
-"""Who leads, by what: all of them by `make behaviour`, some each time."""
+"""The clients that lead: `make behaviour` runs all, the ordinary run some."""
 
 
 def judged(play: Scene) -> None:
@@ -43,7 +43,7 @@ def test_one_group_of_three_clients(scene: SceneFactory, tmp_path: Path, leader:
     ours = next(member for member in play.group.alive if member.name == "ours-1")
     leads = next(event["leader"] for event in reversed(ours.events) if event["event"] == "generation")
     assert leads == (leader == "ours"), "who came first leads"
-    # The leader goes, and another takes its place; then a second one of ours comes, and a follower goes.
+    # The leader leaves, and another takes its place; then a second one of ours joins, and a follower leaves.
     first.leave()
     mixed.settle()
     mixed.join("ours", "ours-2")
@@ -77,7 +77,7 @@ def test_one_group_of_three_clients_under_the_consumer_protocol(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("peer", ["ours", pytest.param("java", marks=pytest.mark.slow)])
 def test_a_group_goes_over_to_the_consumer_protocol_and_back(scene: SceneFactory, tmp_path: Path, peer: str) -> None:
-    """Member by member, under load: nothing is lost, nothing comes twice."""
+    """Member by member, under load: no record is lost or repeated."""
     play = scene(partitions=9)
     play.stage.set_group(play.group.group, play.group.session_seconds, play.group.heartbeat_seconds)
     mixed = Mixed(play, "cooperative-sticky", tmp_path)
@@ -117,7 +117,7 @@ def test_two_rolling_bounces_bring_a_group_from_eager_to_cooperative(
             mixed.join(client, name if client == "ours" else f"{name}-{number}", strategies)
     assignor = next(e["assignor"] for e in reversed(play["a"].events) if e["event"] == "generation")
     assert assignor == "cooperative-sticky"
-    # Now it is cooperative: one more member takes a share, and nobody gives up more than that.
+    # Now the group is cooperative: another member takes its share, and the others revoke no more than that.
     marks = {member.name: len(member.events) for member in play.group.alive}
     mixed.join("ours", "d", "cooperative-sticky")
     eventually("its share", lambda: len(play["d"].owned) >= 2)

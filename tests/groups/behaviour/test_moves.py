@@ -1,4 +1,4 @@
-"""What happens to brokers: leaders, replicas and coordinators move, nodes die, packets vanish. Nobody may notice."""
+"""Leaders, replicas and coordinators move, nodes die, packets are lost: no record is lost or repeated."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_packets_vanish_and_come_through_again(
     settings = {"request.timeout.ms": 2000, "socket.connection.setup.timeout.ms": 1000}
     play = scene(session_seconds=session, settings=settings)
     play.join("a")
-    # It has a network of its own, and is the only one in there.
+    # It is alone in a network of its own.
     play.join("b", prefix=edge_prefix)
     play.flows()
     cut_off = play["b"]
@@ -91,7 +91,7 @@ def test_packets_vanish_and_come_through_again(
     stage.cut("b")
     try:
         if is_long:
-            # The other takes everything over. The one cut off hands nothing out meanwhile: the checker sees to that.
+            # The other member takes over. The checker verifies that the one that is cut off hands out nothing.
             play.group.wait_taken_over(cut_off, play.partitions)
             play.flows()
         else:

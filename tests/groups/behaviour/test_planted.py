@@ -14,10 +14,10 @@ from tests.groups.behaviour.history import Event, TopicPartition, Truth, of_kind
 History = list[Event]
 
 NEWCOMER = "c"
-"""Who is given what the others give up."""
+"""The member that gets the partitions which others revoke."""
 
 BATCHES_LEAST = 10
-"""Read of each partition before any is given up: errors are planted into the last ones."""
+"""Records of each partition that are read before any is revoked; errors are planted into the last ones."""
 
 
 class Handover(NamedTuple):
@@ -37,7 +37,7 @@ def handover(history: History) -> Handover:
 
 
 def batches_before(history: History, moved: Handover) -> History:
-    """The batches with that partition of the member that gave it up."""
+    """The batches with that partition of the member that revoked it."""
     read = batches_with(moved.partition, history)
     return [e for e in read if e["member"] == moved.revoked["member"] and e["t"] < moved.revoked["t"]]
 
@@ -48,7 +48,7 @@ def batches_with(partition: TopicPartition, events: History) -> History:
 
 
 def part_of(batch: Event, partition: TopicPartition) -> list[Any]:
-    """What a batch says of a partition, empty where it has none of its records."""
+    """The part of a batch about a partition; empty if it has none of its records."""
     return next((part for part in batch["parts"] if (part[0], part[1]) == partition), [])
 
 
@@ -75,7 +75,7 @@ def commit_one_more(history: History) -> None:
 
 
 def skip_the_commit(history: History) -> None:
-    """What was committed before the handover was not: the new owner cannot know where to begin."""
+    """The commit before the revocation is removed, so the new owner cannot know where to begin."""
     revoked = handover(history).revoked
     skipped = [event for event in of_kind(history, "commit", "committed") if event["member"] == revoked["member"]]
     for event in skipped:
@@ -84,7 +84,7 @@ def skip_the_commit(history: History) -> None:
 
 
 def commit_before_the_work(history: History) -> None:
-    """What was fetched is committed, not what was finished."""
+    """Fetched offsets are committed, not finished ones."""
     for event in of_kind(history, "finished"):
         event["t"] += 10**9
     history.sort(key=lambda event: int(event["t"]))
@@ -122,7 +122,7 @@ PLANTED: list[tuple[Callable[[History], None], set[str]]] = [
 
 
 def has_read(owned: set[TopicPartition], events: History) -> bool:
-    """Whether a member has read enough of all that it has: then whatever it gives up can be tampered with."""
+    """Whether a member has read enough of each of its partitions: then whichever it revokes can be tampered with."""
     return all(len(batches_with(partition, events)) >= BATCHES_LEAST for partition in owned)
 
 

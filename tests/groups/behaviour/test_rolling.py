@@ -15,7 +15,7 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 def given_up(scene: Scene, marks: dict[str, int]) -> dict[str, int]:
-    """How many partitions each living member was told to give up since."""
+    """How many partitions each living member has revoked since."""
     return {
         member.name: sum(len(event["partitions"]) for event in of_kind(member.events[marks[member.name] :], "revoked"))
         for member in scene.group.alive
@@ -29,14 +29,14 @@ def rounds(scene: Scene, name: str, before: dict[str, int]) -> int:
 
 
 def all_in(scene: Scene, before: dict[str, int], rounds_least: int) -> bool:
-    """Whether all that stay were part of so many rebalances."""
+    """Whether all members that stay had this many rebalances."""
     return all(rounds(scene, name, before) >= rounds_least for name in before)
 
 
 def overtaken(scene: Scene, marks: dict[str, int]) -> int:
     """How often the next rebalance began before a member had its assignment of the one before: then one is for nothing.
 
-    One member is quicker to give up its partition and to join again than the other is to ask for its assignment.
+    One member revokes its partition and joins again before the other asks for its assignment.
     """
     told = [e for name, mark in marks.items() for e in of_kind(scene.group_member(name).events[mark:], "retried")]
     return sum(event["api"] == "SyncGroup" for event in told)
@@ -49,7 +49,7 @@ def overtaken(scene: Scene, marks: dict[str, int]) -> int:
 def test_five_members_bounce_in_turn(stage: Stage, scene: SceneFactory) -> None:
     """Nothing is delivered twice, and only partitions of the one that is bounced change hands."""
     play = scene(*NAMES, partitions=20, records_per_second=400)
-    # Under the consumer protocol nobody joins again: members only hear of what is theirs now.
+    # Under KIP-848 no member joins again: members only get their new target.
     is_classic = play.group.protocol == "classic"
     for name in NAMES if stage.kind == "embedded" else NAMES[:2]:
         stays = {member.name: member.owned for member in play.group.alive if member is not play[name]}
@@ -91,10 +91,10 @@ def test_kept_partitions_flow_while_an_assignment_hangs(stage: Stage, scene: Sce
 
 
 def flow_while_held(stage: Stage, scene: SceneFactory, api: str, change: str) -> None:
-    """The rebalance cannot end before the fault is removed: what is read until then was read in the middle of it."""
+    """The rebalance cannot end before the fault is removed: records that are read until then were read during it."""
     if not isinstance(stage, EmbeddedStage):
         pytest.skip("a rebalance can be held on the embedded broker only")
-    # A synchronous commit waits for the new generation where the coordinator takes none for the old one any more.
+    # A synchronous commit waits for the new generation if the coordinator accepts none for the old one any more.
     play = scene(*("ab" if change == "up" else "abc"), partitions=8, commit="async")
     had = {name: play[name].owned for name in "ab"}
     marks = {name: len(play[name].events) for name in "ab"}
@@ -128,7 +128,7 @@ def test_a_member_that_takes_long_to_revoke_stops_nobody_else(scene: SceneFactor
     quick = play["b"]
     kept = len(quick.events)
     play.group.join("c")
-    # It has given up its part, and has joined again; that one and the slow one's are all that stands still.
+    # It has revoked its partition and joined again; only that partition and the slow member's are not read.
     quick.wait_for("revoked", kept)
     play.flows({index for _, index in quick.owned}, records=40)
     assert not list(of_kind(slow.events[had:], "revoked"))

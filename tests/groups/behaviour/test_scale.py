@@ -13,7 +13,7 @@ RECORDS = 20
 VALUE_BYTES = 1000
 BUDGET_BYTES = 8 << 20
 OVERHEAD_BYTES = 48 << 20
-"""Of what is not queued records: a kilobyte or so for each partition, the batch in hand, Python's copies of it."""
+"""Memory besides queued records: about a kilobyte for each partition, the current batch, and Python's copies of it."""
 
 
 @pytest.mark.seed("S088")
@@ -37,7 +37,7 @@ def test_thousands_of_partitions_are_joined_in_bounded_memory(
     group.wait_shared(PARTITIONS)
     first.wait_for("batch")
     group.join("b")
-    # It works on its batch, so it gives nothing up; what is fetched meanwhile stays within the budget.
+    # It works on its batch, so it revokes nothing; fetches meanwhile stay within the budget.
     first.wait_for("RebalanceStarted")
     first.call("release")
     group.wait_shared(PARTITIONS)

@@ -131,7 +131,7 @@ def write(bootstrap: str, topic: str, values: dict[int, list[str]]) -> dict[tupl
 
 
 def numbered(topic: str, partitions: int, records: int, first: int = 0) -> dict[int, list[str]]:
-    """Values as `Writer` makes them, so many for each partition."""
+    """Values as `Writer` makes them, this many for each partition."""
     return {p: [f"{topic}:{p}:{n}" for n in range(first, first + records)] for p in range(partitions)}
 
 

@@ -90,8 +90,29 @@ class Kdc:
             reaper.watch(self._process.pid)
         self._wait_listening()
 
-    def kinit(self, user: str) -> Path:
+    def administer(self, *commands: str) -> None:
+        """Run commands of `kadmin.local`."""
+        lines = "\n".join(commands) + "\n"
+        _run([available()["kadmin.local"], "-r", REALM], self._server_environment(), lines)
+
+    def add(self, user: str, options: str = "") -> Path:
+        """Add a user with a random key; its keytab."""
+        self.keytab(user).unlink(missing_ok=True)
+        self.administer(f"addprinc -randkey {options} {user}", f"ktadd -norandkey -k {self.keytab(user)} {user}")
+        return self.keytab(user)
+
+    def tickets_given(self, user: str) -> int:
+        """How often the KDC has given this user a ticket with which others are got."""
+        log = (self.directory / "kdc.log").read_text(errors="replace")
+        issued = [line for line in log.splitlines() if "AS_REQ" in line and "ISSUE" in line]
+        return sum(f"{user}@{REALM} for krbtgt/" in line for line in issued)
+
+    def kinit(self, user: str, *, lifetime: str | None = None) -> Path:
         """Get a user's ticket with its keytab; the cache it is in.
+
+        Args:
+            user: who.
+            lifetime: of the ticket, as `kinit -l` takes it; as long as may be unless given.
 
         Raises:
             KdcUnavailable: there is no `kinit` (krb5-user).
@@ -99,8 +120,9 @@ class Kdc:
         found = shutil.which("kinit")
         if found is None:
             raise KdcUnavailable("no `kinit`: install krb5-user")
-        cache = self.directory / f"{user}.cache"
-        _run([found, "-k", "-t", str(self.keytab(user)), user], {**os.environ, **self.environment(cache)})
+        cache = self.directory / (f"{user}.cache" if lifetime is None else f"{user}-{lifetime}.cache")
+        options = [] if lifetime is None else ["-l", lifetime]
+        _run([found, "-k", "-t", str(self.keytab(user)), *options, user], {**os.environ, **self.environment(cache)})
         return cache
 
     def close(self) -> None:

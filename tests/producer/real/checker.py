@@ -1,4 +1,4 @@
-"""Judges what became of records that were sent under load, by what the log holds in the end.
+"""Checks the outcomes of records that were sent under load against the log at the end.
 
 Every value is sent once. With idempotence an acknowledged record is in the log once, at the offset that its future
 named, and the records of a partition lie there in the order in which they were sent. A record whose future failed may
@@ -16,8 +16,8 @@ class Sent(NamedTuple):
 
     Attributes:
         value: what; no other record has it.
-        offset: what its future named; `None` where it failed.
-        error: what it failed with.
+        offset: the offset of its future; `None` if it failed.
+        error: the error of its future.
         is_done: whether its future had an outcome in the end.
     """
 
@@ -45,11 +45,11 @@ class Finding(NamedTuple):
 def check(
     sent: Mapping[int, Sequence[Sent]], log: Mapping[int, Sequence[Stored]], *, may_fail: bool = False
 ) -> list[Finding]:
-    """Compare what was sent, in order, with the log, by partition.
+    """Compare the records that were sent, in order, with the log, by partition.
 
     Args:
-        sent: what was sent to each partition, in the order of the calls.
-        log: what each partition holds, by offset.
+        sent: the records sent to each partition, in the order of the calls.
+        log: the records of each partition, by offset.
         may_fail: records may have failed; otherwise each that did is a finding.
     """
     findings = []

@@ -1,4 +1,4 @@
-"""`stage`: what a test runs on, by `--on`: three nodes of the embedded broker, or of a real Kafka.
+"""`stage`: the cluster of a test, by `--on`: three nodes of the embedded broker, or of a real Kafka.
 
 By default everything runs on the embedded broker, what is marked `also_on_kafka` on a real three-node Kafka as well.
 """
@@ -17,7 +17,7 @@ from tests.kafka import KafkaCluster
 _NUMBERS = count(1)
 
 MakeTopic = Callable[..., str]
-"""Makes a topic with so many partitions, three replicas each, on the stage."""
+"""Creates a topic with this many partitions, three replicas each, on the stage."""
 
 
 class SharedKafka(KafkaStage):
@@ -59,7 +59,7 @@ def stage(staged_on: str, request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 @pytest.fixture
 def broker(stage: Stage) -> Broker:
-    """The embedded broker of the stage, for what can be done to nothing else."""
+    """The embedded broker of the stage, for faults that only it has."""
     if not isinstance(stage, EmbeddedStage):
         pytest.skip("a real Kafka makes no such faults")
     return stage.broker

@@ -1,4 +1,4 @@
-"""A producer under load on a thread, what it sent, and the log as another client reads it in the end."""
+"""A producer under load on a thread, the records that it sent, and the log as another client reads it at the end."""
 
 import threading
 import time
@@ -15,9 +15,9 @@ from tests.producer.real.checker import Sent, Stored
 
 DEADLINE_SECONDS = 90.0
 SETTLE_SECONDS = 30.0
-"""For followers to have what their leader has. What is missing then is lost, which is for others to say."""
+"""How long followers may take to catch up with their leader. Records that are missing then are lost."""
 QUICK = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
-"""Nobody waits long for what is down in a test."""
+"""A short wait for nodes that are down."""
 
 
 class Load:
@@ -56,11 +56,11 @@ class Load:
     def acknowledged(self, partition: int) -> int:
         """How many records of a partition are acknowledged, in the order of sending."""
         sent = self._sent[partition]
-        # Looked for from the end: what is sent last is done last.
+        # Searched from the end: the last records are done last.
         return next((n for n in range(len(sent), 0, -1) if sent[n - 1][1].done()), 0)
 
     def flows(self, partitions: list[int] | None = None, more: int = 50) -> None:
-        """Wait until so many more records of each partition are acknowledged.
+        """Wait until this many more records of each partition are acknowledged.
 
         Raises:
             AssertionError: they are not, in time.
@@ -70,7 +70,7 @@ class Load:
             until(partial(self._has, partition, goal), f"records to flow in {partition}")
 
     def stop(self) -> dict[int, list[Sent]]:
-        """Stop, wait until everything has an outcome, and tell what was sent."""
+        """Stop, wait until every record has an outcome, and return the records."""
         self._over.set()
         self._thread.join()
         if self._failed is not None:
@@ -95,7 +95,7 @@ class Load:
 
 
 def outcome(value: bytes, future: Any) -> Sent:
-    """What became of a record, without waiting."""
+    """The outcome of a record, without waiting."""
     if not future.done():
         return Sent(value, is_done=False)
     error = future.exception(0)
@@ -119,7 +119,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def messages_of(bootstrap: str, topic: str, at_least: int = 1) -> dict[int, list[Any]]:
     """Everything that a topic holds now, by partition, as confluent-kafka reads it.
 
-    What only its leader has (acks=1), or a topic that only some nodes know, is there a moment later: it waits for that.
+    Waits for records that only the leader has yet (acks=1), and for topics that only some nodes know yet.
     """
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "log_level": 2}
     consumer = Consumer({**settings, "enable.partition.eof": False, "check.crcs": True})
@@ -152,6 +152,6 @@ def messages_of(bootstrap: str, topic: str, at_least: int = 1) -> dict[int, list
 
 
 def log_of(bootstrap: str, topic: str, at_least: int = 1) -> dict[int, list[Stored]]:
-    """Offsets and values of everything that a topic holds now; waits for so many."""
+    """Offsets and values of all records of a topic; waits for so many."""
     found = messages_of(bootstrap, topic, at_least)
     return {p: [Stored(message.offset(), message.value()) for message in messages] for p, messages in found.items()}

@@ -14,7 +14,7 @@ from tests.kafka.secured import ANNA, MECHANISMS, REAUTH_MS, SecuredKafka, User
 from tests.security.real.clients import QUICK, TIMEOUT_SECONDS, produce, take, written
 
 pytestmark = pytest.mark.jvm
-WITHOUT_KERBEROS = [mechanism for mechanism in MECHANISMS if mechanism != "GSSAPI"]
+WITHOUT_KERBEROS = [mechanism for mechanism in MECHANISMS if mechanism != "GSSAPI"]  # test_kerberos.py has it
 ENDS = 2.5 * REAUTH_MS / 1000
 """In this time, each connection has to log in again at least twice."""
 

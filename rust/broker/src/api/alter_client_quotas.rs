@@ -1,6 +1,6 @@
 //! AlterClientQuotas, versions 0-1 (KIP-546): sets and removes quotas of entities.
 //!
-//! Not implemented: that quotas throttle anybody. They are kept in memory only.
+//! Not implemented: throttling by other quotas than `producer_byte_rate` and `consumer_byte_rate`.
 
 use std::collections::BTreeMap;
 

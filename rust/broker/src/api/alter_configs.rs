@@ -9,7 +9,7 @@ use monedula_protocol::messages::alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, Mentions, TopicKey, resource};
+use super::{ApiError, Mentions, resource};
 use crate::cluster::{NodeId, Values};
 use crate::core::{Answer, Call, Core};
 
@@ -65,13 +65,5 @@ pub(super) fn refuse<'a>(request: &AlterConfigsRequest<'a>, error: ErrorCode) ->
 }
 
 pub(super) fn mentions<'a>(request: &AlterConfigsRequest<'a>) -> Mentions<'a> {
-    let named = |kind: i8| {
-        let resources = request.resources.iter().filter(move |wanted| wanted.resource_type == kind);
-        resources.map(|wanted| wanted.resource_name)
-    };
-    Mentions {
-        topics: named(resource::TOPIC).map(TopicKey::Name).collect(),
-        groups: named(resource::GROUP).collect(),
-        ..Default::default()
-    }
+    resource::mentions(request.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
 }

@@ -1,8 +1,7 @@
-//! AlterUserScramCredentials, version 0 (KIP-554): sets and deletes SCRAM credentials. The password stays with the
-//! client, which sends what PBKDF2 made of it.
+//! AlterUserScramCredentials, version 0 (KIP-554): sets and deletes SCRAM credentials. The client does not send the
+//! password, but the salted password that PBKDF2 derives from it.
 //!
-//! Not implemented: storing users. They are kept in memory only: a restart loses what was altered, also with a data
-//! directory.
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,11 @@ pub(super) fn invalid(message: impl Into<String>) -> ApiError {
 /// The resource's error of authorization.
 pub(super) fn authorize(core: &Core, call: &Call<'_>, kind: i8, name: &str) -> Result<(), ApiError> {
     let allowed = core.authorize(call, Operation::AlterConfigs, resource::authorized(kind, name));
-    allowed.map_err(|error| ApiError::new(error, error.message()))
+    allowed.map_err(|error| match kind {
+        // Kafka's broker refuses these itself, without a message.
+        resource::BROKER | resource::BROKER_LOGGER => ApiError { code: error, message: None },
+        _ => ApiError::new(error, error.message()),
+    })
 }
 
 /// Calls `alter` for each resource of a request and returns the outcomes in order. A resource that is named more than

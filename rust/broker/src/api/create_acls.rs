@@ -1,6 +1,6 @@
 //! CreateAcls, versions 1-3. Without an authorizer it answers SECURITY_DISABLED.
 //!
-//! Not implemented: storing ACLs. They are kept in memory only: a restart loses them, also with a data directory.
+//! Not implemented: nothing known, besides what [`super`] lists.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::create_acls::{AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse};
@@ -8,31 +8,30 @@ use monedula_protocol::messages::create_acls::{AclCreation, AclCreationResult, C
 use super::altering::invalid;
 use super::{ApiError, Mentions};
 use crate::core::{Answer, Call, Core};
-use crate::security::{Acl, CLUSTER_NAME, Operation, PatternType, PermissionType, Resource, ResourceType};
+use crate::security::{
+    ANY, Acl, CLUSTER_NAME, MATCH, Operation, PatternType, PermissionType, Resource, ResourceType, UNKNOWN,
+};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateAclsRequest<'_>) -> Answer {
-    // Codes above those that Kafka knows, and 0, which stands for them.
-    let unknown = |acl: &AclCreation<'_>| {
-        !(1..=7).contains(&acl.resource_type)
-            || !(1..=4).contains(&acl.resource_pattern_type)
-            || !(1..=15).contains(&acl.operation)
-            || !(1..=3).contains(&acl.permission_type)
-    };
-    if request.creations.iter().any(unknown) {
-        return Answer::Close("an ACL to create has an unknown code".to_owned());
+    if request.creations.iter().any(|acl| codes(acl).contains(&UNKNOWN)) {
+        return Answer::Close("an ACL to create has code 0, which stands for what is unknown".to_owned());
     }
     if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
         return call.answer::<CreateAclsRequest<'_>>(&refuse(request, error));
     }
     let Some(authorizer) = &mut core.security.authorizer else {
         let message = "No Authorizer is configured.";
-        return call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, message));
+        return call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, Some(message)));
     };
+    // Kafka fails here with an exception that it did not expect, and so refuses the ACLs beside this one, too.
+    if request.creations.iter().any(|acl| codes(acl).contains(&ANY) || acl.resource_pattern_type == MATCH) {
+        return call.answer::<CreateAclsRequest<'_>>(&refused(request, ErrorCode::UnknownServerError, None));
+    }
     let outcomes: Vec<Result<(), ApiError>> =
         request.creations.iter().map(|creation| check(creation).map(|acl| authorizer.add(acl))).collect();
     let results = outcomes.iter().map(|outcome| AclCreationResult {
         error_code: outcome.as_ref().err().map_or(0, |error| error.code.code()),
-        error_message: outcome.as_ref().err().and_then(|error| error.message.as_deref()),
+        error_message: outcome.as_ref().map_or_else(|error| error.message.as_deref(), |()| Some("")),
         ..Default::default()
     });
     call.answer::<CreateAclsRequest<'_>>(&CreateAclsResponse { results: results.collect(), ..Default::default() })
@@ -49,35 +48,39 @@ fn check(creation: &AclCreation<'_>) -> Result<Acl, ApiError> {
     if creation.resource_name.is_empty() {
         return Err(invalid("Invalid empty resource name"));
     }
-    let wrong = |what: &str, name: &str| invalid(format!("Invalid {what} {name}"));
-    let pattern = match creation.resource_pattern_type {
-        2 => "MATCH",
-        _ => "ANY",
-    };
-    Ok(Acl {
-        resource_type: ResourceType::from_code(creation.resource_type).ok_or_else(|| wrong("resourceType", "ANY"))?,
+    let wrong = |what: &str| invalid(format!("Invalid {what} UNKNOWN"));
+    let acl = Acl {
+        resource_type: ResourceType::from_code(creation.resource_type).ok_or_else(|| wrong("resourceType"))?,
         name: creation.resource_name.to_owned(),
-        pattern_type: PatternType::from_code(creation.resource_pattern_type)
-            .ok_or_else(|| wrong("patternType", pattern))?,
+        pattern_type: PatternType::from_code(creation.resource_pattern_type).ok_or_else(|| wrong("patternType"))?,
         principal: creation.principal.to_owned(),
         host: creation.host.to_owned(),
-        operation: Operation::from_code(creation.operation).ok_or_else(|| wrong("operation", "ANY"))?,
-        permission: PermissionType::from_code(creation.permission_type)
-            .ok_or_else(|| wrong("permissionType", "ANY"))?,
-    })
+        operation: Operation::from_code(creation.operation).ok_or_else(|| wrong("operation"))?,
+        permission: PermissionType::from_code(creation.permission_type).ok_or_else(|| wrong("permissionType"))?,
+    };
+    if !acl.principal.contains(':') {
+        let end = "(no colon is present separating the principal type from the principal name)";
+        return Err(invalid(format!("Could not parse principal from `{}` {end}", acl.principal)));
+    }
+    Ok(acl)
 }
 
-fn refused<'a>(request: &CreateAclsRequest<'a>, error: ErrorCode, message: &'a str) -> CreateAclsResponse<'a> {
+/// The codes of an ACL: of its resource, pattern, operation and permission.
+fn codes(acl: &AclCreation<'_>) -> [i8; 4] {
+    [acl.resource_type, acl.resource_pattern_type, acl.operation, acl.permission_type]
+}
+
+fn refused<'a>(request: &CreateAclsRequest<'a>, error: ErrorCode, message: Option<&'a str>) -> CreateAclsResponse<'a> {
     let result = |_: &AclCreation<'_>| AclCreationResult {
         error_code: error.code(),
-        error_message: Some(message),
+        error_message: message,
         ..Default::default()
     };
     CreateAclsResponse { results: request.creations.iter().map(result).collect(), ..Default::default() }
 }
 
 pub(super) fn refuse<'a>(request: &CreateAclsRequest<'a>, error: ErrorCode) -> CreateAclsResponse<'a> {
-    refused(request, error, error.message())
+    refused(request, error, Some(error.message()))
 }
 
 pub(super) fn mentions<'a>(_request: &CreateAclsRequest<'a>) -> Mentions<'a> {

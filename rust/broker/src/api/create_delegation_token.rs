@@ -1,5 +1,5 @@
-//! CreateDelegationToken, versions 1-3 (KIP-48, KIP-373). Only clients that have authenticated may create tokens, and
-//! none that have done so with a token.
+//! CreateDelegationToken, versions 1-3 (KIP-48, KIP-373). Only authenticated clients may create tokens, and not those
+//! that logged in with a token.
 //!
 //! Not implemented: storing tokens. They are kept in memory only: a restart loses them, also with a data directory.
 
@@ -37,7 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             ..Default::default()
         })
     };
-    if !may_use_tokens(core, call) {
+    if !may_use_tokens(call) {
         return refused(ErrorCode::DelegationTokenRequestNotAllowed);
     }
     if owner != requester && !core.allows(call, Operation::CreateTokens, Resource::User(owner.as_str())) {
@@ -64,7 +64,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     })
 }
 
-/// The requester is told from version 3 on.
+/// The response names the requester from version 3 on.
 fn requester_if<'a>(call: &Call<'_>, text: &'a str) -> &'a str {
     if call.version >= 3 { text } else { "" }
 }

@@ -7,14 +7,15 @@ use monedula_protocol::messages::delete_acls::{
     DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsMatchingAcl, DeleteAclsRequest, DeleteAclsResponse,
 };
 
-use super::Mentions;
+use super::altering::invalid;
+use super::{ApiError, Mentions};
 use crate::core::{Answer, Call, Core};
 use crate::security::{Acl, AclFilter, Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsRequest<'_>) -> Answer {
     let filters: Vec<AclFilter<'_>> = request.filters.iter().map(filter).collect();
-    if let Some(part) = filters.iter().find_map(AclFilter::unknown) {
-        return Answer::Close(format!("a filter of ACLs has an unknown code in its {part}"));
+    if filters.iter().any(AclFilter::has_code_0) {
+        return Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned());
     }
     if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
         return call.answer::<DeleteAclsRequest<'_>>(&refuse(request, error));
@@ -24,12 +25,25 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteAclsReque
         return call.answer::<DeleteAclsRequest<'_>>(&refused(request, ErrorCode::SecurityDisabled, message));
     };
     // As in Kafka, each filter selects from the ACLs that there were before the request.
-    let selected: Vec<Vec<Acl>> = filters.iter().map(|filter| authorizer.select(filter).cloned().collect()).collect();
-    selected.iter().flatten().for_each(|acl| authorizer.remove(acl));
-    let filter_results = selected.iter().map(|acls| DeleteAclsFilterResult {
-        error_message: None,
-        matching_acls: acls.iter().map(describe).collect(),
-        ..Default::default()
+    let selected: Vec<Result<Vec<Acl>, ApiError>> = filters
+        .iter()
+        .map(|filter| match filter.unknown() {
+            Some(part) => Err(invalid(format!("Unknown {part}."))),
+            None => Ok(authorizer.select(filter).cloned().collect()),
+        })
+        .collect();
+    selected.iter().flatten().flatten().for_each(|acl| authorizer.remove(acl));
+    let filter_results = selected.iter().map(|selected| match selected {
+        Ok(acls) => DeleteAclsFilterResult {
+            error_message: None,
+            matching_acls: acls.iter().map(describe).collect(),
+            ..Default::default()
+        },
+        Err(error) => DeleteAclsFilterResult {
+            error_code: error.code.code(),
+            error_message: error.message.as_deref(),
+            ..Default::default()
+        },
     });
     let response = DeleteAclsResponse { filter_results: filter_results.collect(), ..Default::default() };
     call.answer::<DeleteAclsRequest<'_>>(&response)

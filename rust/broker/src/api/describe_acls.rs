@@ -16,8 +16,8 @@ use crate::security::{Acl, AclFilter, Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsRequest<'_>) -> Answer {
     let filter = filter(request);
-    if let Some(part) = filter.unknown() {
-        return Answer::Close(format!("a filter of ACLs has an unknown code in its {part}"));
+    if filter.has_code_0() {
+        return Answer::Close("a filter of ACLs has code 0, which stands for what is unknown".to_owned());
     }
     if let Err(error) = core.authorize(call, Operation::Describe, Resource::Cluster) {
         return call.answer::<DescribeAclsRequest<'_>>(&refuse(request, error));
@@ -41,7 +41,6 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeAclsReq
         ..Default::default()
     });
     call.answer::<DescribeAclsRequest<'_>>(&DescribeAclsResponse {
-        error_message: None,
         resources: resources.collect(),
         ..Default::default()
     })

@@ -47,11 +47,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
             values.iter().map(|(key, &value)| DescribeClientQuotasValueData { key, value, ..Default::default() });
         DescribeClientQuotasEntryData { entity: entity.collect(), values: values.collect(), ..Default::default() }
     });
-    call.answer::<Request<'_>>(&DescribeClientQuotasResponse {
-        error_message: None,
-        entries: Some(entries.collect()),
-        ..Default::default()
-    })
+    call.answer::<Request<'_>>(&DescribeClientQuotasResponse { entries: Some(entries.collect()), ..Default::default() })
 }
 
 fn filter(request: &Request<'_>) -> Result<BTreeMap<String, Match>, ApiError> {
@@ -95,7 +91,8 @@ fn wanted(component: &DescribeClientQuotasComponentData<'_>) -> Result<Match, Ap
 pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeClientQuotasResponse<'a> {
     DescribeClientQuotasResponse {
         error_code: error.code(),
-        error_message: Some(error.message()),
+        // Kafka sends no message that only repeats the code.
+        error_message: None,
         entries: None,
         ..Default::default()
     }

@@ -33,7 +33,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeCluster
     let brokers = nodes.map(|node| DescribeClusterBroker {
         broker_id: node.id.0,
         host: &node.host,
-        port: node.port.into(),
+        port: node.port(call.origin.protocol).into(),
         rack: node.rack.as_deref(),
         is_fenced: !node.alive,
         ..Default::default()

@@ -9,7 +9,7 @@ use monedula_protocol::messages::describe_configs::{
     DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
-use super::{ApiError, Mentions, TopicKey, resource};
+use super::{ApiError, Mentions, resource};
 use crate::cluster::{
     ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def, check_topic_name, config_name,
     is_dynamic,
@@ -215,13 +215,5 @@ pub(super) fn refuse<'a>(request: &DescribeConfigsRequest<'a>, error: ErrorCode)
 }
 
 pub(super) fn mentions<'a>(request: &DescribeConfigsRequest<'a>) -> Mentions<'a> {
-    let named = |kind: i8| {
-        let resources = request.resources.iter().filter(move |wanted| wanted.resource_type == kind);
-        resources.map(|wanted| wanted.resource_name)
-    };
-    Mentions {
-        topics: named(resource::TOPIC).map(TopicKey::Name).collect(),
-        groups: named(resource::GROUP).collect(),
-        ..Default::default()
-    }
+    resource::mentions(request.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
 }

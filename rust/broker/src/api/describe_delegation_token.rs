@@ -17,7 +17,7 @@ use crate::security::{Operation, Principal, Resource, Token, may_use_tokens};
 type Request<'a> = DescribeDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(core, call) {
+    if !may_use_tokens(call) {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         return call.answer::<Request<'_>>(&refuse(request, error));
     }
@@ -47,7 +47,7 @@ fn describe<'a>(call: &Call<'_>, token: &'a Token) -> DescribedDelegationToken<'
         principal_name: renewer.name(),
         ..Default::default()
     };
-    // The requester is told from version 3 on.
+    // The response names the requester from version 3 on.
     let requester = |text: &'a str| if call.version >= 3 { text } else { "" };
     DescribedDelegationToken {
         principal_type: token.owner.kind(),

@@ -80,7 +80,7 @@ fn unknown<'a>(request: &Request<'a>, error: ErrorCode) -> DescribeQuorumRespons
 }
 
 pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeQuorumResponse<'a> {
-    DescribeQuorumResponse { error_code: error.code(), ..Default::default() }
+    DescribeQuorumResponse { error_code: error.code(), error_message: Some(error.message()), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(_request: &Request<'a>) -> Mentions<'a> {

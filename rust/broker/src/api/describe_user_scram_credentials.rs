@@ -62,7 +62,8 @@ fn describe(core: &Core, asked: &[&str], user: &str) -> Result<Vec<CredentialInf
 pub(super) fn refuse<'a>(_request: &Request<'a>, error: ErrorCode) -> DescribeUserScramCredentialsResponse<'a> {
     DescribeUserScramCredentialsResponse {
         error_code: error.code(),
-        error_message: Some(error.message()),
+        // Kafka sends no message that only repeats the code.
+        error_message: None,
         ..Default::default()
     }
 }

@@ -14,7 +14,7 @@ use crate::security::may_use_tokens;
 type Request<'a> = ExpireDelegationTokenRequest<'a>;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
-    if !may_use_tokens(core, call) {
+    if !may_use_tokens(call) {
         let error = ErrorCode::DelegationTokenRequestNotAllowed;
         let refused = ExpireDelegationTokenResponse { expiry_timestamp_ms: -1, ..refuse(request, error) };
         return call.answer::<Request<'_>>(&refused);

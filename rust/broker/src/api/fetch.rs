@@ -1,7 +1,7 @@
 //! Fetch, versions 4-18: returns records, with or without a fetch session (KIP-227), at once or as soon as there are
 //! enough bytes.
 //!
-//! Not implemented: quota throttling; replication. The fields that followers send (versions 15, 17, 18) are decoded and
+//! Not implemented: replication. The fields that followers send (versions 15, 17, 18) are decoded and
 //! have no effect beyond the replica id, since replicas share one log.
 
 use std::collections::HashMap;
@@ -51,7 +51,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
             false => Some(ErrorCode::TopicAuthorizationFailed),
         };
     }
-    let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes);
+    let quota_bytes = if follows { i32::MAX } else { core.fetch_quota_bytes(call.ticket.connection) };
+    let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes).min(quota_bytes);
     core.fetch(Fetch {
         ticket: call.ticket,
         node: call.node,

@@ -50,7 +50,8 @@ fn find(core: &mut Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Nod
     };
     core.authorize(call, Operation::Describe, resource)?;
     let node = core.coordinator(kind, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
-    core.nodes.get(node).cloned().ok_or(ErrorCode::CoordinatorNotAvailable)
+    let node = core.nodes.get(node).ok_or(ErrorCode::CoordinatorNotAvailable)?;
+    Ok(node.seen_at(call.origin.protocol))
 }
 
 fn coordinator<'a>(key: &'a str, found: &'a Result<Node, ErrorCode>) -> Coordinator<'a> {

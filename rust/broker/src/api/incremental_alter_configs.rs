@@ -9,7 +9,7 @@ use monedula_protocol::messages::incremental_alter_configs::{
 };
 
 use super::altering::{self, Target, invalid};
-use super::{ApiError, Mentions, TopicKey, resource};
+use super::{ApiError, Mentions, resource};
 use crate::cluster::{ConfigDef, ConfigType, NodeId, Values, broker_def};
 use crate::core::{Answer, Call, Core};
 
@@ -123,13 +123,5 @@ pub(super) fn refuse<'a>(
 }
 
 pub(super) fn mentions<'a>(request: &IncrementalAlterConfigsRequest<'a>) -> Mentions<'a> {
-    let named = |kind: i8| {
-        let resources = request.resources.iter().filter(move |wanted| wanted.resource_type == kind);
-        resources.map(|wanted| wanted.resource_name)
-    };
-    Mentions {
-        topics: named(resource::TOPIC).map(TopicKey::Name).collect(),
-        groups: named(resource::GROUP).collect(),
-        ..Default::default()
-    }
+    resource::mentions(request.resources.iter().map(|wanted| (wanted.resource_type, wanted.resource_name)))
 }

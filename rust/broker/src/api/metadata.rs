@@ -54,7 +54,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
     let brokers = core.nodes.alive().map(|node| MetadataResponseBroker {
         node_id: node.id.0,
         host: &node.host,
-        port: node.port.into(),
+        port: node.port(call.origin.protocol).into(),
         rack: node.rack.as_deref(),
         ..Default::default()
     });

@@ -6,8 +6,8 @@
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
-//! Not implemented in any API: throttling by quotas (the throttle time is 0 unless a fault sets it), and the `timeout_ms`
-//! of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
+//! Only Produce and Fetch are throttled by quotas; in other responses the throttle time is 0 unless a fault sets it. Not
+//! implemented in any API: the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
 //! the controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
@@ -46,6 +46,7 @@ mod end_txn;
 mod expire_delegation_token;
 mod fetch;
 mod find_coordinator;
+mod group_offsets;
 mod heartbeat;
 mod incremental_alter_configs;
 mod init_producer_id;

@@ -3,15 +3,13 @@
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
-use std::sync::Arc;
-
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 };
 
-use super::{Mentions, TopicKey};
+use super::{Mentions, TopicKey, group_offsets};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
 use crate::security::{Operation, Resource};
@@ -25,7 +23,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
     if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
         return call.answer::<OffsetCommitRequest<'_>>(&refuse(request, error));
     }
-    let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
+    let by_id = call.version >= TOPIC_IDS_FROM;
+    let names = request.topics.iter().map(|topic| group_offsets::name_of(core, topic.name, topic.topic_id, by_id));
+    let names: Vec<_> = names.collect();
     // The error of each partition before the group is asked. The offsets without an error go to the group, in this
     // order.
     let mut errors: Vec<Vec<ErrorCode>> = Vec::with_capacity(request.topics.len());
@@ -33,7 +33,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
     for (topic, name) in request.topics.iter().zip(&names) {
         let mut checked = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
-            let error = check(core, call, name.as_deref(), partition.partition_index);
+            let error = group_offsets::check(core, call, name.as_deref(), partition.partition_index);
             checked.push(error);
             if let (Some(name), ErrorCode::None) = (name, error) {
                 offsets.push(NewOffset {
@@ -52,24 +52,6 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
         topics: merge(request, &errors, &committed),
         ..Default::default()
     })
-}
-
-fn name_of(core: &Core, version: i16, topic: &OffsetCommitRequestTopic<'_>) -> Option<Arc<str>> {
-    if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
-}
-
-fn check(core: &mut Core, call: &Call<'_>, name: Option<&str>, partition: i32) -> ErrorCode {
-    let Some(name) = name else { return ErrorCode::UnknownTopicId };
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Topic(name)) {
-        return error;
-    }
-    if let Some(error) = core.faults.partition_error(call, name, partition) {
-        return error;
-    }
-    match core.topics.partition(name, partition) {
-        Some(_) => ErrorCode::None,
-        None => ErrorCode::UnknownTopicOrPartition,
-    }
 }
 
 /// Commits the offsets to the group. Returns the error of each.

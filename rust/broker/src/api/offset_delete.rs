@@ -7,7 +7,7 @@ use monedula_protocol::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 
-use super::{Mentions, TopicKey};
+use super::{Mentions, TopicKey, group_offsets};
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
 
@@ -23,7 +23,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteReq
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
             let index = partition.partition_index;
-            match check(core, call, topic.name, index) {
+            match group_offsets::check(core, call, Some(topic.name), index) {
                 ErrorCode::None => partitions.push(index),
                 error => add(&mut refused, topic.name, index, error),
             }
@@ -40,19 +40,6 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetDeleteReq
             }
             call.answer::<OffsetDeleteRequest<'_>>(&OffsetDeleteResponse { topics: refused, ..Default::default() })
         }
-    }
-}
-
-fn check(core: &mut Core, call: &Call<'_>, topic: &str, partition: i32) -> ErrorCode {
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Topic(topic)) {
-        return error;
-    }
-    if let Some(error) = core.faults.partition_error(call, topic, partition) {
-        return error;
-    }
-    match core.topics.partition(topic, partition) {
-        Some(_) => ErrorCode::None,
-        None => ErrorCode::UnknownTopicOrPartition,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Produce, versions 3-13: appends one record batch to each partition. It never creates a topic.
 //!
-//! Not implemented: quota throttling. acks=all does not wait: the in-sync replicas share one log and have every record
+//! Not implemented: nothing known, besides what [`super`] lists. acks=all does not wait: the in-sync replicas share one log and have every record
 //! at once.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::cluster::{Appended, Coordinated};
 use crate::core::{Answer, Call, Core};
 use crate::log::Batch;
 use crate::log::validate::{Refusal, single_batch};
-use crate::security::{Operation, Resource};
+use crate::security::{Limited, Operation, Resource};
 use crate::transactions::Membership;
 
 /// The client id that Kafka allows to write to internal topics.
@@ -37,7 +37,7 @@ struct Outcome {
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>) -> Answer {
     if has_transactional_records(request) && !may_use_transactional_id(core, call, request) {
         let refused = refuse(request, ErrorCode::TransactionalIdAuthorizationFailed);
-        return finish(core, call, request, &refused);
+        return finish(core, call, request, refused);
     }
     let mut outcomes = Vec::with_capacity(request.topic_data.len());
     for topic in &request.topic_data {
@@ -63,7 +63,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         });
         outcomes.push((topic, partitions.collect::<Vec<_>>()));
     }
-    let endpoints = core.endpoints(outcomes.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.leader));
+    let hints = outcomes.iter().flat_map(|(_, outcomes)| outcomes).filter_map(|one| one.leader);
+    let endpoints = core.endpoints(hints, call.origin.protocol);
     let response = ProduceResponse {
         responses: outcomes.iter().map(|(topic, outcomes)| describe(topic, outcomes)).collect(),
         node_endpoints: endpoints
@@ -78,13 +79,14 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
             .collect(),
         ..Default::default()
     };
-    finish(core, call, request, &response)
+    finish(core, call, request, response)
 }
 
 /// Makes the answer. With acks=0 there is no response, so an error closes the connection.
-fn finish(_core: &Core, call: &Call<'_>, request: &ProduceRequest<'_>, response: &ProduceResponse<'_>) -> Answer {
+fn finish(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<'_>, response: ProduceResponse<'_>) -> Answer {
+    let throttle_time_ms = core.throttle(call.ticket.connection, Limited::Produced, call.frame.len());
     if request.acks != 0 {
-        return call.answer::<ProduceRequest<'_>>(response);
+        return call.answer::<ProduceRequest<'_>>(&ProduceResponse { throttle_time_ms, ..response });
     }
     let mut partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
     match partitions.find(|partition| partition.error_code != 0) {

@@ -2,7 +2,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::ApiError;
+use super::{ApiError, Mentions, TopicKey};
 use crate::cluster::NodeId;
 use crate::security::Resource;
 
@@ -18,6 +18,16 @@ pub(super) fn authorized(kind: i8, name: &str) -> Resource<'_> {
         TOPIC => Resource::Topic(name),
         GROUP => Resource::Group(name),
         _ => Resource::Cluster,
+    }
+}
+
+/// What a request mentions that names resources by type and name.
+pub(super) fn mentions<'a>(resources: impl Iterator<Item = (i8, &'a str)> + Clone) -> Mentions<'a> {
+    let named = |kind| resources.clone().filter(move |(of, _)| *of == kind).map(|(_, name)| name);
+    Mentions {
+        topics: named(TOPIC).map(TopicKey::Name).collect(),
+        groups: named(GROUP).collect(),
+        ..Default::default()
     }
 }
 

@@ -14,7 +14,7 @@ use super::Mentions;
 use crate::core::{Answer, Call, ConnectionId, Core};
 use crate::security::{Directory, Exchange, Login, Principal, Session, session_ms};
 
-/// Version 0 of the response does not tell when the session ends.
+/// Version 0 of the response has no session lifetime.
 const LIFETIME_FROM: i16 = 1;
 
 /// The outcome of one message of a mechanism.
@@ -69,7 +69,7 @@ pub(super) fn raw(core: &mut Core, connection: ConnectionId, message: &Bytes) ->
     }
 }
 
-/// Gives the mechanism a message of the client. Returns `None` if no mechanism is at work.
+/// Passes a message of the client to the mechanism. Returns `None` if no exchange is in progress.
 fn step(core: &mut Core, connection: ConnectionId, message: &[u8]) -> Option<Outcome> {
     let mut exchange = core.peers.take_exchange(connection)?;
     let mechanism = exchange.server.mechanism();

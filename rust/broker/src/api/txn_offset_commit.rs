@@ -4,15 +4,12 @@
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
-use std::sync::Arc;
-
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::txn_offset_commit::{
-    TxnOffsetCommitRequest, TxnOffsetCommitRequestTopic, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
-use super::{Mentions, TopicKey};
+use super::{Mentions, TopicKey, group_offsets};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
@@ -36,10 +33,12 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
     }
     let mut errors = Vec::new();
     let mut offsets = Vec::new();
-    let names: Vec<_> = request.topics.iter().map(|topic| name_of(core, call.version, topic)).collect();
+    let by_id = call.version >= TOPIC_IDS_FROM;
+    let names = request.topics.iter().map(|topic| group_offsets::name_of(core, topic.name, topic.topic_id, by_id));
+    let names: Vec<_> = names.collect();
     for (topic, name) in request.topics.iter().zip(&names) {
         for partition in &topic.partitions {
-            let error = check(core, call, name.as_deref(), partition.partition_index);
+            let error = group_offsets::check(core, call, name.as_deref(), partition.partition_index);
             if let (Some(name), ErrorCode::None) = (name, error) {
                 offsets.push(NewOffset {
                     topic: name,
@@ -72,24 +71,6 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
         }
     });
     call.answer::<TxnOffsetCommitRequest<'_>>(&response)
-}
-
-fn name_of(core: &Core, version: i16, topic: &TxnOffsetCommitRequestTopic<'_>) -> Option<Arc<str>> {
-    if version >= TOPIC_IDS_FROM { core.topics.name_of(topic.topic_id) } else { Some(topic.name.into()) }
-}
-
-fn check(core: &mut Core, call: &Call<'_>, topic: Option<&str>, partition: i32) -> ErrorCode {
-    let Some(topic) = topic else { return ErrorCode::UnknownTopicId };
-    if let Err(error) = core.authorize(call, Operation::Read, Resource::Topic(topic)) {
-        return error;
-    }
-    if let Some(error) = core.faults.partition_error(call, topic, partition) {
-        return error;
-    }
-    match core.topics.partition(topic, partition) {
-        Some(_) => ErrorCode::None,
-        None => ErrorCode::UnknownTopicOrPartition,
-    }
 }
 
 fn commit(

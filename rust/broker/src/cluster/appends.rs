@@ -144,7 +144,7 @@ impl Core {
         let Some(data_dir) = self.data_dir.as_ref().filter(|_| !is_in_files) else { return Ok(()) };
         if !data_dir.has_saved(id) {
             self.topics.touch(&name);
-            self.save_topics().map_err(|error| {
+            self.save().map_err(|error| {
                 log::error!("{error}");
                 ErrorCode::KafkaStorageError
             })?;

@@ -55,19 +55,19 @@ pub(crate) const GROUP_CONFIGS: &[ConfigDef] = &[
         "consumer.assignment.interval.ms",
         "1000",
         "group.consumer.assignment.interval.ms",
-        "How long an assignment of the group stands at least before the next is made."
+        "Shortest time between two assignments of the group, in milliseconds."
     ),
     group_config!(
         "consumer.heartbeat.interval.ms",
         "5000",
         "group.consumer.heartbeat.interval.ms",
-        "How often a member of the group is to send heartbeats."
+        "Heartbeat interval of the group's members, in milliseconds."
     ),
     group_config!(
         "consumer.session.timeout.ms",
         "45000",
         "group.consumer.session.timeout.ms",
-        "How long a member of the group may be silent."
+        "Time without a heartbeat after which a member is removed, in milliseconds."
     ),
 ];
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::BrokerError;
+use crate::security::SecurityProtocol;
 use crate::settings::Settings;
 
 /// The id of a node. The ids are consecutive, starting at `first_node_id` of the settings (default 1).
@@ -27,9 +28,23 @@ pub(crate) struct Node {
     pub(crate) host: Arc<str>,
     /// The port on which it listens; 0 before it listens.
     pub(crate) port: u16,
+    /// The ports of its further listeners.
+    pub(crate) other_ports: BTreeMap<SecurityProtocol, u16>,
     pub(crate) rack: Option<Arc<str>>,
     /// Whether the node runs, so that it can listen, lead and be in sync.
     pub(crate) alive: bool,
+}
+
+impl Node {
+    /// The port of the listener with this security protocol, which clients of that listener are told.
+    pub(crate) fn port(&self, protocol: SecurityProtocol) -> u16 {
+        self.other_ports.get(&protocol).copied().unwrap_or(self.port)
+    }
+
+    /// The node as clients of the listener with this security protocol see it.
+    pub(crate) fn seen_at(&self, protocol: SecurityProtocol) -> Self {
+        Self { port: self.port(protocol), ..self.clone() }
+    }
 }
 
 /// All nodes, running or stopped.
@@ -55,6 +70,7 @@ impl Nodes {
             id: NodeId(first + i32::from(index)),
             host: settings.host.as_str().into(),
             port: 0,
+            other_ports: BTreeMap::new(),
             rack: settings
                 .racks
                 .get(usize::from(index))

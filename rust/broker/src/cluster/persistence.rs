@@ -1,6 +1,6 @@
-//! Saves topics to the data directory, and loads them from it.
+//! Saves topics and security to the data directory, and loads them from it.
 //!
-//! Code that changes a topic does not save it. [`Topics`](super::Topics) records which topics were touched; those that
+//! Code that changes a topic, a user or an ACL does not save it. [`Topics`](super::Topics) records which topics were touched; those that
 //! differ from their file are saved before the answer to the request that changed them is sent.
 
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::{Coordinated, NodeId, Partition, Topic, TopicConfig};
 use crate::BrokerError;
 use crate::core::{Core, Draw};
 use crate::log::{DataDir, Log, LogState, StoredPartition, StoredTopic};
+use crate::security::StoredSecurity;
 
 /// The difference between the seeds of two starts: an odd number other than the increment of the generator.
 const SEED_STEP: u64 = 0xd6e8_feb8_6659_fd93;
@@ -38,13 +39,16 @@ fn stored(topic: &Topic) -> StoredTopic {
 }
 
 impl Core {
-    /// Opens the data directory, if there is one, and loads its topics.
-    pub(crate) fn load_topics(&mut self) -> Result<(), BrokerError> {
+    /// Opens the data directory, if there is one, and loads its content.
+    pub(crate) fn load(&mut self) -> Result<(), BrokerError> {
         let Some(path) = &self.settings.data_dir else { return Ok(()) };
         let mut data_dir = DataDir::open(path)?;
         for (id, topic) in data_dir.load()? {
             let topic = self.restored(&data_dir, id, topic)?;
             self.topics.insert(topic);
+        }
+        if let Some(stored) = data_dir.load_security(StoredSecurity::from_text)? {
+            self.security.restore(&self.settings.security, stored);
         }
         // Each start has another seed, so that no id of an earlier start is drawn again.
         self.draw = Draw::new(self.settings.seed.wrapping_add((data_dir.starts() - 1).wrapping_mul(SEED_STEP)));
@@ -99,8 +103,8 @@ impl Core {
         Ok(Partition { index, leader, leader_epoch, replicas, isr, adding: Vec::new(), removing: Vec::new(), log })
     }
 
-    /// Saves the topics that changed since the last call, and removes deleted ones.
-    pub(crate) fn save_topics(&mut self) -> Result<(), BrokerError> {
+    /// Saves the topics that changed since the last call, removes deleted ones, and saves what changed of security.
+    pub(crate) fn save(&mut self) -> Result<(), BrokerError> {
         let touched = self.topics.take_touched();
         let Some(data_dir) = &mut self.data_dir else { return Ok(()) };
         for id in touched.removed {
@@ -112,6 +116,10 @@ impl Core {
                 // Touched again, so that the next request retries the save.
                 saved.inspect_err(|_| self.topics.touch(&name))?;
             }
+        }
+        if self.security.take_touched() {
+            let text = self.security.snapshot(&self.settings.security).to_text().map_err(BrokerError::Command);
+            text.and_then(|text| data_dir.save_security(&text)).inspect_err(|_| self.security.touch())?;
         }
         Ok(())
     }

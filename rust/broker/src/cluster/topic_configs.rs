@@ -31,79 +31,79 @@ macro_rules! defs {
 #[rustfmt::skip]
 pub(crate) const TOPIC_CONFIGS: &[ConfigDef] = defs! {
     "cleanup.policy", List, Rule::OneOf(&["compact", "delete"]), "delete", Some("log.cleanup.policy"), true,
-        "What happens to old records: \"delete\" drops segments by time and size, \"compact\" keeps the latest record of each key; both may be given, or none.";
+        "What happens to old records: \"delete\" drops segments by age and size, \"compact\" keeps the latest record of each key; both may be set, or neither.";
     "compression.gzip.level", Int, Rule::BetweenOrMinusOne(1, 9), "-1", Some("compression.gzip.level"), false,
-        "The level of gzip where compression.type is gzip.";
+        "Compression level of gzip if compression.type is gzip.";
     "compression.lz4.level", Int, Rule::Between(1, 17), "9", Some("compression.lz4.level"), false,
-        "The level of lz4 where compression.type is lz4.";
+        "Compression level of lz4 if compression.type is lz4.";
     "compression.type", Text, Rule::OneOf(CODECS), "producer", Some("compression.type"), true,
-        "How batches are compressed in the log; \"producer\" keeps what the producer chose.";
+        "Codec of batches in the log; \"producer\" keeps the producer's.";
     "compression.zstd.level", Int, Rule::Between(-131072, 22), "3", Some("compression.zstd.level"), false,
-        "The level of zstd where compression.type is zstd.";
+        "Compression level of zstd if compression.type is zstd.";
     "delete.retention.ms", Long, Rule::AtLeast(0), "86400000", Some("log.cleaner.delete.retention.ms"), true,
-        "How long compaction keeps a tombstone.";
+        "How long compaction keeps a tombstone, in milliseconds.";
     "errors.deadletterqueue.group.enable", Boolean, Rule::Any, "false", None, false,
-        "Whether share groups may write here what they could not deliver.";
+        "Whether share groups may use this topic as their dead letter queue.";
     "file.delete.delay.ms", Long, Rule::AtLeast(0), "60000", Some("log.segment.delete.delay.ms"), false,
-        "How long the file of a deleted segment stays on disk.";
+        "How long the file of a deleted segment stays on disk, in milliseconds.";
     "flush.messages", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.flush.interval.messages"), false,
-        "After how many records the log is forced to disk.";
+        "Number of records after which the log is flushed to disk.";
     "flush.ms", Long, Rule::AtLeast(0), "9223372036854775807", None, false,
-        "After which time the log is forced to disk.";
+        "Time after which the log is flushed to disk, in milliseconds.";
     "follower.replication.throttled.replicas", List, Rule::ThrottledReplicas, "", None, false,
-        "Replicas whose replication is throttled on the follower's side.";
+        "Replicas whose replication is throttled on the follower.";
     "index.interval.bytes", Int, Rule::AtLeast(0), "4096", Some("log.index.interval.bytes"), false,
-        "After how many bytes the offset index gets an entry.";
+        "Bytes of the log between two entries of the offset index.";
     "internal.segment.bytes", Int, Rule::AtLeast(14), "", None, true,
-        "The size of a segment without the lower limit of segment.bytes, for tests.";
+        "Size at which a segment is closed, without the lower limit of segment.bytes, for tests.";
     "leader.replication.throttled.replicas", List, Rule::ThrottledReplicas, "", None, false,
-        "Replicas whose replication is throttled on the leader's side.";
+        "Replicas whose replication is throttled on the leader.";
     "local.retention.bytes", Long, Rule::AtLeast(-2), "-2", Some("log.local.retention.bytes"), false,
-        "Bytes that stay local where there is tiered storage.";
+        "How many bytes of a partition stay on local disks with tiered storage.";
     "local.retention.ms", Long, Rule::AtLeast(-2), "-2", Some("log.local.retention.ms"), false,
-        "How long segments stay local where there is tiered storage.";
+        "How long segments stay on local disks with tiered storage, in milliseconds.";
     "max.compaction.lag.ms", Long, Rule::AtLeast(1), "9223372036854775807", Some("log.cleaner.max.compaction.lag.ms"), true,
-        "How long a record may stay without being looked at by compaction.";
+        "Age of a record at which its log is compacted even if min.cleanable.dirty.ratio is not reached, in milliseconds.";
     "max.decompressed.message.bytes", Int, Rule::Between(1, 2147483639), "2147483639", Some("max.decompressed.message.bytes"), false,
-        "The largest record that is taken, as it is without compression.";
+        "Largest record after decompression, in bytes.";
     "max.message.bytes", Int, Rule::AtLeast(0), "1048588", Some("message.max.bytes"), true,
-        "The largest record batch that is taken.";
+        "Largest record batch that a producer may write, in bytes.";
     "message.timestamp.after.max.ms", Long, Rule::AtLeast(0), "3600000", Some("log.message.timestamp.after.max.ms"), true,
-        "How far a record's time may lie after the broker's.";
+        "How far a record's timestamp may lie after the broker's time, in milliseconds.";
     "message.timestamp.before.max.ms", Long, Rule::AtLeast(0), "9223372036854775807", Some("log.message.timestamp.before.max.ms"), true,
-        "How far a record's time may lie before the broker's.";
+        "How far a record's timestamp may lie before the broker's time, in milliseconds.";
     "message.timestamp.type", Text, Rule::OneOf(&["CreateTime", "LogAppendTime"]), "CreateTime", Some("log.message.timestamp.type"), true,
-        "Whether a record keeps the producer's time or gets the broker's.";
+        "Which timestamp records get: the producer's (CreateTime) or the broker's (LogAppendTime).";
     "min.cleanable.dirty.ratio", Double, Rule::Between(0, 1), "0.5", Some("log.cleaner.min.cleanable.ratio"), true,
-        "Which part of the log must be new before compaction looks at it.";
+        "Share of the log, 0 to 1, that must be new since its last compaction before it is compacted again.";
     "min.compaction.lag.ms", Long, Rule::AtLeast(0), "0", Some("log.cleaner.min.compaction.lag.ms"), true,
-        "How long a record stays before compaction may drop it.";
+        "How old a record must be before compaction may remove it, in milliseconds.";
     "min.insync.replicas", Int, Rule::AtLeast(1), "1", Some("min.insync.replicas"), true,
-        "How many replicas must be in sync for a write with acks=all.";
+        "How many in-sync replicas a write with acks=all needs.";
     "preallocate", Boolean, Rule::Any, "false", Some("log.preallocate"), false,
-        "Whether the file of a segment is made in full size.";
+        "Whether a segment's file is created in its full size.";
     "remote.copy.lag.bytes", Long, Rule::AtLeast(-1), "-1", Some("log.remote.copy.lag.bytes"), false,
-        "After how many bytes behind it a segment is copied to tiered storage; -1 as long as it stays local.";
+        "How many bytes must follow a segment before it is copied to tiered storage; -1 for as long as it stays local.";
     "remote.copy.lag.ms", Long, Rule::AtLeast(-1), "0", Some("log.remote.copy.lag.ms"), false,
-        "After which time a segment is copied to tiered storage; -1 as long as it stays local.";
+        "Age at which a segment is copied to tiered storage, in milliseconds; -1 for as long as it stays local.";
     "remote.log.copy.disable", Boolean, Rule::Any, "false", None, false,
-        "Whether segments are no longer copied to tiered storage.";
+        "Whether new segments are no longer copied to tiered storage.";
     "remote.log.delete.on.disable", Boolean, Rule::Any, "false", None, false,
-        "Whether turning tiered storage off deletes what is there.";
+        "Whether disabling tiered storage deletes the topic's data in it.";
     "remote.storage.enable", Boolean, Rule::Any, "false", None, false,
         "Whether the topic uses tiered storage.";
     "retention.bytes", Long, Rule::Any, "-1", Some("log.retention.bytes"), true,
-        "Bytes of a partition that are kept; negative for all.";
+        "How many bytes of a partition are kept; negative for all.";
     "retention.ms", Long, Rule::AtLeast(-1), "604800000", Some("log.retention.ms"), true,
-        "How long records are kept; -1 for ever.";
+        "How long records are kept, in milliseconds; -1 for ever.";
     "segment.bytes", Int, Rule::AtLeast(MIN_SEGMENT_BYTES), "1073741824", Some("log.segment.bytes"), true,
-        "The size of a segment.";
+        "Size at which a segment is closed, in bytes.";
     "segment.index.bytes", Int, Rule::AtLeast(4), "10485760", Some("log.index.size.max.bytes"), false,
-        "The size of the offset index.";
+        "Size of the offset index, in bytes.";
     "segment.jitter.ms", Long, Rule::AtLeast(0), "0", None, false,
-        "By how much at most segments are closed earlier than segment.ms says.";
+        "Most milliseconds by which a segment is closed earlier than segment.ms says, at random.";
     "segment.ms", Long, Rule::AtLeast(1), "604800000", Some("log.roll.ms"), true,
-        "After which time a segment is closed even if it is not full.";
+        "Age at which a segment is closed even if it is not full, in milliseconds.";
     "unclean.leader.election.enable", Boolean, Rule::Any, "false", Some("unclean.leader.election.enable"), true,
         "Whether a replica that is not in sync may become leader.";
 };

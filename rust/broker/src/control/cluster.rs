@@ -1,10 +1,11 @@
 //! The commands about nodes, leaders, coordinators, in-sync replicas and connections.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
-use crate::cluster::{Coordinated, NodeId};
+use crate::cluster::{Coordinated, Node, NodeId};
 use crate::core::Core;
+use crate::security::SecurityProtocol;
 
 impl Core {
     pub(super) fn move_leader(&mut self, topic: &str, partition: i32, node: NodeId) -> Result<Value, BrokerError> {
@@ -44,15 +45,18 @@ impl Core {
     }
 
     pub(super) fn start_node(&mut self, node: NodeId) -> Result<Value, BrokerError> {
-        self.stopped_port(node)?;
+        self.stopped_ports(node)?;
         self.node_started(node);
         Ok(Value::Null)
     }
 
-    /// The port of a stopped node.
-    pub(crate) fn stopped_port(&self, id: NodeId) -> Result<u16, BrokerError> {
+    /// The ports of a stopped node, by the security protocols of their listeners.
+    pub(crate) fn stopped_ports(&self, id: NodeId) -> Result<Vec<(SecurityProtocol, u16)>, BrokerError> {
         match self.nodes.get(id) {
-            Some(node) if !node.alive => Ok(node.port),
+            Some(node) if !node.alive => {
+                let protocols = self.settings.security.protocols();
+                Ok(protocols.map(|protocol| (protocol, node.port(protocol))).collect())
+            }
             Some(_) => Err(BrokerError::Command(format!("node {id} runs already"))),
             None => Err(self.no_node(id)),
         }
@@ -95,6 +99,20 @@ impl Core {
     fn no_node(&self, id: NodeId) -> BrokerError {
         let nodes: Vec<String> = self.nodes.all().map(|node| node.id.to_string()).collect();
         BrokerError::Command(format!("there is no node {id}; there are {}", nodes.join(", ")))
+    }
+
+    pub(super) fn describe_listeners(&self) -> Value {
+        let address = |node: &Node, port: u16| match node.host.contains(':') {
+            true => format!("[{}]:{port}", node.host),
+            false => format!("{}:{port}", node.host),
+        };
+        let listener = |protocol: SecurityProtocol| {
+            let nodes = self.nodes.all();
+            let addresses: Map<String, Value> =
+                nodes.map(|node| (node.id.to_string(), address(node, node.port(protocol)).into())).collect();
+            (protocol.name().to_owned(), addresses.into())
+        };
+        self.settings.security.protocols().map(listener).collect::<Map<String, Value>>().into()
     }
 
     pub(super) fn describe_connections(&self) -> Value {

@@ -240,6 +240,15 @@ pub enum Command {
         /// Whether they do.
         silent: bool,
     },
+    /// Answers the addresses of all nodes, by the security protocols of their listeners.
+    Listeners {},
+    /// Answers the URL of a token endpoint (OAuth 2.0, client credentials) on loopback, which is opened by the first such
+    /// command: clients are the broker's users with their passwords.
+    TokenEndpoint {
+        /// How long its tokens are valid from now on, in milliseconds; default: as before, at first an hour.
+        #[serde(default)]
+        lifetime_ms: Option<i64>,
+    },
     /// Answers all connections.
     Connections {},
     /// Answers all groups.
@@ -268,7 +277,7 @@ impl Core {
         self.tick(now_ms);
         let answer = self.carry_out(command);
         self.wake_fetches();
-        self.save_topics()?;
+        self.save()?;
         answer
     }
 
@@ -302,6 +311,7 @@ impl Core {
             Command::Advance { .. }
             | Command::Wait { .. }
             | Command::ShowCertificate { .. }
+            | Command::TokenEndpoint { .. }
             | Command::StaySilent { .. } => {
                 // The server carries these out: they need its clock, a task that can wait, or its sockets.
                 Err(BrokerError::Command("the core alone has neither a clock nor sockets".to_owned()))
@@ -327,6 +337,7 @@ impl Core {
             }
             Command::Ca {} => self.describe_ca(),
             Command::ClientCertificate { name } => self.issue_client_certificate(&name),
+            Command::Listeners {} => Ok(self.describe_listeners()),
             Command::Connections {} => Ok(self.describe_connections()),
             Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),

@@ -7,7 +7,7 @@ use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::frame::encode_response;
 
 use crate::cluster::NodeId;
-use crate::security::Principal;
+use crate::security::{Principal, SecurityProtocol};
 
 /// The id of a connection in the core.
 #[derive(Copy, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -39,7 +39,7 @@ pub enum Action {
     /// Send this response after a number of milliseconds, then close the connection, for this reason. An empty response
     /// sends nothing.
     Refuse(Vec<Bytes>, u64, String),
-    /// Send this response with the changes of a fault, then read the next request unless the changes end the
+    /// Send this response, if there is one, with the changes of a fault or the pause of a quota, then read the next request unless the changes end the
     /// connection.
     Wire(Vec<Bytes>, Wire),
     /// Reset the connection.
@@ -48,7 +48,20 @@ pub enum Action {
     Deaf,
 }
 
-/// How a fault changes the transmission of a response.
+impl Action {
+    /// The action with a pause before the next request is read.
+    pub(crate) fn then_mute(self, pause_ms: u64) -> Self {
+        match self {
+            action if pause_ms == 0 => action,
+            Self::Send(pieces) => Self::Wire(pieces, Wire { pause_ms, ..Wire::default() }),
+            Self::Nothing => Self::Wire(Vec::new(), Wire { pause_ms, ..Wire::default() }),
+            Self::Wire(pieces, wire) => Self::Wire(pieces, Wire { pause_ms: wire.pause_ms.max(pause_ms), ..wire }),
+            action => action,
+        }
+    }
+}
+
+/// How a fault or a quota changes the transmission of a response.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
     /// Send only this many bytes, then close the connection.
@@ -110,6 +123,8 @@ pub(crate) struct Origin {
     pub(crate) node: NodeId,
     /// The client's address.
     pub(crate) host: Arc<str>,
+    /// That of the listener to which it is connected.
+    pub(crate) protocol: SecurityProtocol,
     /// Who the client is.
     pub(crate) principal: Principal,
     /// Whether it has logged in with a delegation token, which cannot create others.
@@ -119,7 +134,13 @@ pub(crate) struct Origin {
 impl Origin {
     /// A client that has not logged in.
     pub(crate) fn anonymous(node: NodeId, host: &str) -> Self {
-        Self { node, host: host.into(), principal: Principal::anonymous(), by_delegation_token: false }
+        Self {
+            node,
+            host: host.into(),
+            protocol: SecurityProtocol::default(),
+            principal: Principal::anonymous(),
+            by_delegation_token: false,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ use crate::fetching::Fetching;
 use crate::groups::Groups;
 use crate::log::validate::Validator;
 use crate::log::{DataDir, Housekeeping};
-use crate::security::{Login, Principal, Security};
+use crate::security::{Login, Principal, Security, SecurityProtocol};
 use crate::settings::Settings;
 use crate::transactions::Transactions;
 
@@ -80,30 +80,31 @@ impl Core {
             outbox: VecDeque::new(),
             settings,
         };
-        core.load_topics()?;
+        core.load()?;
         Ok(core)
     }
 
     /// Registers a client that connected to a node. Returns the id of the connection.
     pub fn connected(&mut self, now_ms: i64, node: NodeId, host: &str) -> ConnectionId {
-        self.connected_as(now_ms, node, host, None)
+        self.connected_as(now_ms, node, host, self.settings.security.protocol, None)
     }
 
-    /// Registers a client that connected to a node, with the principal of its certificate if it showed one. Returns the
-    /// id of the connection.
+    /// Registers a client that connected to a node's listener of this security protocol, with the principal of its
+    /// certificate if it showed one. Returns the id of the connection.
     pub fn connected_as(
         &mut self,
         now_ms: i64,
         node: NodeId,
         host: &str,
+        protocol: SecurityProtocol,
         principal: Option<Principal>,
     ) -> ConnectionId {
         self.advance(now_ms);
-        let mut origin = Origin::anonymous(node, host);
+        let mut origin = Origin { protocol, ..Origin::anonymous(node, host) };
         if let Some(principal) = principal {
             origin.principal = principal;
         }
-        let login = match self.settings.security.protocol.has_sasl() {
+        let login = match protocol.has_sasl() {
             true => Login::Start,
             false => Login::NotNeeded,
         };
@@ -143,7 +144,7 @@ impl Core {
     pub(crate) fn work(&mut self, connection: ConnectionId, origin: &Origin, frame: &Bytes) {
         let answer = api::serve(self, connection, origin, frame);
         // Changes of topics are saved before the request is acknowledged.
-        let answer = match self.save_topics() {
+        let answer = match self.save() {
             Ok(()) => answer,
             Err(error) => Answer::Close(error.to_string()),
         };
@@ -177,7 +178,7 @@ impl Core {
         self.keep_house();
         self.wake_fetches();
         self.finish_due_fetches();
-        if let Err(error) = self.save_topics() {
+        if let Err(error) = self.save() {
             log::error!("{error}");
         }
     }
@@ -200,6 +201,7 @@ impl Core {
     /// Queues the action that answers a request, unless a fault holds or delays it.
     pub(crate) fn reply(&mut self, connection: ConnectionId, action: Action) {
         if let Some(action) = faults::on_answer(self, connection, action) {
+            let action = action.then_mute(self.peers.take_mute_ms(connection));
             self.peers.answered(connection, &action);
             self.outbox.push_back(Reply { connection, action });
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::call::{Action, ConnectionId, Current, Origin};
 use crate::cluster::NodeId;
-use crate::security::{Exchange, Login, Principal};
+use crate::security::{Exchange, Login, Principal, SecurityProtocol};
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -27,13 +27,16 @@ struct Peer {
     requests: u64,
     current: Option<Current>,
     login: Login,
+    /// For how many milliseconds the connection is not read after its next answer.
+    mute_ms: u64,
 }
 
 impl Peers {
     pub(super) fn connected(&mut self, origin: Origin, login: Login, now_ms: i64) -> ConnectionId {
         self.last += 1;
         let id = ConnectionId(self.last);
-        let peer = Peer { origin, since_ms: now_ms, client_id: Box::default(), requests: 0, current: None, login };
+        let peer =
+            Peer { origin, since_ms: now_ms, client_id: Box::default(), requests: 0, current: None, login, mute_ms: 0 };
         self.peers.insert(id, peer);
         id
     }
@@ -44,6 +47,28 @@ impl Peers {
 
     pub(super) fn origin(&self, id: ConnectionId) -> Option<Origin> {
         self.peers.get(&id).map(|peer| peer.origin.clone())
+    }
+
+    /// Who the client of a connection is: its principal and its client id.
+    pub(crate) fn client(&self, id: ConnectionId) -> Option<(&Principal, &str)> {
+        self.peers.get(&id).map(|peer| (&peer.origin.principal, &*peer.client_id))
+    }
+
+    /// The security protocol of a connection's listener.
+    pub(crate) fn protocol(&self, id: ConnectionId) -> SecurityProtocol {
+        self.peers.get(&id).map_or_else(SecurityProtocol::default, |peer| peer.origin.protocol)
+    }
+
+    /// Has a connection not read for so long after its next answer (KIP-219).
+    pub(crate) fn mute(&mut self, id: ConnectionId, ms: u64) {
+        if let Some(peer) = self.peers.get_mut(&id) {
+            peer.mute_ms = peer.mute_ms.max(ms);
+        }
+    }
+
+    /// For how long a connection is not read after its answer, which is told once.
+    pub(super) fn take_mute_ms(&mut self, id: ConnectionId) -> u64 {
+        self.peers.get_mut(&id).map_or(0, |peer| std::mem::take(&mut peer.mute_ms))
     }
 
     /// How far the connection is in logging in; `None` if it has ended.

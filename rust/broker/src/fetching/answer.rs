@@ -18,8 +18,8 @@ const COPY_BELOW_BYTES: usize = 4096;
 /// Encodes a whole frame with its length.
 pub(super) fn encode(
     ticket: Ticket,
-    error: ErrorCode,
-    session_id: i32,
+    throttle_time_ms: i32,
+    (error, session_id): (ErrorCode, i32),
     fetched: &[Fetched],
     endpoints: &[Node],
 ) -> Vec<Bytes> {
@@ -30,8 +30,7 @@ pub(super) fn encode(
     frame.tail.i32(0);
     frame.tail.i32(ticket.correlation_id);
     frame.no_tags();
-    // Throttle time.
-    frame.tail.i32(0);
+    frame.tail.i32(throttle_time_ms);
     if version >= 7 {
         frame.tail.i16(error.code());
         frame.tail.i32(session_id);
@@ -294,7 +293,8 @@ mod tests {
             ..Default::default()
         });
         let node_endpoints = node_endpoints.collect();
-        let response = FetchResponse { session_id, responses, node_endpoints, ..Default::default() };
+        let response =
+            FetchResponse { throttle_time_ms: 250, session_id, responses, node_endpoints, ..Default::default() };
         encode_response::<FetchRequest<'_>>(&response, ticket.version, ticket.correlation_id).unwrap()
     }
 
@@ -304,6 +304,7 @@ mod tests {
             id: NodeId(id),
             host: "localhost".into(),
             port: 9092,
+            other_ports: Default::default(),
             rack: rack.map(Into::into),
             alive: true,
         };
@@ -313,7 +314,7 @@ mod tests {
             let fetched = fetched(version);
             let session_id = if version >= 7 { 5 } else { 0 };
             for endpoints in [&endpoints[..], &[]] {
-                let pieces = encode(ticket, ErrorCode::None, session_id, &fetched, endpoints);
+                let pieces = encode(ticket, 250, (ErrorCode::None, session_id), &fetched, endpoints);
                 assert!(pieces.len() > 2, "large records are pieces of their own");
                 assert_eq!(pieces.concat(), by_codec(ticket, session_id, &fetched, endpoints), "version {version}");
             }

@@ -17,6 +17,7 @@ use monedula_protocol::types::Uuid;
 use crate::cluster::NodeId;
 use crate::core::{Answer, Core, Ticket};
 use crate::log::{Aborted, Chunk};
+use crate::security::Limited;
 
 pub(crate) use parked::Parked;
 pub(crate) use session::{Sessions, Use};
@@ -137,6 +138,15 @@ impl Core {
 
     /// Makes the response, and updates the session with the values that it sends.
     fn fetch_answer(&mut self, fetch: Fetch, fetched: Vec<Fetched>) -> Answer {
+        if fetch.replica.is_none() {
+            // What has no records is small, and mostly left out.
+            let bytes = fetched.iter().map(|one| one.chunk.bytes).filter(|&bytes| bytes > 0).sum();
+            let throttle_time_ms = self.throttle(fetch.ticket.connection, Limited::Fetched, bytes);
+            if throttle_time_ms > 0 {
+                let session = self.fetching.sessions.throttled(fetch.node, &fetch.session);
+                return Answer::Now(answer::encode(fetch.ticket, throttle_time_ms, session, &[], &[]));
+            }
+        }
         let (error, session_id, fetched) = self.fetching.sessions.answered(
             fetch.node,
             &fetch.session,
@@ -147,9 +157,12 @@ impl Core {
             &mut self.draw,
         );
         let endpoints = match fetch.ticket.version {
-            16.. => self.endpoints(fetched.iter().filter_map(|one| one.current_leader)),
+            16.. => {
+                let protocol = self.peers.protocol(fetch.ticket.connection);
+                self.endpoints(fetched.iter().filter_map(|one| one.current_leader), protocol)
+            }
             _ => Vec::new(),
         };
-        Answer::Now(answer::encode(fetch.ticket, error, session_id, &fetched, &endpoints))
+        Answer::Now(answer::encode(fetch.ticket, 0, (error, session_id), &fetched, &endpoints))
     }
 }

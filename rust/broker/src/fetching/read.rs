@@ -6,6 +6,7 @@ use super::{Fetch, Fetched, Isolation, Wanted};
 use crate::cluster::{Node, NodeId, Partition};
 use crate::core::Core;
 use crate::log::{Chunk, Log};
+use crate::security::SecurityProtocol;
 
 impl Isolation {
     /// The offset at which readable records end.
@@ -148,10 +149,12 @@ impl Core {
             }
             _ => None,
         };
-        // Kafka checks for unknown topics and partitions before it looks for aborted transactions, and then answers an
-        // empty list instead of null.
-        let unknown = matches!(error, ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId);
-        Fetched { current_leader: hint, aborted: unknown.then(Vec::new), ..Fetched::failed(wanted, error) }
+        // Kafka refuses topics before it looks for aborted transactions, and then answers an empty list instead of null.
+        let early = matches!(
+            error,
+            ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId | ErrorCode::TopicAuthorizationFailed
+        );
+        Fetched { current_leader: hint, aborted: early.then(Vec::new), ..Fetched::failed(wanted, error) }
     }
 
     /// The leader of a partition and its epoch, for a client that asked another node (KIP-951).
@@ -160,12 +163,13 @@ impl Core {
         Some((partition.leader.map_or(-1, |node| node.0), partition.leader_epoch))
     }
 
-    /// The living nodes that the leader hints name, each once.
-    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>) -> Vec<Node> {
+    /// The living nodes that the leader hints name, each once, as clients of a listener see them.
+    pub(crate) fn endpoints(&self, hints: impl Iterator<Item = (i32, i32)>, protocol: SecurityProtocol) -> Vec<Node> {
         let mut ids: Vec<NodeId> = hints.map(|(leader, _)| NodeId(leader)).collect();
         ids.sort_unstable();
         ids.dedup();
-        ids.into_iter().filter_map(|id| self.nodes.get(id)).filter(|node| node.alive).cloned().collect()
+        let alive = ids.into_iter().filter_map(|id| self.nodes.get(id)).filter(|node| node.alive);
+        alive.map(|node| node.seen_at(protocol)).collect()
     }
 }
 

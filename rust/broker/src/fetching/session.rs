@@ -133,6 +133,15 @@ impl Sessions {
         }
     }
 
+    /// The error and the id of the session in a response that has no partitions, because the client is throttled.
+    pub(crate) fn throttled(&self, node: NodeId, session: &Use) -> (ErrorCode, i32) {
+        let Use::Incremental { id, epoch } = *session else { return (ErrorCode::None, 0) };
+        match self.0.get(&node).and_then(|sessions| sessions.get(&id)) {
+            Some(session) if session.epoch != epoch => (ErrorCode::InvalidFetchSessionEpoch, id),
+            _ => (ErrorCode::None, id),
+        }
+    }
+
     /// Updates the session with a response. Returns the error, the id of the session, and the partitions that the
     /// response must contain.
     #[expect(clippy::too_many_arguments, reason = "the session's own and what the core lends it")]

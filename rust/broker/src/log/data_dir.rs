@@ -5,7 +5,9 @@
 //! lock                   held by the broker that uses the directory
 //! topics/<id>/topic.json a topic: name, configs, partitions
 //! topics/<id>/0/         the segments of a partition
+//! security               users, ACLs, client quotas and delegation tokens, if there are any
 //! known/<id>             an empty file for each topic
+//! known/security         an empty file if there is a file `security`
 //! ```
 //!
 //! A missing file is an error at the next start: a topic whose files somebody removed must not look like one that never
@@ -17,7 +19,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use monedula_protocol::types::Uuid;
@@ -267,6 +269,59 @@ impl DataDir {
         let removed = fs::rename(&directory, &deleted).and_then(|()| fs::remove_dir_all(&deleted));
         removed.map_err(|error| storage(&directory, error))
     }
+}
+
+/// The file of users, ACLs, client quotas and delegation tokens, and its mark in `known`.
+const SECURITY: &str = "security";
+
+impl DataDir {
+    /// Loads the file of users, ACLs, client quotas and delegation tokens, and has `read` read it; `None` if there is
+    /// none.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that is missing.
+    pub(crate) fn load_security<T>(
+        &self,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, BrokerError> {
+        let (path, known) = (self.path.join(SECURITY), self.path.join("known").join(SECURITY));
+        let give_up = format!("delete {} and {}", path.display(), known.display());
+        let what = "which has users, ACLs, client quotas and delegation tokens";
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match known.exists() {
+                true => return Err(missing(&path, what, &format!("delete {} to lose them", known.display()))),
+                false => return Ok(None),
+            },
+            Err(error) => return Err(storage(&path, error)),
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|_| "it is no text".to_owned());
+        let loaded = text.and_then(read).map_err(|problem| {
+            storage(&path, format!("{what}: {problem}: restore it from a copy, or {give_up} to lose them"))
+        })?;
+        Ok(Some(loaded))
+    }
+
+    /// Writes the file of users, ACLs, client quotas and delegation tokens. Only its owner may read it.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(crate) fn save_security(&self, text: &str) -> Result<(), BrokerError> {
+        let (path, known) = (self.path.join(SECURITY), self.path.join("known").join(SECURITY));
+        write_private(&path, text.as_bytes()).map_err(|error| storage(&path, error))?;
+        if known.exists() { Ok(()) } else { fs::write(&known, []).map_err(|error| storage(&known, error)) }
+    }
+}
+
+/// Writes a file like [`write_whole`], readable for its owner only where the system has such permissions.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&new)?.write_all(content)?;
+    fs::rename(&new, path)
 }
 
 /// The entries of a directory whose names, without an extension, are topic ids.

@@ -11,9 +11,9 @@ pub(crate) const WILDCARD: &str = "*";
 pub(crate) const CLUSTER_NAME: &str = "kafka-cluster";
 
 /// Code of every enum for "unknown": what a newer client might send.
-const UNKNOWN: i8 = 0;
+pub(crate) const UNKNOWN: i8 = 0;
 /// Code of every enum for "any", which only filters have.
-const ANY: i8 = 1;
+pub(crate) const ANY: i8 = 1;
 
 macro_rules! coded {
     ($(#[doc = $doc:literal])* $type:ident { $($(#[doc = $variant_doc:literal])* $variant:ident = $code:literal, $name:literal;)* }) => {
@@ -109,7 +109,7 @@ coded! {
 }
 
 coded! {
-    /// What a client may do.
+    /// An operation on a resource.
     Operation {
         /// Everything.
         All = 2, "ALL";
@@ -125,7 +125,7 @@ coded! {
         Alter = 7, "ALTER";
         /// Describe.
         Describe = 8, "DESCRIBE";
-        /// What brokers do.
+        /// The requests of brokers among themselves.
         ClusterAction = 9, "CLUSTER_ACTION";
         /// Describe configs.
         DescribeConfigs = 10, "DESCRIBE_CONFIGS";
@@ -216,7 +216,7 @@ pub(crate) struct AclFilter<'a> {
 }
 
 /// Code of the pattern type that selects all entries which concern a resource name.
-const MATCH: i8 = 2;
+pub(crate) const MATCH: i8 = 2;
 
 impl AclFilter<'_> {
     /// The filter that selects all entries.
@@ -224,7 +224,12 @@ impl AclFilter<'_> {
         Self { resource_type: ANY, pattern_type: ANY, operation: ANY, permission_type: ANY, ..Default::default() }
     }
 
-    /// What the filter has that Kafka does not know: `patternFilter` or `entryFilter`.
+    /// Whether a part of the filter is code 0, which no client sends on purpose.
+    pub(crate) fn has_code_0(&self) -> bool {
+        [self.resource_type, self.pattern_type, self.operation, self.permission_type].contains(&UNKNOWN)
+    }
+
+    /// The part of the filter with a code that Kafka does not know: `patternFilter` or `entryFilter`.
     pub(crate) fn unknown(&self) -> Option<&'static str> {
         let known = |code: i8, is_known: bool| code == ANY || is_known;
         let pattern = known(self.resource_type, ResourceType::from_code(self.resource_type).is_some())

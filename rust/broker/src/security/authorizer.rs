@@ -76,12 +76,14 @@ pub(crate) struct Client<'a> {
     pub(crate) host: &'a str,
 }
 
-/// The entries and the rules for whoever they do not name.
+/// The entries, and the rules for clients that no entry names.
 #[derive(Debug, Default)]
 pub(crate) struct Authorizer {
     acls: BTreeMap<ResourceType, BTreeSet<Acl>>,
     super_users: BTreeSet<Principal>,
     allow_everyone_if_no_acl_found: bool,
+    /// Whether something has changed that is not stored yet.
+    pub(super) touched: bool,
 }
 
 impl Authorizer {
@@ -90,6 +92,7 @@ impl Authorizer {
             acls: BTreeMap::new(),
             super_users: settings.super_users.iter().cloned().collect(),
             allow_everyone_if_no_acl_found: settings.allow_everyone_if_no_acl_found,
+            touched: false,
         };
         settings.acls.iter().cloned().for_each(|acl| authorizer.add(acl));
         authorizer
@@ -97,14 +100,23 @@ impl Authorizer {
 
     /// Adds an entry. One that exists already is not added again.
     pub(crate) fn add(&mut self, acl: Acl) {
-        self.acls.entry(acl.resource_type).or_default().insert(acl);
+        self.touched |= self.acls.entry(acl.resource_type).or_default().insert(acl);
     }
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, acl: &Acl) {
         if let Some(acls) = self.acls.get_mut(&acl.resource_type) {
-            acls.remove(acl);
+            self.touched |= acls.remove(acl);
         }
+    }
+
+    pub(super) fn restore(&mut self, stored: BTreeSet<Acl>) {
+        self.acls.clear();
+        stored.into_iter().for_each(|acl| self.add(acl));
+    }
+
+    pub(super) fn to_store(&self) -> BTreeSet<Acl> {
+        self.acls.values().flatten().cloned().collect()
     }
 
     /// The entries that a filter selects.
@@ -138,7 +150,7 @@ impl Authorizer {
     /// nothing here.
     pub(crate) fn may_write_some_topic(&self, client: Client<'_>) -> bool {
         let operation = Operation::Write;
-        // A name that no entry is about lets super users pass, and everybody if that is the default.
+        // For a name without entries, super users are allowed, and everybody else if that is the default.
         if self.allows(client, operation, Resource::Topic("hardcode")) {
             return true;
         }

@@ -1,4 +1,4 @@
-//! Certificates that are made on the spot: a CA for each broker, the server's certificate, and those of clients.
+//! Certificates that the broker issues at its start: its own CA, the server's certificate, and those of clients.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::BrokerError;
 pub(crate) struct Certificates {
     ca: Issuer<'static, KeyPair>,
     ca_pem: String,
-    /// The host that the nodes listen on, beside the names of loopback.
+    /// The host that the nodes listen on, besides the names of loopback.
     host: String,
 }
 
@@ -35,10 +35,10 @@ pub(crate) struct Issued {
     pub(crate) key_pem: Secret,
 }
 
-/// What is wrong with the certificate that the nodes show.
+/// The flaw of the certificate that the nodes present.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Nothing.
+    /// No flaw.
     #[default]
     None,
     Expired,
@@ -47,7 +47,7 @@ pub(crate) enum Flaw {
     WrongHost,
     /// Its CA is another one.
     UnknownCa,
-    /// It signs itself.
+    /// It is self-signed.
     SelfSigned,
     /// It is for clients, not for servers.
     WrongUsage,

@@ -17,20 +17,20 @@ use monedula_protocol::secret::Secret;
 
 use super::{Principal, Security};
 
-/// A client may not log in again sooner than this after it began to do so.
+/// Shortest time between two re-authentications (KIP-368).
 const REAUTHENTICATION_INTERVAL_MS: i64 = 1000;
 
-/// How far a connection is.
+/// The state of a connection's login.
 #[derive(Debug, Default)]
 pub(crate) enum Login {
     /// The listener has no SASL.
     #[default]
     NotNeeded,
-    /// Nothing has come: ApiVersions or SaslHandshake may come.
+    /// No request has arrived: ApiVersions or SaslHandshake may follow.
     Start,
-    /// ApiVersions was answered: SaslHandshake must come.
+    /// ApiVersions was answered: SaslHandshake must follow.
     Versions,
-    /// The mechanism's messages must come.
+    /// The mechanism's messages must follow.
     Exchange(Box<Exchange>),
     /// The client chose another mechanism than the one that it logged in with. Its next request ends the connection.
     OtherMechanism,
@@ -39,34 +39,34 @@ pub(crate) enum Login {
     Failed,
 }
 
-/// A mechanism at work.
+/// An exchange in progress.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) server: ServerExchange,
     /// Whether the messages come without the header of SaslAuthenticate, as after version 0 of SaslHandshake.
     pub(crate) is_raw: bool,
-    /// The session that is to be prolonged.
+    /// The session that re-authentication prolongs (KIP-368).
     pub(crate) before: Option<Session>,
 }
 
-/// What is known of a client that has logged in.
+/// A client that has logged in.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) mechanism: Mechanism,
     pub(crate) principal: Principal,
     /// When the broker closes the connection unless the client has logged in again; `None` for never.
     pub(crate) expires_ms: Option<i64>,
-    /// When the client began to log in again last.
+    /// When the client last began to re-authenticate.
     pub(crate) renewed_ms: Option<i64>,
 }
 
-/// What the state of a connection says about a request.
+/// What happens to a request in the current state.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     Pass,
     /// The request is refused with ILLEGAL_SASL_STATE, and the connection is closed.
     Refuse,
-    /// The connection is closed without an answer, late as after a refusal, for this reason.
+    /// The connection is closed without an answer, after the delay of a refused login, for this reason.
     Close(String),
     /// The session has ended: the connection is closed at once.
     Expired,
@@ -86,7 +86,7 @@ impl Login {
             Self::OtherMechanism => {
                 Gate::Close("the client logs in again with another mechanism than before".to_owned())
             }
-            // A handshake that comes late still prolongs the session.
+            // A handshake after the end of the session still prolongs it.
             Self::Done(_) if key == ApiKey::SaslHandshake => Gate::Pass,
             Self::Done(session) if session.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => Gate::Expired,
             Self::Done(_) => Gate::Pass,

@@ -1,6 +1,6 @@
 //! Who may connect, who a client is, and what it may do.
 //!
-//! Everything is off by default and then costs nothing: a connection is anonymous, and everybody may do everything.
+//! Everything is off by default: a connection is anonymous, and every client may do everything.
 
 mod acl;
 mod authorizer;
@@ -10,15 +10,18 @@ mod login;
 mod oauth;
 mod passwords;
 mod principal;
+mod principal_mapping;
 mod quotas;
+mod stored;
+mod throttling;
 mod tokens;
 mod users;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
+pub(crate) use acl::{ANY, AclFilter, CLUSTER_NAME, MATCH, UNKNOWN};
 pub use acl::{Acl, Operation, PatternType, PermissionType, ResourceType};
-pub(crate) use acl::{AclFilter, CLUSTER_NAME};
 pub(crate) use authorizer::{Authorizer, Client, Resource};
 pub(crate) use certificates::{Certificates, Flaw};
 pub(crate) use distinguished_name::subject;
@@ -27,7 +30,12 @@ use oauth::OauthKeys;
 pub use passwords::Password;
 pub(crate) use passwords::users;
 pub use principal::Principal;
+pub use principal_mapping::PrincipalMapping;
 pub(crate) use quotas::{Entity, Match, Quotas};
+use stored::StoredCredential;
+pub(crate) use stored::StoredSecurity;
+pub(crate) use throttling::Limited;
+use throttling::Rates;
 pub(crate) use tokens::{Lifetimes, Token, Tokens};
 pub(crate) use users::Users;
 
@@ -38,8 +46,8 @@ pub use monedula_protocol::secret::Secret;
 use crate::BrokerError;
 use crate::core::{Call, ConnectionId, Core};
 
-/// The security protocol of the nodes' listeners.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+/// The security protocol of a listener.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SecurityProtocol {
     /// No TLS, no login.
     #[default]
@@ -85,15 +93,15 @@ impl FromStr for SecurityProtocol {
     }
 }
 
-/// Whether clients show a certificate (`ssl.client.auth`).
+/// Whether clients present a certificate (`ssl.client.auth`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked for one.
+    /// The broker does not ask for one.
     #[default]
     None,
-    /// They may show one.
+    /// Clients may present one.
     Requested,
-    /// They have to.
+    /// Clients have to present one.
     Required,
 }
 
@@ -131,11 +139,13 @@ pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
     bytes
 }
 
-/// What is set about security when a broker starts.
+/// The settings of security with which a broker starts.
 #[derive(Clone, Debug)]
 pub struct SecuritySettings {
-    /// The security protocol of all listeners.
+    /// The security protocol of each node's first listener.
     pub protocol: SecurityProtocol,
+    /// The security protocols of the further listeners that each node has, each on a port of its own.
+    pub listeners: Vec<SecurityProtocol>,
     /// The SASL mechanisms that clients may choose (`sasl.enabled.mechanisms`).
     pub mechanisms: Vec<Mechanism>,
     /// The users with their passwords, for PLAIN and SCRAM.
@@ -144,11 +154,14 @@ pub struct SecuritySettings {
     pub unsecured_tokens: bool,
     /// Whether clients show a certificate (`ssl.client.auth`).
     pub client_auth: ClientAuth,
+    /// Which principal a certificate's subject becomes (`ssl.principal.mapping.rules`).
+    pub principal_mapping: PrincipalMapping,
     /// After which time clients have to log in again, in milliseconds; 0 for never (`connections.max.reauth.ms`).
     pub max_reauth_ms: i64,
     /// The largest frame before a login (`sasl.server.max.receive.size`).
     pub max_receive_bytes: i32,
-    /// How late a refused login is answered, in milliseconds (`connection.failed.authentication.delay.ms`).
+    /// How long the answer to a refused login is delayed, in milliseconds
+    /// (`connection.failed.authentication.delay.ms`).
     pub failed_authentication_delay_ms: u64,
     /// `delegation.token.max.lifetime.ms`.
     pub token_max_lifetime_ms: i64,
@@ -169,10 +182,12 @@ impl Default for SecuritySettings {
         let lifetimes = Lifetimes::default();
         Self {
             protocol: SecurityProtocol::default(),
+            listeners: Vec::new(),
             mechanisms: MECHANISMS.to_vec(),
             users: BTreeMap::new(),
             unsecured_tokens: false,
             client_auth: ClientAuth::default(),
+            principal_mapping: PrincipalMapping::default(),
             max_reauth_ms: 0,
             max_receive_bytes: 524_288,
             failed_authentication_delay_ms: 100,
@@ -187,6 +202,21 @@ impl Default for SecuritySettings {
 }
 
 impl SecuritySettings {
+    /// The security protocols of all listeners.
+    pub fn protocols(&self) -> impl Iterator<Item = SecurityProtocol> {
+        std::iter::once(self.protocol).chain(self.listeners.iter().copied())
+    }
+
+    /// Whether a listener is encrypted.
+    pub fn has_tls(&self) -> bool {
+        self.protocols().any(SecurityProtocol::has_tls)
+    }
+
+    /// Whether clients log in at a listener.
+    pub fn has_sasl(&self) -> bool {
+        self.protocols().any(SecurityProtocol::has_sasl)
+    }
+
     /// Sets a setting by Kafka's name. Returns false if it is none about security.
     ///
     /// # Errors
@@ -205,6 +235,9 @@ impl SecuritySettings {
                 self.mechanisms = names.map(mechanism).collect::<Result<_, _>>().map_err(wrong)?;
             }
             "ssl.client.auth" => self.client_auth = value.trim().parse().map_err(wrong)?,
+            "ssl.principal.mapping.rules" => {
+                self.principal_mapping = PrincipalMapping::parse(value).map_err(wrong)?;
+            }
             "connections.max.reauth.ms" => self.max_reauth_ms = number(value).map_err(wrong)?,
             "sasl.server.max.receive.size" => self.max_receive_bytes = number(value).map_err(wrong)?,
             "connection.failed.authentication.delay.ms" => {
@@ -236,10 +269,15 @@ fn boolean(value: &str) -> Result<bool, String> {
 pub(crate) struct Security {
     /// `None` if everybody may do everything.
     pub(crate) authorizer: Option<Authorizer>,
+    /// ACLs that were stored, and that count for nothing, because there is no authorizer.
+    idle_acls: BTreeSet<Acl>,
     pub(crate) users: Users,
+    /// The users of the settings, each with the password that the settings gave it.
+    given_users: BTreeMap<String, StoredCredential>,
     pub(crate) tokens: Tokens,
     pub(crate) oauth: OauthKeys,
     pub(crate) quotas: Quotas,
+    rates: Rates,
     /// `None` if connections are not encrypted.
     certificates: Option<Certificates>,
 }
@@ -255,18 +293,21 @@ impl Security {
         let lifetimes = Lifetimes { max_ms: settings.token_max_lifetime_ms, expiry_ms: settings.token_expiry_ms };
         Ok(Self {
             authorizer: settings.authorizer.then(|| Authorizer::new(settings)),
+            idle_acls: BTreeSet::new(),
             users,
+            given_users: BTreeMap::new(),
             tokens: Tokens::new(lifetimes),
             oauth: OauthKeys::new(settings.unsecured_tokens),
             quotas: Quotas::default(),
-            certificates: settings.protocol.has_tls().then(|| Certificates::new(host)).transpose()?,
+            rates: Rates::default(),
+            certificates: settings.has_tls().then(|| Certificates::new(host)).transpose()?,
         })
     }
 }
 
 /// Whether a client may ask anything about delegation tokens: it has to be authenticated, and not by a token.
-pub(crate) fn may_use_tokens(core: &Core, call: &Call<'_>) -> bool {
-    let is_authenticated = match core.settings.security.protocol {
+pub(crate) fn may_use_tokens(call: &Call<'_>) -> bool {
+    let is_authenticated = match call.origin.protocol {
         SecurityProtocol::Plaintext => false,
         SecurityProtocol::Ssl => call.origin.principal != Principal::anonymous(),
         SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl => true,

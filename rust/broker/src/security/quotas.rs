@@ -1,9 +1,9 @@
 //! Client quotas (KIP-546): the values that were set for entities, which are users, client ids, both together, or IP
-//! addresses.
-//!
-//! Not implemented: that quotas throttle anybody. A fault can.
+//! addresses. The module `throttling` applies them.
 
 use std::collections::BTreeMap;
+
+use super::stored::StoredQuota;
 
 /// A part of an entity: its type, and its name or `None` for the default of the type.
 pub(crate) type Entity = BTreeMap<String, Option<String>>;
@@ -17,14 +17,18 @@ pub(crate) enum Match {
     Any,
 }
 
-/// All quotas. They are kept in memory only.
+/// All quotas.
 #[derive(Debug, Default)]
-pub(crate) struct Quotas(BTreeMap<Entity, BTreeMap<String, f64>>);
+pub(crate) struct Quotas {
+    by_entity: BTreeMap<Entity, BTreeMap<String, f64>>,
+    /// Whether something has changed that is not stored yet.
+    pub(super) touched: bool,
+}
 
 impl Quotas {
     /// Sets quotas of an entity, or removes those that are `None`.
     pub(crate) fn alter(&mut self, entity: Entity, changes: &BTreeMap<String, Option<f64>>) {
-        let values = self.0.entry(entity.clone()).or_default();
+        let values = self.by_entity.entry(entity.clone()).or_default();
         for (key, value) in changes {
             match value {
                 Some(value) => drop(values.insert(key.clone(), *value)),
@@ -32,8 +36,30 @@ impl Quotas {
             }
         }
         if values.is_empty() {
-            self.0.remove(&entity);
+            self.by_entity.remove(&entity);
         }
+        self.touched = true;
+    }
+
+    pub(super) fn restore(&mut self, stored: Vec<StoredQuota>) {
+        self.by_entity = stored.into_iter().map(|StoredQuota { entity, values }| (entity, values)).collect();
+    }
+
+    pub(super) fn to_store(&self) -> Vec<StoredQuota> {
+        let stored = |(entity, values): (&Entity, &BTreeMap<String, f64>)| StoredQuota {
+            entity: entity.clone(),
+            values: values.clone(),
+        };
+        self.by_entity.iter().map(stored).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_entity.is_empty()
+    }
+
+    /// A quota of an entity.
+    pub(super) fn value(&self, entity: &Entity, key: &str) -> Option<f64> {
+        self.by_entity.get(entity)?.get(key).copied()
     }
 
     /// The entities that a filter selects, with their quotas. A strict filter selects entities that have no other type
@@ -43,7 +69,7 @@ impl Quotas {
         filter: &'a BTreeMap<String, Match>,
         strict: bool,
     ) -> impl Iterator<Item = (&'a Entity, &'a BTreeMap<String, f64>)> {
-        self.0.iter().filter(move |(entity, _)| {
+        self.by_entity.iter().filter(move |(entity, _)| {
             let matches = |(kind, wanted): (&String, &Match)| match (entity.get(kind), wanted) {
                 (Some(_), Match::Any) => true,
                 (Some(name), Match::Exact(wanted)) => name == wanted,

@@ -1,4 +1,4 @@
-//! Delegation tokens (KIP-48): credentials that a user hands to others, who log in with SCRAM.
+//! Delegation tokens (KIP-48): credentials that a user gives to other clients, which log in with SCRAM.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use monedula_protocol::sasl::scram::{MIN_ITERATIONS, ScramCredential, ScramHash}
 use monedula_protocol::secret::Secret;
 use sha2::Sha512;
 
+use super::stored::{StoredSecret, StoredToken, StoredTokens};
 use super::{Principal, random};
 
 /// `delegation.token.max.lifetime.ms` and `delegation.token.expiry.time.ms`, with Kafka's defaults.
@@ -30,7 +31,7 @@ impl Default for Lifetimes {
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) id: String,
-    /// In base64 it is the token's password.
+    /// The token's HMAC. In base64 it is the token's password.
     pub(crate) hmac: Secret,
     pub(crate) owner: Principal,
     pub(crate) requester: Principal,
@@ -51,21 +52,23 @@ impl Token {
     }
 }
 
-/// All tokens. They are kept in memory only.
+/// All tokens.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     lifetimes: Lifetimes,
-    /// The key of the HMACs (`delegation.token.secret.key`), drawn at the start.
+    /// The key of the HMACs (`delegation.token.secret.key`), drawn at the first start.
     key: Secret,
     by_id: BTreeMap<String, Token>,
     /// The credentials of tokens that have been used.
     credentials: RefCell<BTreeMap<(String, ScramHash), ScramCredential>>,
+    /// Whether something has changed that is not stored yet.
+    pub(super) touched: bool,
 }
 
 impl Tokens {
     pub(crate) fn new(lifetimes: Lifetimes) -> Self {
         let key = Secret::new(random::<64>());
-        Self { lifetimes, key, by_id: BTreeMap::new(), credentials: RefCell::default() }
+        Self { lifetimes, key, by_id: BTreeMap::new(), credentials: RefCell::default(), touched: false }
     }
 
     /// Creates a token that lives for `max_lifetime_ms` at most; 0 or less for the broker's own limit.
@@ -89,7 +92,40 @@ impl Tokens {
             max_ms,
             id: id.clone(),
         };
+        self.touched = true;
         self.by_id.entry(id).or_insert(token)
+    }
+
+    pub(super) fn restore(&mut self, stored: StoredTokens) {
+        self.key = stored.key.0;
+        // What is no principal cannot have been written by this broker.
+        let principal = |text: &str| Principal::parse(text).unwrap_or_else(|_| Principal::anonymous());
+        for (id, stored) in stored.tokens {
+            let token = Token {
+                hmac: self.hmac(&id),
+                owner: principal(&stored.owner),
+                requester: principal(&stored.requester),
+                renewers: stored.renewers.iter().map(|renewer| principal(renewer)).collect(),
+                issued_ms: stored.issued_ms,
+                expires_ms: stored.expires_ms,
+                max_ms: stored.max_ms,
+                id: id.clone(),
+            };
+            self.by_id.insert(id, token);
+        }
+    }
+
+    pub(super) fn to_store(&self) -> Option<StoredTokens> {
+        let stored = |token: &Token| StoredToken {
+            owner: token.owner.to_string(),
+            requester: token.requester.to_string(),
+            renewers: token.renewers.iter().map(Principal::to_string).collect(),
+            issued_ms: token.issued_ms,
+            expires_ms: token.expires_ms,
+            max_ms: token.max_ms,
+        };
+        let tokens: BTreeMap<_, _> = self.by_id.iter().map(|(id, token)| (id.clone(), stored(token))).collect();
+        (!tokens.is_empty()).then(|| StoredTokens { key: StoredSecret(self.key.clone()), tokens })
     }
 
     fn hmac(&self, id: &str) -> Secret {
@@ -119,7 +155,9 @@ impl Tokens {
             return Err(ErrorCode::DelegationTokenOwnerMismatch);
         }
         token.expires_ms = token.max_ms.min(now_ms.saturating_add(shorter(expiry_ms, period_ms)));
-        Ok(token.expires_ms)
+        let expires_ms = token.expires_ms;
+        self.touched = true;
+        Ok(expires_ms)
     }
 
     /// Brings the expiry of a token forward, or deletes the token if the period is negative. Returns the new expiry.
@@ -146,7 +184,9 @@ impl Tokens {
             return Err(ErrorCode::DelegationTokenExpired);
         }
         token.expires_ms = token.max_ms.min(now_ms.saturating_add(period_ms));
-        Ok(token.expires_ms)
+        let expires_ms = token.expires_ms;
+        self.touched = true;
+        Ok(expires_ms)
     }
 
     fn find(&mut self, hmac: &[u8]) -> Result<&mut Token, ErrorCode> {
@@ -157,6 +197,7 @@ impl Tokens {
 
     fn remove(&mut self, id: &str) {
         self.by_id.remove(id);
+        self.touched = true;
         self.credentials.get_mut().retain(|(of, _), _| of != id);
     }
 
@@ -189,7 +230,7 @@ impl Tokens {
     }
 }
 
-/// The shorter of the broker's limit and a wanted lifetime, where 0 or less stands for the limit.
+/// The shorter of the broker's limit and the requested lifetime, where 0 or less stands for the limit.
 fn shorter(limit_ms: i64, wanted_ms: i64) -> i64 {
     if wanted_ms > 0 { limit_ms.min(wanted_ms) } else { limit_ms }
 }

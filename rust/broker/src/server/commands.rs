@@ -5,9 +5,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::shared::{Entrance, Shared};
-use super::{listener, tls};
+use super::{listener, tls, token_endpoint};
 use crate::BrokerError;
 use crate::control::Command;
+use crate::core::Core;
 
 /// Carries a command out.
 pub(super) async fn carry_out(shared: &Shared, command: Command) -> Result<Value, BrokerError> {
@@ -20,22 +21,26 @@ pub(super) async fn carry_out(shared: &Shared, command: Command) -> Result<Value
             Ok(answer)
         }
         Command::StartNode { node } => {
-            let port = shared.with(|core, _| core.stopped_port(node))?;
-            listener::listen(shared, node, port).await?;
+            for (protocol, port) in shared.with(|core, _| core.stopped_ports(node))? {
+                listener::listen(shared, node, protocol, port).await?;
+            }
             shared.with(|core, now_ms| core.control(now_ms, command))
         }
         Command::ShowCertificate { flaw } => {
             let flaw = flaw.parse()?;
-            shared.set_entrance(Entrance::Tls(shared.with(|core, _| tls::acceptor(core, flaw))?));
+            let make = |core: &mut Core, _| tls::acceptor(core, flaw, core.settings.security.client_auth);
+            shared.set_encrypted(Entrance::Tls(shared.with(make)?));
             Ok(Value::Null)
         }
         Command::StaySilent { silent } => {
-            let entrance = match silent {
-                true => Entrance::Silent,
-                false => shared.with(|core, _| tls::entrance(core))?,
-            };
-            shared.set_entrance(entrance);
+            shared.set_silent(silent);
             Ok(Value::Null)
+        }
+        Command::TokenEndpoint { lifetime_ms } => {
+            if let Some(lifetime_ms) = lifetime_ms {
+                shared.set_token_lifetime_ms(lifetime_ms);
+            }
+            Ok(json!({ "url": token_endpoint::open(shared).await? }))
         }
         command => shared.with(|core, now_ms| core.control(now_ms, command)),
     }

@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 use super::shared::Shared;
 use crate::cluster::NodeId;
 use crate::core::{Action, ConnectionId, Wire};
-use crate::security::Principal;
+use crate::security::{Principal, SecurityProtocol};
 
 /// The size of a read for a new request. It is small, because every idle connection has a buffer of that size.
 const READ_BYTES: usize = 8 * 1024;
@@ -58,14 +58,14 @@ enum End {
 pub(super) async fn serve(
     shared: Shared,
     node: NodeId,
+    protocol: SecurityProtocol,
     mut stream: impl Transport,
     host: String,
     principal: Option<Principal>,
 ) {
-    let (id, replies) = shared.connected(node, &host, principal);
+    let (id, replies) = shared.connected(node, &host, protocol, principal);
     let max_idle = max_idle(&shared);
-    let (max_bytes, may_grow) =
-        shared.with(|core, _| (core.max_frame_bytes(id), core.settings.security.protocol.has_sasl()));
+    let (max_bytes, may_grow) = (shared.with(|core, _| core.max_frame_bytes(id)), protocol.has_sasl());
     let mut connection = Connection {
         // Its drop notifies the core of the end of the connection, also when the task is dropped with the broker.
         registered: Registered { shared, id },
@@ -102,8 +102,14 @@ pub(super) fn max_idle(shared: &Shared) -> Option<Duration> {
 
 /// Holds a connection open without reading from it or writing to it, until the core closes it or it was idle for too
 /// long.
-pub(super) async fn stay_silent(shared: Shared, node: NodeId, _stream: TcpStream, host: String) {
-    let (id, mut replies) = shared.connected(node, &host, None);
+pub(super) async fn stay_silent(
+    shared: Shared,
+    node: NodeId,
+    protocol: SecurityProtocol,
+    _stream: TcpStream,
+    host: String,
+) {
+    let (id, mut replies) = shared.connected(node, &host, protocol, None);
     let max_idle = max_idle(&shared);
     let _registered = Registered { shared, id };
     tokio::select! {

@@ -10,50 +10,65 @@ use super::shared::{Entrance, Shared};
 use super::{connection, tls};
 use crate::BrokerError;
 use crate::cluster::NodeId;
+use crate::security::{Principal, SecurityProtocol};
 
 /// How long a listener pauses after a failed accept, which happens if there are no file descriptors left.
 pub(super) const REST: Duration = Duration::from_millis(100);
 
-/// Opens the ports of all nodes.
+/// Opens the ports of all nodes. Returns those of the first listener of each.
 pub(super) async fn listen_all(shared: &Shared) -> Result<Vec<(NodeId, SocketAddr)>, BrokerError> {
-    let (nodes, port) = shared.with(|core, _| {
+    let (nodes, protocols, first_port) = shared.with(|core, _| {
         let nodes: Vec<NodeId> = core.nodes.all().map(|node| node.id).collect();
-        (nodes, core.settings.port)
+        let protocols: Vec<SecurityProtocol> = core.settings.security.protocols().collect();
+        (nodes, protocols, core.settings.port)
     });
     let mut addresses = Vec::new();
-    for (index, node) in nodes.into_iter().enumerate() {
-        let port = if port == 0 { 0 } else { port.saturating_add(index as u16) };
-        addresses.push((node, listen(shared, node, port).await?));
+    let mut ports = first_port..=u16::MAX;
+    for protocol in protocols {
+        for &node in &nodes {
+            let port = if first_port == 0 { 0 } else { ports.next().unwrap_or(u16::MAX) };
+            addresses.push((node, listen(shared, node, protocol, port).await?));
+        }
     }
+    addresses.truncate(nodes.len());
     Ok(addresses)
 }
 
-/// Opens the port of a node, and sets the node's address in the core.
-pub(super) async fn listen(shared: &Shared, node: NodeId, port: u16) -> Result<SocketAddr, BrokerError> {
+/// Opens the port of a node's listener, and sets the node's address in the core.
+pub(super) async fn listen(
+    shared: &Shared,
+    node: NodeId,
+    protocol: SecurityProtocol,
+    port: u16,
+) -> Result<SocketAddr, BrokerError> {
     let host = shared.with(|core, _| core.settings.host.clone());
     let failed = |source| BrokerError::Listen { host: host.clone(), port, source };
     let listener = TcpListener::bind((host.as_str(), port)).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     shared.with(|core, _| {
+        let is_first = protocol == core.settings.security.protocol;
         if let Some(node) = core.nodes.get_mut(node) {
             // The address, not the host name: a client might resolve the name to another address, which has no
             // listener.
             node.host = address.ip().to_string().into();
-            node.port = address.port();
+            match is_first {
+                true => node.port = address.port(),
+                false => drop(node.other_ports.insert(protocol, address.port())),
+            }
         }
     });
-    log::info!("node {node} listens on {address}");
-    let accepting: JoinHandle<()> = tokio::task::spawn_local(accept(shared.clone(), node, listener));
+    log::info!("node {node} listens on {address} for {}", protocol.name());
+    let accepting: JoinHandle<()> = tokio::task::spawn_local(accept(shared.clone(), node, protocol, listener));
     shared.accepts(node, accepting);
     Ok(address)
 }
 
 /// Begins a connection and serves it.
-async fn enter(shared: Shared, node: NodeId, stream: TcpStream, host: String) {
-    let acceptor = match shared.entrance() {
-        Entrance::Plain => return connection::serve(shared, node, stream, host, None).await,
+async fn enter(shared: Shared, node: NodeId, protocol: SecurityProtocol, stream: TcpStream, host: String) {
+    let acceptor = match shared.entrance(protocol) {
+        Entrance::Plain => return connection::serve(shared, node, protocol, stream, host, None).await,
         Entrance::Tls(acceptor) => acceptor,
-        Entrance::Silent => return connection::stay_silent(shared, node, stream, host).await,
+        Entrance::Silent => return connection::stay_silent(shared, node, protocol, stream, host).await,
     };
     // A client that never ends its handshake holds the connection no longer than an idle one.
     let accepting = acceptor.accept(stream);
@@ -63,20 +78,29 @@ async fn enter(shared: Shared, node: NodeId, stream: TcpStream, host: String) {
     };
     match accepted {
         Ok(stream) => {
-            let principal = tls::principal(&stream);
-            connection::serve(shared, node, stream, host, principal).await;
+            let subject = tls::client_subject(&stream);
+            let mapped = |subject: &String| {
+                shared.with(|core, _| core.settings.security.principal_mapping.apply(subject)).ok_or(())
+            };
+            match subject.as_ref().map(mapped).transpose() {
+                Ok(name) => {
+                    let principal = name.map(|name| Principal::user(&name));
+                    connection::serve(shared, node, protocol, stream, host, principal).await;
+                }
+                Err(()) => log::info!("no rule of ssl.principal.mapping.rules matches {subject:?} of {host}"),
+            }
         }
         Err(error) => log::info!("the TLS handshake of {host} with node {node} failed: {error}"),
     }
 }
 
-async fn accept(shared: Shared, node: NodeId, listener: TcpListener) {
+async fn accept(shared: Shared, node: NodeId, protocol: SecurityProtocol, listener: TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 // Answers are written whole, so Nagle's algorithm would only delay them.
                 let _ = stream.set_nodelay(true);
-                tokio::task::spawn_local(enter(shared.clone(), node, stream, peer.ip().to_string()));
+                tokio::task::spawn_local(enter(shared.clone(), node, protocol, stream, peer.ip().to_string()));
             }
             // Out of file descriptors: open connections go on, and a later accept may find a free one.
             Err(error) => {

@@ -11,6 +11,7 @@ mod listener;
 mod shared;
 mod starting;
 mod tls;
+mod token_endpoint;
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
@@ -84,7 +85,7 @@ impl Broker {
         Ok(Starting { broker: Some(broker), listening })
     }
 
-    /// The address of each node.
+    /// The address of each node's first listener.
     pub fn addresses(&self) -> &[(NodeId, SocketAddr)] {
         &self.addresses
     }
@@ -176,8 +177,8 @@ async fn open(settings: Settings, clock: Clock) -> Result<(Shared, Listening), B
     let (topics, control_port) = (settings.topics.clone(), settings.control_port);
     let mut core = Core::new(settings, clock.now_ms())?;
     core.create_missing_topics(&topics)?;
-    let entrance = tls::entrance(&core)?;
-    let shared = Shared::new(core, clock, entrance);
+    let encrypted = tls::entrance(&core)?;
+    let shared = Shared::new(core, clock, encrypted);
     let addresses = listener::listen_all(&shared).await?;
     let control_address = match control_port {
         Some(port) => Some(control_port::listen(&shared, port).await?),
@@ -198,7 +199,8 @@ async fn serve(shared: &Shared, mut requests: mpsc::UnboundedReceiver<Request>) 
                 );
             }
             Request::Connect(node, stream) => {
-                let serving = connection::serve(shared.clone(), node, stream, "memory".to_owned(), None);
+                let protocol = shared.with(|core, _| core.settings.security.protocol);
+                let serving = connection::serve(shared.clone(), node, protocol, stream, "memory".to_owned(), None);
                 tokio::task::spawn_local(serving);
             }
             Request::Stop => break,

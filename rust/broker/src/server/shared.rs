@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use super::Clock;
 use crate::cluster::NodeId;
 use crate::core::{Action, ConnectionId, Core};
-use crate::security::Principal;
+use crate::security::{Principal, SecurityProtocol};
 
 /// A handle to the shared state, cheap to clone. A borrow of the core is never held over an await.
 #[derive(Clone, Debug)]
@@ -25,16 +25,25 @@ struct Inner {
     core: RefCell<Core>,
     clock: Clock,
     replies: RefCell<HashMap<ConnectionId, mpsc::UnboundedSender<Action>>>,
-    /// The task that accepts connections, for each node that listens.
-    listeners: RefCell<HashMap<NodeId, JoinHandle<()>>>,
+    /// The tasks that accept connections, for each node that listens.
+    listeners: RefCell<HashMap<NodeId, Vec<JoinHandle<()>>>>,
     /// The core's next deadline, which [`Shared::keep_time`] sleeps until.
     due_ms: Cell<Option<i64>>,
     earlier: Notify,
     /// The sum of the hits of all faults, for commands that wait for hits.
     hits: watch::Sender<u64>,
-    /// How new connections begin.
-    entrance: RefCell<Entrance>,
+    /// How new encrypted connections begin.
+    encrypted: RefCell<Entrance>,
+    /// Whether new connections are neither read nor written. A fault.
+    silent: Cell<bool>,
+    /// The URL of the token endpoint, if it is open.
+    token_endpoint: RefCell<Option<String>>,
+    /// How long its tokens are valid, in milliseconds.
+    token_lifetime_ms: Cell<i64>,
 }
+
+/// How long the tokens of the token endpoint are valid at first.
+const TOKEN_LIFETIME_MS: i64 = 3_600_000;
 
 /// How a new connection begins.
 #[derive(Clone)]
@@ -58,7 +67,7 @@ impl fmt::Debug for Entrance {
 }
 
 impl Shared {
-    pub(super) fn new(core: Core, clock: Clock, entrance: Entrance) -> Self {
+    pub(super) fn new(core: Core, clock: Clock, encrypted: Entrance) -> Self {
         let due_ms = Cell::new(core.next_due_ms());
         Self(Rc::new(Inner {
             core: RefCell::new(core),
@@ -68,17 +77,46 @@ impl Shared {
             due_ms,
             earlier: Notify::new(),
             hits: watch::Sender::new(0),
-            entrance: RefCell::new(entrance),
+            encrypted: RefCell::new(encrypted),
+            silent: Cell::new(false),
+            token_endpoint: RefCell::default(),
+            token_lifetime_ms: Cell::new(TOKEN_LIFETIME_MS),
         }))
     }
 
-    pub(super) fn entrance(&self) -> Entrance {
-        self.0.entrance.borrow().clone()
+    /// How a connection to a listener of this security protocol begins.
+    pub(super) fn entrance(&self, protocol: SecurityProtocol) -> Entrance {
+        match (self.0.silent.get(), protocol.has_tls()) {
+            (true, _) => Entrance::Silent,
+            (_, true) => self.0.encrypted.borrow().clone(),
+            (_, false) => Entrance::Plain,
+        }
     }
 
-    /// Has connections that are accepted from now on begin like this.
-    pub(super) fn set_entrance(&self, entrance: Entrance) {
-        self.0.entrance.replace(entrance);
+    /// Has encrypted connections that are accepted from now on begin like this.
+    pub(super) fn set_encrypted(&self, entrance: Entrance) {
+        self.0.encrypted.replace(entrance);
+    }
+
+    /// Has connections that are accepted from now on neither read nor written, or no longer.
+    pub(super) fn set_silent(&self, silent: bool) {
+        self.0.silent.set(silent);
+    }
+
+    pub(super) fn token_endpoint(&self) -> Option<String> {
+        self.0.token_endpoint.borrow().clone()
+    }
+
+    pub(super) fn set_token_endpoint(&self, url: String) {
+        self.0.token_endpoint.replace(Some(url));
+    }
+
+    pub(super) fn token_lifetime_ms(&self) -> i64 {
+        self.0.token_lifetime_ms.get()
+    }
+
+    pub(super) fn set_token_lifetime_ms(&self, lifetime_ms: i64) {
+        self.0.token_lifetime_ms.set(lifetime_ms);
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -110,10 +148,11 @@ impl Shared {
         &self,
         node: NodeId,
         host: &str,
+        protocol: SecurityProtocol,
         principal: Option<Principal>,
     ) -> (ConnectionId, mpsc::UnboundedReceiver<Action>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let id = self.with(|core, now_ms| core.connected_as(now_ms, node, host, principal));
+        let id = self.with(|core, now_ms| core.connected_as(now_ms, node, host, protocol, principal));
         self.0.replies.borrow_mut().insert(id, sender);
         (id, receiver)
     }
@@ -133,13 +172,13 @@ impl Shared {
     }
 
     pub(super) fn accepts(&self, node: NodeId, accepting: JoinHandle<()>) {
-        self.0.listeners.borrow_mut().insert(node, accepting);
+        self.0.listeners.borrow_mut().entry(node).or_default().push(accepting);
     }
 
-    /// Closes a node's port. When it returns, the port can be opened again.
+    /// Closes a node's ports. When it returns, they can be opened again.
     pub(super) async fn stop_listening(&self, node: NodeId) {
         let accepting = self.0.listeners.borrow_mut().remove(&node);
-        if let Some(accepting) = accepting {
+        for accepting in accepting.into_iter().flatten() {
             accepting.abort();
             let _ = accepting.await;
         }

@@ -1,5 +1,5 @@
-//! TLS of the nodes' listeners: the certificate that they show, what they ask of clients, and who a client is by its
-//! certificate.
+//! TLS of the nodes' listeners: the certificate that they present, whether they ask for the client's, and the principal
+//! that follows from it.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use tokio_rustls::server::TlsStream;
 use super::shared::Entrance;
 use crate::BrokerError;
 use crate::core::Core;
-use crate::security::{Certificates, ClientAuth, Flaw, Principal, subject};
+use crate::security::{Certificates, ClientAuth, Flaw, subject};
 
-/// How connections begin, by the security protocol of the listeners.
+/// How encrypted connections begin; as others, if there is no listener with TLS.
 ///
 /// # Errors
 /// [`BrokerError::Command`] if TLS cannot be set up.
 pub(super) fn entrance(core: &Core) -> Result<Entrance, BrokerError> {
-    match core.settings.security.protocol.has_tls() {
-        true => Ok(Entrance::Tls(acceptor(core, Flaw::None)?)),
+    match core.settings.security.has_tls() {
+        true => Ok(Entrance::Tls(acceptor(core, Flaw::None, core.settings.security.client_auth)?)),
         false => Ok(Entrance::Plain),
     }
 }
 
-/// Makes the TLS configuration of all listeners, with a certificate that has this flaw.
+/// Makes a TLS configuration, with a certificate that has this flaw.
 ///
 /// # Errors
 /// [`BrokerError::Command`] if the broker has no TLS.
-pub(super) fn acceptor(core: &Core, flaw: Flaw) -> Result<TlsAcceptor, BrokerError> {
+pub(super) fn acceptor(core: &Core, flaw: Flaw, client_auth: ClientAuth) -> Result<TlsAcceptor, BrokerError> {
     let certificates = core.certificates()?;
     let issued = certificates.server(flaw)?;
     let chain = chain(&issued.chain_pem)?;
@@ -41,7 +41,7 @@ pub(super) fn acceptor(core: &Core, flaw: Flaw) -> Result<TlsAcceptor, BrokerErr
     let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(&error))?;
-    let config = match core.settings.security.client_auth {
+    let config = match client_auth {
         ClientAuth::None => config.with_no_client_auth(),
         wanted => {
             let verifier = WebPkiClientVerifier::builder_with_provider(roots(certificates)?.into(), provider);
@@ -76,8 +76,8 @@ fn roots(certificates: &Certificates) -> Result<RootCertStore, BrokerError> {
     Ok(roots)
 }
 
-/// Who the client is by its certificate; `None` if it showed none.
-pub(super) fn principal(stream: &TlsStream<impl AsyncRead + AsyncWrite + Unpin>) -> Option<Principal> {
+/// The subject of the client's certificate; `None` if it presented none.
+pub(super) fn client_subject(stream: &TlsStream<impl AsyncRead + AsyncWrite + Unpin>) -> Option<String> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-    Some(Principal::user(&subject(certificate)?))
+    subject(certificate)
 }

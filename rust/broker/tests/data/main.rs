@@ -8,6 +8,7 @@ mod idempotence;
 mod logs;
 mod offsets;
 mod producing;
+mod quotas;
 mod restarts;
 mod sessions;
 #[path = "../support/mod.rs"]

@@ -5,9 +5,14 @@ use std::path::{Path, PathBuf};
 
 use monedula_broker::BrokerError;
 use monedula_broker::core::Core;
+use monedula_broker::security::SecurityProtocol;
 use monedula_broker::settings::Settings;
+use monedula_protocol::messages::alter_client_quotas::{
+    AlterClientQuotasEntity, AlterClientQuotasEntry, AlterClientQuotasOp, AlterClientQuotasRequest,
+};
+use monedula_protocol::messages::describe_client_quotas::DescribeClientQuotasRequest;
 use monedula_protocol::records::BatchEncoder;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::helpers::*;
 use crate::support::{START_MS, World};
@@ -213,4 +218,88 @@ fn a_topic_that_was_deleted_half_way_is_gone() {
     assert_ne!(create(&mut world, TOPIC), id);
     assert_eq!(fetch(&mut world, 0).high_watermark, 0);
     assert_eq!(fs::read_dir(directory.0.join("topics")).unwrap().count(), 1);
+}
+
+/// The settings of a broker where anna and ben log in, with an authorizer.
+fn secured(directory: &TempDir) -> Settings {
+    let mut settings = directory.settings();
+    settings.security.protocol = SecurityProtocol::SaslPlaintext;
+    settings.security.users = [("anna".to_owned(), "first".into()), ("ben".to_owned(), "other".into())].into();
+    settings.set("super.users", "User:ANONYMOUS").unwrap();
+    settings.set("authorizer.class.name", "StandardAuthorizer").unwrap();
+    settings
+}
+
+fn acl() -> Value {
+    json!({"resource_type": "TOPIC", "name": "orders", "pattern_type": "LITERAL", "principal": "User:anna", "host": "*",
+        "operation": "READ", "permission": "ALLOW"})
+}
+
+#[test]
+fn users_and_acls_outlive_the_broker() {
+    let directory = TempDir::new("users");
+    let mut world = World::new(secured(&directory));
+    world.control(json!({"command": "set_password", "user": "anna", "password": "canary"}));
+    world.control(json!({"command": "remove_user", "user": "ben"}));
+    world.control(json!({"command": "set_password", "user": "eve", "password": "new"}));
+    world.control(json!({"command": "create_acls", "acls": [acl()]}));
+    drop(world);
+    for file in directory.files() {
+        let content = fs::read(&file).unwrap();
+        assert!(!content.windows(6).any(|part| part == b"canary"), "{} has a password", file.display());
+    }
+    let mut world = World::new(secured(&directory));
+    assert_eq!(world.control(json!({"command": "users"})), json!(["anna", "eve"]));
+    assert_eq!(world.control(json!({"command": "acls"})), json!([acl()]));
+    world.control(json!({"command": "delete_acls", "acls": [acl()]}));
+    drop(world);
+    let mut world = World::new(secured(&directory));
+    assert_eq!(world.control(json!({"command": "acls"})), json!([]));
+}
+
+#[test]
+fn quotas_outlive_the_broker() {
+    let directory = TempDir::new("quotas");
+    let entity = vec![AlterClientQuotasEntity { entity_type: "user", entity_name: Some("anna"), ..Default::default() }];
+    let ops = vec![AlterClientQuotasOp { key: "producer_byte_rate", value: 1024.0, ..Default::default() }];
+    let entries = vec![AlterClientQuotasEntry { entity, ops, ..Default::default() }];
+    let mut world = World::new(directory.settings());
+    let altered = world.call(1, &AlterClientQuotasRequest { entries, ..Default::default() }, 1);
+    assert_eq!(altered.entries[0].error_code, 0);
+    drop(world);
+    let mut world = World::new(directory.settings());
+    let described = world.call(1, &DescribeClientQuotasRequest::default(), 1);
+    let entry = &described.entries.as_ref().unwrap()[0];
+    assert_eq!((entry.entity[0].entity_name, entry.values[0].value), (Some("anna"), 1024.0));
+}
+
+#[cfg(unix)]
+#[test]
+fn only_its_owner_may_read_the_file_of_users() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = TempDir::new("private");
+    World::new(secured(&directory)).control(json!({"command": "users"}));
+    let mode = fs::metadata(directory.0.join("security")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_file_of_users_that_is_gone_or_damaged_keeps_the_broker_from_starting() {
+    let directory = TempDir::new("unsafe");
+    World::new(secured(&directory)).control(json!({"command": "set_password", "user": "eve", "password": "new"}));
+    let file = directory.0.join("security");
+    let problem = start_without(&directory, &file, &file);
+    assert!(problem.contains("users, ACLs, client quotas and delegation tokens"), "{problem}");
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    let error = Core::new(directory.settings(), START_MS).unwrap_err();
+    let BrokerError::Storage { path, problem } = error else { panic!("{error}") };
+    assert_eq!(path, file);
+    assert!(problem.contains("does not fit its checksum"), "{problem}");
+    // The error says what to do, and that helps.
+    fs::remove_file(&file).unwrap();
+    fs::remove_file(directory.0.join("known").join("security")).unwrap();
+    Core::new(directory.settings(), START_MS).unwrap();
 }

@@ -81,20 +81,33 @@ fn an_invalid_acl_is_refused_alone() {
         &[
             creation(TOPIC, ""),
             creation(CLUSTER, "kafka"),
-            creation(ANY, "orders"),
-            AclCreation { operation: ANY, ..creation(TOPIC, "orders") },
-            AclCreation { permission_type: ANY, ..creation(TOPIC, "orders") },
-            AclCreation { resource_pattern_type: 2, ..creation(TOPIC, "orders") },
+            creation(77, "orders"),
+            AclCreation { principal: "anna", ..creation(TOPIC, "orders") },
             creation(CLUSTER, "kafka-cluster"),
         ],
     );
-    assert_eq!(codes, [invalid, invalid, invalid, invalid, invalid, invalid, 0]);
+    assert_eq!(codes, [invalid, invalid, invalid, invalid, 0]);
 }
 
 #[test]
-fn a_code_that_kafka_does_not_know_closes_the_connection() {
+fn a_code_that_only_filters_have_refuses_the_whole_request() {
     let mut world = world();
-    let request = CreateAclsRequest { creations: vec![creation(77, "orders")], ..Default::default() };
+    let unexpected = ErrorCode::UnknownServerError.code();
+    for wrong in [
+        creation(ANY, "orders"),
+        AclCreation { operation: ANY, ..creation(TOPIC, "orders") },
+        AclCreation { permission_type: ANY, ..creation(TOPIC, "orders") },
+        AclCreation { resource_pattern_type: 2, ..creation(TOPIC, "orders") },
+    ] {
+        assert_eq!(create(&mut world, &[wrong, creation(TOPIC, "orders")]), [unexpected, unexpected]);
+    }
+    assert_eq!(describe(&mut world).resources.len(), 0);
+}
+
+#[test]
+fn code_0_closes_the_connection() {
+    let mut world = world();
+    let request = CreateAclsRequest { creations: vec![creation(0, "orders")], ..Default::default() };
     let pending = world.send(1, &request, 3);
     assert!(matches!(world.outcome(pending.connection), Some(Outcome::Closed(_))));
 }
@@ -134,7 +147,7 @@ fn acls_may_be_seen_and_altered_by_those_who_may_alter_the_cluster() {
     assert_eq!(describe(&mut world).error_code, refused);
     assert_eq!(create(&mut world, &[creation(TOPIC, "orders")]), [refused]);
     let request = DeleteAclsRequest { filters: vec![DeleteAclsFilter::default()], ..Default::default() };
-    // The filter has unknown codes, which is found first.
+    // The filter has code 0, which is found first.
     let pending = world.send(1, &request, 3);
     assert!(matches!(world.outcome(pending.connection), Some(Outcome::Closed(_))));
 }

@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
     Refused(Bytes),
     /// The connection was closed, for a reason.
     Closed(String),
-    /// An answer with a fault's instructions for sending it.
+    /// An answer, empty for none, with instructions for sending it.
     Wire(Bytes, Wire),
     /// The connection was reset.
     Reset,
@@ -262,7 +262,9 @@ impl World {
                 }
                 Action::Refuse(_, _, reason) => Outcome::Closed(reason),
                 Action::Close(reason) => Outcome::Closed(reason),
-                Action::Wire(pieces, wire) => Outcome::Wire(Bytes::from(pieces.concat()).slice(4..), wire),
+                Action::Wire(pieces, wire) => {
+                    Outcome::Wire(Bytes::from(pieces.concat().get(4..).unwrap_or_default().to_vec()), wire)
+                }
                 Action::Reset => Outcome::Reset,
                 Action::Deaf => Outcome::Deaf,
             };

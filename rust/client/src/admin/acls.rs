@@ -1,7 +1,6 @@
 //! ACLs (KIP-140): describing, creating and deleting them.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -10,11 +9,9 @@ use monedula_protocol::messages::create_acls::{AclCreation, CreateAclsRequest};
 use monedula_protocol::messages::delete_acls::{DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest};
 use monedula_protocol::messages::describe_acls::{DescribeAclsRequest, DescribeAclsResource};
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, read};
+use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Refusal, read};
 use super::words::words;
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
-use crate::error::ClientError;
 use crate::net::network::NodeId;
 
 words! {
@@ -49,80 +46,60 @@ words! {
 
 const USER: AclResourceType = AclResourceType(7);
 
-/// An ACL: one permission of one principal on the resources that a pattern names.
+/// An ACL ([`AclBinding`]) or a filter of ACLs ([`AclFilter`]). In a filter, the word `any` and the text `None` match all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AclBinding {
+pub struct Acl<Text> {
     /// The type of the resource.
     pub resource_type: AclResourceType,
-    /// The name of the resource, its prefix, or `*`.
-    pub resource_name: String,
-    /// How the name is compared.
+    /// The name of the resource; of an ACL also a prefix of names, or `*`.
+    pub resource_name: Text,
+    /// How the name is compared. In a filter, `match` finds every pattern that covers `resource_name`.
     pub pattern_type: AclPatternType,
     /// The principal, such as `User:anna`.
-    pub principal: String,
+    pub principal: Text,
     /// The address of the client, or `*`.
-    pub host: String,
+    pub host: Text,
     /// The operation.
     pub operation: AclOperation,
     /// Whether it is allowed or denied.
     pub permission_type: AclPermissionType,
 }
 
-/// What ACLs are asked for. A field that is `None`, or the word `any`, matches all.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AclFilter {
-    /// The type of the resource.
-    pub resource_type: AclResourceType,
-    /// The name of the resource.
-    pub resource_name: Option<String>,
-    /// The pattern type. `match` finds every pattern that covers `resource_name`.
-    pub pattern_type: AclPatternType,
-    /// The principal.
-    pub principal: Option<String>,
-    /// The host.
-    pub host: Option<String>,
-    /// The operation.
-    pub operation: AclOperation,
-    /// Whether it is allowed or denied.
-    pub permission_type: AclPermissionType,
+/// An ACL: one permission of one principal on the resources that a pattern names.
+pub type AclBinding = Acl<String>;
+
+/// What ACLs are asked for.
+pub type AclFilter = Acl<Option<String>>;
+
+impl<Text> Acl<Text> {
+    fn write(&self, f: &mut fmt::Formatter<'_>, shown: fn(&Text) -> &str) -> fmt::Result {
+        let Self { resource_type, pattern_type, operation, permission_type, .. } = self;
+        let [name, principal, host] = [&self.resource_name, &self.principal, &self.host].map(shown);
+        write!(f, "({permission_type} {principal} to {operation} {pattern_type} {resource_type} {name} from {host})")
+    }
 }
 
 impl fmt::Display for AclBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource_type, resource_name, pattern_type, principal, host, operation, permission_type } = self;
-        write!(
-            f,
-            "({permission_type} {principal} to {operation} {pattern_type} {resource_type} {resource_name} from {host})"
-        )
+        self.write(f, |text| text)
     }
 }
 
 impl fmt::Display for AclFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { resource_type, pattern_type, operation, permission_type, .. } = self;
-        let [name, principal, host] =
-            [&self.resource_name, &self.principal, &self.host].map(|text| text.as_deref().unwrap_or("any"));
-        write!(f, "({permission_type} {principal} to {operation} {pattern_type} {resource_type} {name} from {host})")
+        self.write(f, |text| text.as_deref().unwrap_or("any"))
     }
 }
 
 impl Admin {
     /// Describes the ACLs that the filter matches.
-    pub fn describe_acls(
-        &self,
-        filter: AclFilter,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Vec<AclBinding>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run_one(DescribeAcls, filter, timeout).await })
+    pub fn describe_acls(&self, filter: AclFilter, timeout: Duration) -> AdminCall<Vec<AclBinding>> {
+        self.run_one(DescribeAcls, filter, timeout)
     }
 
     /// Creates ACLs. One that exists is left as it is.
-    pub fn create_acls(
-        &self,
-        acls: Vec<AclBinding>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Items<AclBinding, ()>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run(CreateAcls, acls, timeout).await })
+    pub fn create_acls(&self, acls: Vec<AclBinding>, timeout: Duration) -> AdminCall<Items<AclBinding, ()>> {
+        self.run(CreateAcls, acls, timeout)
     }
 
     /// Deletes the ACLs that the filters match; returns them for each filter.
@@ -130,8 +107,8 @@ impl Admin {
         &self,
         filters: Vec<AclFilter>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<AclFilter, Vec<AclBinding>>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run(DeleteAcls, filters, timeout).await })
+    ) -> AdminCall<Items<AclFilter, Vec<AclBinding>>> {
+        self.run(DeleteAcls, filters, timeout)
     }
 }
 
@@ -153,16 +130,7 @@ impl ItemCall for DescribeAcls {
         format!("describing the ACLs {filter}")
     }
 
-    fn place(&self, _: &AclFilter) -> Place {
-        Place::Any
-    }
-
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        filters: &[AclFilter],
-    ) -> Result<Answers<AclFilter, Vec<AclBinding>>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, filters: &[AclFilter]) -> Asked<Self> {
         let mut answers = Answers::new();
         // A request has one filter, and so has a call.
         for filter in filters {
@@ -208,16 +176,7 @@ impl ItemCall for CreateAcls {
         format!("creating the ACL {acl}")
     }
 
-    fn place(&self, _: &AclBinding) -> Place {
-        Place::Any
-    }
-
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        acls: &[AclBinding],
-    ) -> Result<Answers<AclBinding, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, acls: &[AclBinding]) -> Asked<Self> {
         let build = |_| CreateAclsRequest { creations: acls.iter().map(creation).collect(), ..Default::default() };
         let versions = versions(CreateAclsRequest::VERSIONS, acls.iter().map(|acl| acl.resource_type));
         let (frame, version) = shared.call(node, versions, build).await?;
@@ -250,16 +209,7 @@ impl ItemCall for DeleteAcls {
         format!("deleting the ACLs {filter}")
     }
 
-    fn place(&self, _: &AclFilter) -> Place {
-        Place::Any
-    }
-
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        filters: &[AclFilter],
-    ) -> Result<Answers<AclFilter, Vec<AclBinding>>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, filters: &[AclFilter]) -> Asked<Self> {
         let build = |_| DeleteAclsRequest { filters: filters.iter().map(wanted).collect(), ..Default::default() };
         let versions = versions(DeleteAclsRequest::VERSIONS, filters.iter().map(|filter| filter.resource_type));
         let (frame, version) = shared.call(node, versions, build).await?;

@@ -2,7 +2,6 @@
 //! [`super::progress`] runs it, on items that are numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -21,11 +20,17 @@ use crate::net::connection::Frame;
 use crate::net::network::{NodeId, Purpose};
 use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
+/// A call in progress. It ends with its result, or with [`ClientError::AdminClosed`] once the client is closed.
+pub type AdminCall<T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send>>;
+
 /// The outcome of each item.
 pub type Items<K, V> = Vec<(K, Result<V, ClientError>)>;
 
 /// The answer of a broker, by item.
 pub(super) type Answers<K, V> = Vec<(K, Result<V, Refusal>)>;
+
+/// What a request of a kind of call brings.
+pub(super) type Asked<C> = Result<Answers<<C as ItemCall>::Key, <C as ItemCall>::Value>, Failure>;
 
 /// An error code in a response, for one item.
 #[derive(Clone, Debug)]
@@ -79,7 +84,7 @@ impl Subject {
 }
 
 /// A kind of call. `self` holds the parameters that all items share.
-pub(super) trait ItemCall: Send + Sync + 'static {
+pub(super) trait ItemCall: Sized + Send + Sync + 'static {
     type Key: Ord + Clone + Send + Sync + 'static;
     type Value: Send + 'static;
 
@@ -92,15 +97,13 @@ pub(super) trait ItemCall: Send + Sync + 'static {
         Subject::default()
     }
 
-    fn place(&self, key: &Self::Key) -> Place;
+    fn place(&self, key: &Self::Key) -> Place {
+        let _ = key;
+        Place::Any
+    }
 
     /// Sends one request about these items to one broker.
-    fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        keys: &[Self::Key],
-    ) -> impl Future<Output = Result<Answers<Self::Key, Self::Value>, Failure>> + Send;
+    fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> impl Future<Output = Asked<Self>> + Send;
 
     /// Whether this error is retried, after `attempts` attempts.
     fn passes(&self, code: ErrorCode, attempts: u32) -> bool {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_protocol::api::Request;
@@ -13,10 +12,8 @@ use monedula_protocol::messages::describe_client_quotas::{
     DescribeClientQuotasComponentData, DescribeClientQuotasEntryData, DescribeClientQuotasRequest,
 };
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, read};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, read};
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
-use crate::error::ClientError;
 use crate::net::network::NodeId;
 
 /// Whom a quota is for: a name for each of its types (`user`, `client-id`, `ip`), or `None` for the default of a type.
@@ -57,10 +54,8 @@ impl Admin {
         types: Vec<(String, QuotaMatch)>,
         strict: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Vec<(QuotaEntity, Quotas)>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            shared.run_one(DescribeClientQuotas { types, strict }, (), timeout).await
-        })
+    ) -> AdminCall<Vec<(QuotaEntity, Quotas)>> {
+        self.run_one(DescribeClientQuotas { types, strict }, (), timeout)
     }
 
     /// Sets quotas, or removes them (`None`), and leaves the others of the entity; `validate_only` changes none.
@@ -69,11 +64,9 @@ impl Admin {
         changes: BTreeMap<QuotaEntity, BTreeMap<String, Option<f64>>>,
         validate_only: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<QuotaEntity, ()>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            let entities: Vec<QuotaEntity> = changes.keys().cloned().collect();
-            shared.run(AlterClientQuotas { changes, validate_only }, entities, timeout).await
-        })
+    ) -> AdminCall<Items<QuotaEntity, ()>> {
+        let entities: Vec<QuotaEntity> = changes.keys().cloned().collect();
+        self.run(AlterClientQuotas { changes, validate_only }, entities, timeout)
     }
 }
 
@@ -94,7 +87,7 @@ impl ItemCall for DescribeClientQuotas {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         let build = |_| DescribeClientQuotasRequest {
             components: self.types.iter().map(component).collect(),
             strict: self.strict,
@@ -157,16 +150,7 @@ impl ItemCall for AlterClientQuotas {
         format!("changing the quotas of {entity}")
     }
 
-    fn place(&self, _: &QuotaEntity) -> Place {
-        Place::Any
-    }
-
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        entities: &[QuotaEntity],
-    ) -> Result<Answers<QuotaEntity, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, entities: &[QuotaEntity]) -> Asked<Self> {
         let build = |_| AlterClientQuotasRequest {
             entries: entities.iter().map(|entity| self.entry(entity)).collect(),
             validate_only: self.validate_only,

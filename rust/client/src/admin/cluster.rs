@@ -1,6 +1,5 @@
 //! The cluster's brokers, and leader elections.
 
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -9,7 +8,7 @@ use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
@@ -43,10 +42,7 @@ pub struct ClusterDescription {
 
 impl Admin {
     /// Describes the cluster: its id, its controller and its brokers.
-    pub fn describe_cluster(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<ClusterDescription, ClientError>> + Send + use<> {
+    pub fn describe_cluster(&self, timeout: Duration) -> AdminCall<ClusterDescription> {
         self.until_closed(move |shared| async move {
             let cluster = shared.brokers(timeout).await?;
             Ok(ClusterDescription {
@@ -67,7 +63,7 @@ impl Admin {
         partitions: Option<Vec<TopicPartition>>,
         unclean: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, bool>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<TopicPartition, bool>> {
         self.until_closed(move |shared| async move {
             match partitions {
                 Some(partitions) => shared.run(ElectLeaders { unclean }, partitions, timeout).await,
@@ -154,12 +150,7 @@ impl ItemCall for ElectLeaders {
         Place::Controller
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        partitions: &[TopicPartition],
-    ) -> Result<Answers<TopicPartition, bool>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
         let elected = self.elect(shared, node, Some(partitions)).await?;
         Ok(elected.unwrap_or_else(|refusal| refuse_all(partitions, &refusal)))
     }
@@ -199,7 +190,7 @@ impl ItemCall for ElectAllLeaders {
         Place::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         Ok(vec![((), self.0.elect(shared, node, None).await?)])
     }
 }

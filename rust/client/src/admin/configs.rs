@@ -1,6 +1,5 @@
 //! Configs of topics, brokers and groups: describing and changing them.
 
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_protocol::api::Request;
@@ -11,10 +10,8 @@ use monedula_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read};
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
-use crate::error::ClientError;
 use crate::net::network::NodeId;
 
 const TOPIC: i8 = 2;
@@ -127,10 +124,8 @@ impl Admin {
         names: Option<Vec<String>>,
         documentation: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<ConfigResource, Vec<ConfigEntry>>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            shared.run(DescribeConfigs { names, documentation }, resources, timeout).await
-        })
+    ) -> AdminCall<Items<ConfigResource, Vec<ConfigEntry>>> {
+        self.run(DescribeConfigs { names, documentation }, resources, timeout)
     }
 
     /// Changes some configs and leaves the others unchanged (IncrementalAlterConfigs); `validate_only` changes none.
@@ -139,7 +134,7 @@ impl Admin {
         changes: Vec<(ConfigResource, Vec<ConfigChange>)>,
         validate_only: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<ConfigResource, ()>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<ConfigResource, ()>> {
         self.until_closed(move |shared| async move {
             let altered = shared.run(AlterConfigs { validate_only }, changes, timeout).await?;
             Ok(altered.into_iter().map(|((resource, _), outcome)| (resource, outcome)).collect())
@@ -168,12 +163,7 @@ impl ItemCall for DescribeConfigs {
         resource.place(Place::Any)
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        resources: &[ConfigResource],
-    ) -> Result<Answers<ConfigResource, Vec<ConfigEntry>>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, resources: &[ConfigResource]) -> Asked<Self> {
         let build = |_| DescribeConfigsRequest {
             resources: resources
                 .iter()
@@ -239,7 +229,7 @@ impl ItemCall for AlterConfigs {
         resource.place(Place::Controller)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> Result<Answers<Self::Key, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> Asked<Self> {
         let build = |_| IncrementalAlterConfigsRequest {
             resources: keys.iter().map(alterable).collect(),
             validate_only: self.validate_only,

@@ -1,7 +1,6 @@
 //! Delegation tokens (KIP-48): creating, renewing, expiring and describing them.
 
 use std::fmt;
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_protocol::api::Request;
@@ -17,9 +16,8 @@ use monedula_protocol::messages::renew_delegation_token::RenewDelegationTokenReq
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
-use super::call::{Answers, ItemCall, Place, Refusal, read};
+use super::call::{AdminCall, Asked, ItemCall, Place, Refusal, read};
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
@@ -84,32 +82,20 @@ impl Admin {
         renewers: Vec<Principal>,
         max_lifetime_ms: i64,
         timeout: Duration,
-    ) -> impl Future<Output = Result<DelegationToken, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            shared.run_one(Create { owner, renewers, max_lifetime_ms }, (), timeout).await
-        })
+    ) -> AdminCall<DelegationToken> {
+        self.run_one(Create { owner, renewers, max_lifetime_ms }, (), timeout)
     }
 
     /// Makes a token valid for `period_ms` from now on, but not beyond its maximum; -1 is the broker's period. Returns
     /// when it expires.
-    pub fn renew_delegation_token(
-        &self,
-        hmac: Secret,
-        period_ms: i64,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<i64, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run_one(Renew { hmac, period_ms }, (), timeout).await })
+    pub fn renew_delegation_token(&self, hmac: Secret, period_ms: i64, timeout: Duration) -> AdminCall<i64> {
+        self.run_one(Renew { hmac, period_ms }, (), timeout)
     }
 
     /// Makes a token expire in `period_ms`; a negative period deletes it at once. Returns when it expires; `None` if the
     /// token was gone after an attempt whose answer was lost.
-    pub fn expire_delegation_token(
-        &self,
-        hmac: Secret,
-        period_ms: i64,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Option<i64>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run_one(Expire { hmac, period_ms }, (), timeout).await })
+    pub fn expire_delegation_token(&self, hmac: Secret, period_ms: i64, timeout: Duration) -> AdminCall<Option<i64>> {
+        self.run_one(Expire { hmac, period_ms }, (), timeout)
     }
 
     /// Describes the tokens of these owners, or all that the user may see.
@@ -117,8 +103,8 @@ impl Admin {
         &self,
         owners: Option<Vec<Principal>>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Vec<DelegationToken>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run_one(Describe { owners }, (), timeout).await })
+    ) -> AdminCall<Vec<DelegationToken>> {
+        self.run_one(Describe { owners }, (), timeout)
     }
 }
 
@@ -143,7 +129,7 @@ impl ItemCall for Create {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), DelegationToken>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         let owner = self.owner.as_ref();
         let build = |_| CreateDelegationTokenRequest {
             owner_principal_type: Some(owner.map_or("", |owner| &owner.kind)),
@@ -198,7 +184,7 @@ impl ItemCall for Renew {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), i64>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         let build = |_| RenewDelegationTokenRequest {
             hmac: SecretBytes::new(self.hmac.expose()),
             renew_period_ms: self.period_ms,
@@ -228,7 +214,7 @@ impl ItemCall for Expire {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Option<i64>>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         let build = |_| ExpireDelegationTokenRequest {
             hmac: SecretBytes::new(self.hmac.expose()),
             expiry_time_period_ms: self.period_ms,
@@ -265,7 +251,7 @@ impl ItemCall for Describe {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         let build = |_| DescribeDelegationTokenRequest {
             owners: self.owners.as_ref().map(|owners| owners.iter().map(owner).collect()),
             ..Default::default()

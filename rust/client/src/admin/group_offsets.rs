@@ -1,7 +1,6 @@
 //! Committed offsets of groups: listing, changing, resetting and deleting them.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -12,10 +11,10 @@ use monedula_protocol::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
 };
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
 use super::offsets::{ListedOffset, OffsetSpec};
 use super::{Admin, Shared};
-use crate::coordinator::{Failure, GroupOffset, check_group};
+use crate::coordinator::{GroupOffset, check_group};
 use crate::error::{ClientError, Refused};
 use crate::net::network::NodeId;
 
@@ -58,7 +57,7 @@ impl Admin {
         group: String,
         partitions: Option<Vec<TopicPartition>>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, Option<GroupOffset>>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<TopicPartition, Option<GroupOffset>>> {
         self.until_closed(move |shared| async move {
             let committed = shared.coordinators.committed(group, partitions, timeout).await?;
             let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
@@ -72,7 +71,7 @@ impl Admin {
         group: String,
         offsets: BTreeMap<TopicPartition, GroupOffset>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, i64>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<TopicPartition, i64>> {
         self.until_closed(move |shared| async move { shared.alter_group_offsets(group, offsets, timeout).await })
     }
 
@@ -84,7 +83,7 @@ impl Admin {
         target: ResetTarget,
         dry_run: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, OffsetReset>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<TopicPartition, OffsetReset>> {
         self.until_closed(move |shared| async move {
             let reset = Reset { shared, group, until: Instant::now() + timeout };
             reset.run(which, target, dry_run).await
@@ -97,7 +96,7 @@ impl Admin {
         group: String,
         partitions: Vec<TopicPartition>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, ()>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<TopicPartition, ()>> {
         self.until_closed(move |shared| async move {
             check_group(&group)?;
             shared.run(DeleteOffsets { group }, partitions, timeout).await
@@ -303,12 +302,7 @@ impl ItemCall for DeleteOffsets {
         Place::Coordinator(self.group.clone())
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        partitions: &[TopicPartition],
-    ) -> Result<Answers<TopicPartition, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
         let index = |partition_index: i32| OffsetDeleteRequestPartition { partition_index, ..Default::default() };
         let topic = |(name, indexes): (_, Vec<i32>)| OffsetDeleteRequestTopic {
             name,

@@ -1,7 +1,6 @@
 //! Groups of the classic protocol and of KIP-848: listing, describing and deleting them.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,10 +15,9 @@ use monedula_protocol::messages::delete_groups::DeleteGroupsRequest;
 use monedula_protocol::messages::describe_groups::{self, DescribeGroupsRequest};
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListedGroup};
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
 use super::cluster::Node;
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
@@ -92,11 +90,7 @@ pub struct MemberDescription {
 
 impl Admin {
     /// Lists the groups of the whole cluster: each broker lists those that it coordinates.
-    pub fn list_groups(
-        &self,
-        filter: GroupFilter,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<BTreeMap<String, GroupListing>, ClientError>> + Send + use<> {
+    pub fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> AdminCall<BTreeMap<String, GroupListing>> {
         self.until_closed(move |shared| async move { shared.list_groups(filter, timeout).await })
     }
 
@@ -105,17 +99,13 @@ impl Admin {
         &self,
         groups: Vec<String>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, GroupDescription>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<String, GroupDescription>> {
         self.until_closed(move |shared| async move { shared.describe_groups(groups, timeout).await })
     }
 
     /// Deletes groups that have no members.
-    pub fn delete_groups(
-        &self,
-        groups: Vec<String>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, ()>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run(DeleteGroups, groups, timeout).await })
+    pub fn delete_groups(&self, groups: Vec<String>, timeout: Duration) -> AdminCall<Items<String, ()>> {
+        self.run(DeleteGroups, groups, timeout)
     }
 }
 
@@ -211,7 +201,7 @@ impl ItemCall for ListGroups {
         Place::Broker(*node)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Result<Answers<i32, Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Asked<Self> {
         let build = |_| ListGroupsRequest {
             states_filter: self.filter.states.iter().map(String::as_str).collect(),
             types_filter: self.filter.types.iter().map(String::as_str).collect(),
@@ -282,12 +272,7 @@ impl ItemCall for DescribeConsumerGroups {
         Place::Coordinator(group.clone())
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        groups: &[String],
-    ) -> Result<Answers<String, Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
         let build = |_| ConsumerGroupDescribeRequest {
             group_ids: groups.iter().map(String::as_str).collect(),
             ..Default::default()
@@ -359,12 +344,7 @@ impl ItemCall for DescribeClassicGroups {
         Place::Coordinator(group.clone())
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        groups: &[String],
-    ) -> Result<Answers<String, GroupDescription>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
         let build =
             |_| DescribeGroupsRequest { groups: groups.iter().map(String::as_str).collect(), ..Default::default() };
         let (frame, version) = shared.call(node, DescribeGroupsRequest::VERSIONS, build).await?;
@@ -435,7 +415,7 @@ impl ItemCall for DeleteGroups {
         Place::Coordinator(group.clone())
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Result<Answers<String, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
         let build =
             |_| DeleteGroupsRequest { groups_names: groups.iter().map(String::as_str).collect(), ..Default::default() };
         let (frame, version) = shared.call(node, DeleteGroupsRequest::VERSIONS, build).await?;

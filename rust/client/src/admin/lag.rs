@@ -1,12 +1,11 @@
 //! The lag of a consumer group.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 
-use super::call::Items;
+use super::call::{AdminCall, Items};
 use super::group_offsets::Which;
 use super::groups::{GroupDescription, MemberDescription};
 use super::offsets::{ListedOffset, OffsetSpec};
@@ -38,12 +37,7 @@ pub struct PartitionLag {
 
 impl Admin {
     /// The lag of a group in these partitions; or in all for which it has committed an offset or that a member owns.
-    pub fn group_lag(
-        &self,
-        group: String,
-        which: Which,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<GroupLag, ClientError>> + Send + use<> {
+    pub fn group_lag(&self, group: String, which: Which, timeout: Duration) -> AdminCall<GroupLag> {
         self.until_closed(move |shared| async move { shared.group_lag(group, which, timeout).await })
     }
 }

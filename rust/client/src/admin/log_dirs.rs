@@ -1,6 +1,5 @@
 //! Describing the log directories of brokers (KIP-113).
 
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -10,11 +9,9 @@ use monedula_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult,
 };
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, by_topic, read, refuse_all};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, by_topic, read, refuse_all};
 use super::group_offsets::Which;
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
-use crate::error::ClientError;
 use crate::net::network::NodeId;
 
 /// A log directory of a broker.
@@ -52,7 +49,7 @@ impl Admin {
         brokers: Option<Vec<i32>>,
         which: Which,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<i32, Vec<LogDir>>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<i32, Vec<LogDir>>> {
         self.until_closed(move |shared| async move {
             let until = Instant::now() + timeout;
             let left = || until.saturating_duration_since(Instant::now());
@@ -86,7 +83,7 @@ impl ItemCall for DescribeLogDirs {
         Place::Broker(*node)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Result<Answers<i32, Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Asked<Self> {
         let topic = |(topic, partitions)| DescribableLogDirTopic { topic, partitions, ..Default::default() };
         let wanted = self.partitions.as_ref();
         let build = |_| DescribeLogDirsRequest {

@@ -21,7 +21,6 @@ mod scram_credentials;
 mod topics;
 mod words;
 
-use std::future::Future;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -31,8 +30,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::acls::{AclBinding, AclFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType};
-pub use self::call::Items;
+pub use self::acls::{Acl, AclBinding, AclFilter, AclOperation, AclPatternType, AclPermissionType, AclResourceType};
+use self::call::ItemCall;
+pub use self::call::{AdminCall, Items};
 pub use self::client_quotas::{QuotaEntity, QuotaMatch, Quotas};
 pub use self::cluster::{ClusterDescription, Node};
 pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
@@ -140,20 +140,29 @@ impl Admin {
     }
 
     /// Runs `work` on the shared parts until it ends or the client is closed.
-    fn until_closed<T, F, W>(&self, work: W) -> impl Future<Output = Result<T, ClientError>> + Send + use<T, F, W>
+    fn until_closed<T, F>(&self, work: impl FnOnce(Shared) -> F) -> AdminCall<T>
     where
-        F: Future<Output = Result<T, ClientError>> + Send,
-        W: FnOnce(Shared) -> F,
+        F: Future<Output = Result<T, ClientError>> + Send + 'static,
     {
         let mut closed = self.closed.subscribe();
         let work = work(self.shared.clone());
-        async move {
+        Box::pin(async move {
             tokio::select! {
                 biased;
                 _ = closed.wait_for(|&closed| closed) => Err(ClientError::AdminClosed),
                 outcome = work => outcome,
             }
-        }
+        })
+    }
+
+    /// Runs a call about several items.
+    fn run<C: ItemCall>(&self, call: C, keys: Vec<C::Key>, timeout: Duration) -> AdminCall<Items<C::Key, C::Value>> {
+        self.until_closed(move |shared| async move { shared.run(call, keys, timeout).await })
+    }
+
+    /// Runs a call about one item.
+    fn run_one<C: ItemCall>(&self, call: C, key: C::Key, timeout: Duration) -> AdminCall<C::Value> {
+        self.until_closed(move |shared| async move { shared.run_one(call, key, timeout).await })
     }
 }
 

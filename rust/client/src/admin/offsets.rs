@@ -1,7 +1,6 @@
 //! Offsets of logs: listing them (ListOffsets) and deleting records before an offset (DeleteRecords).
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -10,9 +9,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 use monedula_protocol::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read};
+use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, Subject, read};
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 use crate::offsets::{EARLIEST, LATEST};
@@ -62,16 +60,12 @@ impl Admin {
         specs: Vec<(TopicPartition, OffsetSpec)>,
         read_committed: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, ListedOffset>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<TopicPartition, ListedOffset>> {
         self.until_closed(move |shared| async move { shared.list_offsets(specs, read_committed, timeout).await })
     }
 
     /// All partitions of these topics.
-    pub fn partitions_of(
-        &self,
-        topics: Vec<String>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Vec<TopicPartition>, ClientError>> + Send + use<> {
+    pub fn partitions_of(&self, topics: Vec<String>, timeout: Duration) -> AdminCall<Vec<TopicPartition>> {
         self.until_closed(move |shared| async move { shared.offsets.partitions_of(topics, timeout).await })
     }
 
@@ -80,11 +74,9 @@ impl Admin {
         &self,
         before: Vec<(TopicPartition, i64)>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, i64>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            let partitions: Vec<TopicPartition> = before.iter().map(|(partition, _)| partition.clone()).collect();
-            shared.run(DeleteRecords { before: before.into_iter().collect() }, partitions, timeout).await
-        })
+    ) -> AdminCall<Items<TopicPartition, i64>> {
+        let partitions: Vec<TopicPartition> = before.iter().map(|(partition, _)| partition.clone()).collect();
+        self.run(DeleteRecords { before: before.into_iter().collect() }, partitions, timeout)
     }
 }
 
@@ -138,12 +130,7 @@ impl ItemCall for ListOffsets {
         Place::Leader(partition.clone())
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        partitions: &[TopicPartition],
-    ) -> Result<Answers<TopicPartition, ListedOffset>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
         let build = |version| ListOffsetsRequest {
             replica_id: -1,
             isolation_level: if version >= 2 { i8::from(self.read_committed) } else { 0 },
@@ -198,12 +185,7 @@ impl ItemCall for DeleteRecords {
         Place::Leader(partition.clone())
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        partitions: &[TopicPartition],
-    ) -> Result<Answers<TopicPartition, i64>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
         let mut topics: BTreeMap<&str, Vec<DeleteRecordsPartition<'_>>> = BTreeMap::new();
         for partition in partitions {
             topics.entry(&partition.topic).or_default().push(DeleteRecordsPartition {

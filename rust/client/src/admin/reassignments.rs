@@ -1,7 +1,6 @@
 //! Reassigning partitions to other brokers (KIP-455).
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
@@ -14,10 +13,8 @@ use monedula_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics,
 };
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
-use crate::error::ClientError;
 use crate::net::network::NodeId;
 
 /// A reassignment in progress.
@@ -37,11 +34,9 @@ impl Admin {
         &self,
         moves: Vec<(TopicPartition, Option<Vec<i32>>)>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<TopicPartition, ()>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            let partitions: Vec<TopicPartition> = moves.iter().map(|(partition, _)| partition.clone()).collect();
-            shared.run(AlterReassignments { moves: moves.into_iter().collect() }, partitions, timeout).await
-        })
+    ) -> AdminCall<Items<TopicPartition, ()>> {
+        let partitions: Vec<TopicPartition> = moves.iter().map(|(partition, _)| partition.clone()).collect();
+        self.run(AlterReassignments { moves: moves.into_iter().collect() }, partitions, timeout)
     }
 
     /// Lists the reassignments in progress, of these partitions or of all.
@@ -49,11 +44,8 @@ impl Admin {
         &self,
         partitions: Option<Vec<TopicPartition>>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<BTreeMap<TopicPartition, Reassignment>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move {
-            let mut listed = shared.run(ListReassignments { partitions }, [()], timeout).await?;
-            listed.pop().map_or(Ok(BTreeMap::new()), |(_, moves)| moves)
-        })
+    ) -> AdminCall<BTreeMap<TopicPartition, Reassignment>> {
+        self.run_one(ListReassignments { partitions }, (), timeout)
     }
 }
 
@@ -97,12 +89,7 @@ impl ItemCall for AlterReassignments {
         Place::Controller
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        partitions: &[TopicPartition],
-    ) -> Result<Answers<TopicPartition, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
         let build = |_| AlterPartitionReassignmentsRequest {
             timeout_ms: shared.broker_time_ms(),
             topics: self.topics(partitions),
@@ -143,7 +130,7 @@ impl ItemCall for ListReassignments {
         Place::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
         let topic = |(name, partition_indexes)| ListPartitionReassignmentsTopics {
             name,
             partition_indexes,

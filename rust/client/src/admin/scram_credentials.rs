@@ -1,7 +1,6 @@
 //! SCRAM credentials of users (KIP-554). The client salts and hashes a password; it never sends the password itself.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::{Duration, Instant};
 
 use monedula_protocol::api::Request;
@@ -16,7 +15,7 @@ use monedula_protocol::sasl::scram::{MAX_ITERATIONS, ScramHash};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, read, refused};
+use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, read, refused};
 use super::words::words;
 use super::{Admin, Shared};
 use crate::coordinator::Failure;
@@ -64,7 +63,7 @@ impl Admin {
         &self,
         users: Option<Vec<String>>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, Vec<ScramCredentialInfo>>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<String, Vec<ScramCredentialInfo>>> {
         self.until_closed(move |shared| async move {
             let Some(users) = users else {
                 let described = shared.run_one(DescribeAll, (), timeout).await?;
@@ -84,7 +83,7 @@ impl Admin {
         &self,
         alterations: Vec<(UserMechanism, ScramAlteration)>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<UserMechanism, ()>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<UserMechanism, ()>> {
         self.until_closed(move |shared| async move {
             let started = Instant::now();
             let salting = tokio::task::spawn_blocking(move || salted(alterations));
@@ -182,16 +181,7 @@ impl ItemCall for Describe {
         format!("describing the SCRAM credentials of user {user}")
     }
 
-    fn place(&self, _: &String) -> Place {
-        Place::Any
-    }
-
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        users: &[String],
-    ) -> Result<Answers<String, Vec<ScramCredentialInfo>>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, users: &[String]) -> Asked<Self> {
         let described = Self::ask_for(shared, node, users).await?;
         Ok(described.unwrap_or_else(|refusal| super::call::refuse_all(users, &refusal)))
     }
@@ -211,7 +201,7 @@ impl ItemCall for DescribeAll {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
         Ok(vec![((), Describe::ask_for(shared, node, &[]).await?)])
     }
 }
@@ -232,12 +222,7 @@ impl ItemCall for Alter {
         Place::Controller
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        credentials: &[UserMechanism],
-    ) -> Result<Answers<UserMechanism, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, credentials: &[UserMechanism]) -> Asked<Self> {
         let mut answers = Answers::new();
         for credentials in rounds(credentials) {
             let build = |_| self.request(&credentials);

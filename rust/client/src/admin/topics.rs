@@ -1,6 +1,5 @@
 //! Topics: creating, deleting, listing and describing them, and adding partitions.
 
-use std::future::Future;
 use std::time::Duration;
 
 use monedula_protocol::api::Request;
@@ -17,10 +16,8 @@ use monedula_protocol::messages::metadata::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::call::{Answers, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
 use super::{Admin, Shared};
-use crate::coordinator::Failure;
-use crate::error::ClientError;
 use crate::net::network::NodeId;
 
 /// A topic to create.
@@ -97,7 +94,7 @@ impl Admin {
         topics: Vec<NewTopic>,
         validate_only: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, CreatedTopic>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<String, CreatedTopic>> {
         self.until_closed(move |shared| async move {
             let created = shared.run(CreateTopics { validate_only }, topics, timeout).await?;
             Ok(created.into_iter().map(|(topic, outcome)| (topic.name, outcome)).collect())
@@ -105,12 +102,8 @@ impl Admin {
     }
 
     /// Deletes topics.
-    pub fn delete_topics(
-        &self,
-        topics: Vec<String>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, ()>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run(DeleteTopics, topics, timeout).await })
+    pub fn delete_topics(&self, topics: Vec<String>, timeout: Duration) -> AdminCall<Items<String, ()>> {
+        self.run(DeleteTopics, topics, timeout)
     }
 
     /// Adds partitions to topics; `validate_only` adds none.
@@ -119,7 +112,7 @@ impl Admin {
         topics: Vec<NewPartitions>,
         validate_only: bool,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, ()>, ClientError>> + Send + use<> {
+    ) -> AdminCall<Items<String, ()>> {
         self.until_closed(move |shared| async move {
             let added = shared.run(CreatePartitions { validate_only }, topics, timeout).await?;
             Ok(added.into_iter().map(|(topic, outcome)| (topic.topic, outcome)).collect())
@@ -127,11 +120,8 @@ impl Admin {
     }
 
     /// Lists all topics, including internal ones.
-    pub fn list_topics(
-        &self,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, TopicDescription>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run_one(ListTopics, (), timeout).await })
+    pub fn list_topics(&self, timeout: Duration) -> AdminCall<Items<String, TopicDescription>> {
+        self.run_one(ListTopics, (), timeout)
     }
 
     /// Describes these topics with their partitions.
@@ -139,8 +129,8 @@ impl Admin {
         &self,
         topics: Vec<String>,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Items<String, TopicDescription>, ClientError>> + Send + use<> {
-        self.until_closed(move |shared| async move { shared.run(DescribeTopics, topics, timeout).await })
+    ) -> AdminCall<Items<String, TopicDescription>> {
+        self.run(DescribeTopics, topics, timeout)
     }
 }
 
@@ -164,12 +154,7 @@ impl ItemCall for CreateTopics {
         Place::Controller
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        topics: &[NewTopic],
-    ) -> Result<Answers<NewTopic, CreatedTopic>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[NewTopic]) -> Asked<Self> {
         let build = |_| CreateTopicsRequest {
             topics: topics.iter().map(creatable).collect(),
             timeout_ms: shared.broker_time_ms(),
@@ -249,7 +234,7 @@ impl ItemCall for DeleteTopics {
         Place::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[String]) -> Result<Answers<String, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[String]) -> Asked<Self> {
         let state = |name| DeleteTopicState { name: Some(name), ..Default::default() };
         let build = |version| {
             let names = topics.iter().map(String::as_str);
@@ -300,12 +285,7 @@ impl ItemCall for CreatePartitions {
         Place::Controller
     }
 
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        topics: &[NewPartitions],
-    ) -> Result<Answers<NewPartitions, ()>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[NewPartitions]) -> Asked<Self> {
         let brokers = |ids: &Vec<i32>| CreatePartitionsAssignment { broker_ids: ids.clone(), ..Default::default() };
         let build = |_| CreatePartitionsRequest {
             topics: topics
@@ -350,7 +330,7 @@ impl ItemCall for ListTopics {
         Place::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Result<Answers<(), Self::Value>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
         let build = |_| MetadataRequest { topics: None, allow_auto_topic_creation: false, ..Default::default() };
         let (frame, version) = shared.call(node, MetadataRequest::VERSIONS, build).await?;
         let response = read::<MetadataRequest<'_>>(&frame, version)?;
@@ -377,16 +357,7 @@ impl ItemCall for DescribeTopics {
         Subject::topic(topic)
     }
 
-    fn place(&self, _: &String) -> Place {
-        Place::Any
-    }
-
-    async fn ask(
-        &self,
-        shared: &Shared,
-        node: NodeId,
-        topics: &[String],
-    ) -> Result<Answers<String, TopicDescription>, Failure> {
+    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[String]) -> Asked<Self> {
         let build = |_| MetadataRequest {
             topics: Some(
                 topics.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() }).collect(),

@@ -8,8 +8,8 @@ pub(super) const KEYS: &[Key] = &[
         &[("sasl.mechanisms", 1)],
         Kind::Text,
         "",
-        "how to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM; to be set where security.protocol is \
-         SASL_PLAINTEXT or SASL_SSL. The client never takes another one than this",
+        "how to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM or GSSAPI (Kerberos); to be set where \
+         security.protocol is SASL_PLAINTEXT or SASL_SSL. The client never takes another one than this",
     ),
     key("sasl.username", &[], Kind::Text, "", "the user, for PLAIN and SCRAM"),
     key("sasl.password", &[], Kind::Secret, "", "the user's password, taken as it is, for PLAIN and SCRAM"),
@@ -222,4 +222,48 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("https.ca.pem", &[], Kind::Text, "", "the same as text"),
     key("sasl.login.retry.backoff.max.ms", &[], int(1, 3_600_000), "10000", "longest such wait, ms"),
+    key(
+        "sasl.kerberos.service.name",
+        &[],
+        Kind::Text,
+        "",
+        "the first part of the brokers' principal, such as kafka of kafka/broker.example@REALM; none: that",
+    ),
+    key(
+        "sasl.kerberos.principal",
+        &[],
+        Kind::Text,
+        "",
+        "who logs in by GSSAPI; none: the principal of the ticket cache, or the first of the keytab",
+    ),
+    key(
+        "sasl.kerberos.keytab",
+        &[],
+        Kind::Text,
+        "",
+        "file with the principal's key, with which the client gets tickets itself; none: those of the ticket cache \
+         (KRB5CCNAME), as kinit leaves them",
+    ),
+    key("sasl.kerberos.kinit.cmd", &[], Kind::Text, "", "taken, and not run: no process is started for tickets"),
+    key(
+        "sasl.kerberos.ticket.renew.window.factor",
+        &[],
+        Kind::Text,
+        "0.8",
+        "with a keytab, new tickets are got for the first login after this share of their life, 0 to 1",
+    ),
+    key(
+        "sasl.kerberos.ticket.renew.jitter",
+        &[],
+        Kind::Text,
+        "0.05",
+        "and up to this share of their life later, at random, 0 to 1",
+    ),
+    key(
+        "sasl.kerberos.min.time.before.relogin",
+        &[],
+        int(0, 86_400_000),
+        "60000",
+        "how long the KDC is not asked again after it gave no new tickets while the old ones are valid, ms",
+    ),
 ];

@@ -1,9 +1,11 @@
 //! Sending the requests of the member to brokers, each in a task of its own that returns the answer as an event.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use monedula_engine::group::{Answer, Call, CallError, CallId, ConnectionPurpose, Target};
 use monedula_protocol::error_code::ErrorCode;
+use tokio::sync::oneshot;
 
 use super::task::{Event, Task};
 use crate::error::RequestError;
@@ -12,12 +14,13 @@ use crate::tasks::caught;
 
 impl Task {
     /// Sends a request in a task of its own, which sends exactly one [`Event::Answered`].
-    pub(super) fn send(&self, id: CallId, target: Target, call: Call) {
+    pub(super) fn send(&mut self, id: CallId, target: Target, call: Call) {
         let (network, coordinators, events) =
             (self.parts.network.clone(), self.parts.coordinators.clone(), self.events.clone());
+        let (abandon, abandoned) = oneshot::channel();
+        self.calls.insert(id, abandon);
         tokio::spawn(async move {
-            let asked = caught(ask(network, target, call)).await;
-            let outcome = asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)));
+            let outcome = ask_until(abandoned, network, target, call).await;
             // The coordinator may be a broker that the metadata does not contain yet.
             if let Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
                 coordinators.learn(*node_id, host, *port);
@@ -28,12 +31,38 @@ impl Task {
     }
 }
 
-async fn ask(network: Arc<Network>, target: Target, call: Call) -> Result<Answer, CallError> {
+/// Sends a request and waits for its answer, or until it is abandoned. A request that is still waiting for its
+/// connection then is not sent any more.
+async fn ask_until(
+    abandoned: oneshot::Receiver<()>,
+    network: Arc<Network>,
+    target: Target,
+    call: Call,
+) -> Result<Answer, CallError> {
+    let is_sent = AtomicBool::new(false);
+    let outcome = tokio::select! {
+        biased;
+        Ok(()) = abandoned => Err(CallError::Lost("it was abandoned".into())),
+        asked = caught(ask(network, target, call, &is_sent)) => {
+            asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)))
+        }
+    };
+    outcome.map_err(|error| match error {
+        CallError::Lost(reason) if !is_sent.load(Ordering::Relaxed) => CallError::Unsent(reason),
+        error => error,
+    })
+}
+
+/// `is_sent` is set when the request is handed to a connection.
+async fn ask(network: Arc<Network>, target: Target, call: Call, is_sent: &AtomicBool) -> Result<Answer, CallError> {
     let node = match target {
         Target::Coordinator { node_id } => NodeId::Broker(node_id),
         Target::Any { attempt } => any(&network, attempt)?,
     };
-    let encode = |version, id, client_id: &str| call.encode(version, id, Some(client_id));
+    let encode = |version, id, client_id: &str| {
+        is_sent.store(true, Ordering::Relaxed);
+        call.encode(version, id, Some(client_id))
+    };
     let sent = network.call_encoded(
         node,
         purpose(call.purpose()),
@@ -69,3 +98,7 @@ fn lost(error: RequestError) -> CallError {
         error => CallError::Lost(error.to_string()),
     }
 }
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

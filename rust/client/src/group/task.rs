@@ -13,7 +13,7 @@ use monedula_engine::group::{
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::assigning::Led;
 use super::commits::Waiting;
@@ -53,6 +53,8 @@ pub(super) struct Task {
     pub(super) shared: Arc<Shared>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) commits: Waiting,
+    /// The member's calls in flight, by which each can be abandoned.
+    pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,
     listens: Listens,
@@ -86,6 +88,7 @@ impl Task {
             events,
             inbox,
             commits: Waiting::default(),
+            calls: BTreeMap::new(),
             subscription: None,
             listens: Listens::default(),
             is_subscription_given: false,
@@ -163,7 +166,10 @@ impl Task {
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::Answered { id, outcome } => self.handle(Input::Answer { id, outcome }),
+            Event::Answered { id, outcome } => {
+                self.calls.remove(&id);
+                self.handle(Input::Answer { id, outcome });
+            }
             Event::Named(cluster) => self.named(cluster),
             Event::Listed { pattern, cluster } => self.listed(pattern, cluster),
             Event::Assigned { ticket, outcome } => {
@@ -336,6 +342,10 @@ impl Task {
         let buffer = &self.parts.buffer;
         match output {
             Output::Call { id, target, call } => self.send(id, target, call),
+            Output::AbandonCall { id } => {
+                // The call's task may have ended, and its answer may be on the way.
+                let _ = self.calls.remove(&id).map(|abandon| abandon.send(()));
+            }
             Output::ComputeAssignment { ticket, assignor, members } => self.assign(ticket, assignor, members),
             Output::RefreshMetadata => self.parts.metadata.want(),
             Output::ResolveTopicIds { ids } => self.resolve(ids),

@@ -1,12 +1,13 @@
-//! SASL on a connection: the login on a fresh one, and the ones that follow while it stands (KIP-368).
+//! SASL on a connection: the login when it is opened, and re-authentication while it is open (KIP-368).
 //!
-//! SaslHandshake names the mechanism, and SaslAuthenticate carries its messages. The client never takes another mechanism
-//! than the one of its settings, whatever the broker offers: whoever stands between the two could offer PLAIN alone. A
-//! login has succeeded only when both the broker and the exchange say so; with SCRAM that includes the broker's proof that
-//! it knows the password.
+//! SaslHandshake names the mechanism, and SaslAuthenticate carries its messages. The client never uses another
+//! mechanism than the one in its settings, whatever the broker offers: an attacker between the two could offer only
+//! PLAIN. A login has succeeded only when both the broker and the exchange say so; with SCRAM, the exchange requires
+//! the server's signature, which proves that the broker knows the password.
 
+mod exchange;
 mod keys;
-mod session;
+mod reauthentication;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,19 +17,20 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 use monedula_protocol::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 use monedula_protocol::messages::sasl_handshake::SaslHandshakeRequest;
-use monedula_protocol::sasl::{ClientExchange, NONCE_BYTES, SaslError, Step, readable};
+use monedula_protocol::sasl::{NONCE_BYTES, SaslError, readable};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
+use self::exchange::{Exchange, ExchangeError, Next};
 use self::keys::DerivedKeys;
-use self::session::Session;
+use self::reauthentication::Session;
 use crate::error::{AuthenticationError, RequestError};
 use crate::log::{Level, Log};
 use crate::net::connection::{Connection, Expected, Frame};
 use crate::net::network::Offered;
 use crate::sasl::{NoCredentials, Sasl};
 
-/// Messages of one exchange; no mechanism needs more.
+/// Most messages in one exchange; no mechanism needs more.
 const MAX_ROUNDS: usize = 10;
 
 /// Logs in to the brokers of one client.
@@ -43,10 +45,10 @@ impl Login {
         Self { sasl, keys: DerivedKeys::default(), log }
     }
 
-    /// Logs in over a fresh connection, and again and again while it stands. `draw` is a random number.
+    /// Logs in on a new connection, or re-authenticates on an open one. `draw` is a random number.
     ///
     /// # Errors
-    /// [`RequestError::Fatal`] if the broker refuses; anything else may be tried again on another connection.
+    /// [`RequestError::Fatal`] if the broker refuses the login. After any other error, another connection may succeed.
     pub(crate) async fn log_in(
         self: &Arc<Self>,
         connection: &Arc<Connection>,
@@ -57,13 +59,13 @@ impl Login {
         let session = self.authenticate(connection, version, Duration::ZERO).await?;
         self.log.record(Level::Info, "login", || format!("{}: {} has logged in", connection.broker(), self.sasl));
         if let Some(session) = session {
-            session::keep(self.clone(), connection, version, session, draw);
+            reauthentication::keep(self.clone(), connection, version, session, draw);
         }
         Ok(())
     }
 
-    /// The version of SaslAuthenticate. The SASL of Kafka before 1.0 and of raw Kerberos had no such request; Kafka 4.0
-    /// takes that no more (KIP-896).
+    /// The version of SaslAuthenticate. Kafka before 1.0 had no such request, and sent the bytes of SASL without one;
+    /// Kafka 4.0 does not accept that any more (KIP-896).
     fn version(&self, connection: &Connection, offered: &Offered) -> Result<i16, RequestError> {
         let max = |api: ApiKey| offered.get(&api.code()).map(|&(_, max)| max);
         match (max(ApiKey::SaslHandshake), max(ApiKey::SaslAuthenticate)) {
@@ -77,44 +79,37 @@ impl Login {
         }
     }
 
-    /// One whole exchange. `busy` is how long requests before it may still keep the broker from answering.
+    /// Runs a whole exchange. `busy` is how long the broker may be busy with earlier requests before it answers.
     async fn authenticate(
         &self,
         connection: &Connection,
         version: i16,
         busy: Duration,
     ) -> Result<Option<Session>, RequestError> {
-        let credentials = self.sasl.credentials().await.map_err(|error| self.no_credentials(connection, error))?;
+        let obtained = self.sasl.obtain(host(connection)).await;
+        let obtained = obtained.map_err(|error| self.no_credentials(connection, error))?;
         self.handshake(connection, busy).await?;
         let began_at = Instant::now();
-        let (mut exchange, mut message) = ClientExchange::start(&credentials.credentials, nonce(connection)?)
-            .map_err(|error| self.exchange_failed(connection, &error))?;
+        let (mut exchange, mut message) =
+            Exchange::start(obtained, nonce(connection)?).map_err(|error| self.exchange_failed(connection, &error))?;
         for _ in 0..MAX_ROUNDS {
             let (answer, version) = self.send(connection, version, &message).await?;
             let response = decode(connection, &answer, version)?;
             let error = ErrorCode::from_code(response.error_code);
             if error != ErrorCode::None {
-                if credentials.refused() {
-                    let reason = format!("the token was refused ({}); a new one is fetched", said(&response, error));
+                if exchange.refused() {
+                    let reason =
+                        format!("the login was refused ({}); new credentials are fetched", said(&response, error));
                     return Err(RequestError::Disconnected { broker: connection.broker().to_owned(), reason });
                 }
                 return Err(self.refused(connection, &said(&response, error)));
             }
-            let step = exchange.step(response.auth_bytes.expose());
-            let step = match step.map_err(|error| self.exchange_failed(connection, &error))? {
-                Step::Derive(derivation) => {
-                    let keys = self.keys.derive(derivation).await.map_err(|reason| RequestError::Disconnected {
-                        broker: connection.broker().to_owned(),
-                        reason,
-                    })?;
-                    exchange.derived(keys).map_err(|error| self.exchange_failed(connection, &error))?
-                }
-                step => step,
-            };
-            match step {
-                Step::Send(next) => message = next,
-                Step::Done => return Ok(Session::of(began_at, response.session_lifetime_ms)),
-                Step::Derive(_) => break,
+            match exchange.step(response.auth_bytes.expose(), &self.keys).await {
+                Ok(Next::Send(next)) => message = next,
+                Ok(Next::Done) => return Ok(Session::of(began_at, response.session_lifetime_ms)),
+                Err(ExchangeError::Sasl(error)) => return Err(self.exchange_failed(connection, &error)),
+                Err(ExchangeError::Credentials(error)) => return Err(self.no_credentials(connection, error)),
+                Err(ExchangeError::Endless) => break,
             }
         }
         Err(self.refused(connection, "the exchange does not come to an end"))
@@ -201,7 +196,12 @@ fn decode<'a>(
         .map_err(|error| RequestError::Wire { broker: connection.broker().to_owned(), error })
 }
 
-/// What the broker says of its refusal.
+/// The host by which the broker was dialled.
+fn host(connection: &Connection) -> &str {
+    connection.broker().rsplit_once(':').map_or(connection.broker(), |(host, _)| host)
+}
+
+/// The broker's reason for refusing.
 fn said(response: &SaslAuthenticateResponse<'_>, error: ErrorCode) -> String {
     match response.error_message.filter(|message| !message.is_empty()) {
         Some(message) => format!("{} ({})", readable(message.as_bytes()), error.name()),
@@ -209,7 +209,7 @@ fn said(response: &SaslAuthenticateResponse<'_>, error: ErrorCode) -> String {
     }
 }
 
-/// Random bytes of the system's generator, by way of the library that TLS uses.
+/// Random bytes of the system's generator, from the library that TLS uses.
 fn nonce(connection: &Connection) -> Result<[u8; NONCE_BYTES], RequestError> {
     let mut nonce = [0; NONCE_BYTES];
     let filled = rustls::crypto::aws_lc_rs::default_provider().secure_random.fill(&mut nonce);

@@ -11,7 +11,7 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use monedula_protocol::messages::sasl_handshake::SaslHandshakeResponse;
 use monedula_protocol::sasl::oauthbearer::{Extensions, TokenRefusal};
 use monedula_protocol::sasl::scram::{ScramCredential, ScramHash};
-use monedula_protocol::sasl::{Accounts, Authenticated, Mechanism, ServerExchange, ServerStep};
+use monedula_protocol::sasl::{Accounts, Authenticated, ClientExchange, Mechanism, ServerExchange, ServerStep, Step};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;

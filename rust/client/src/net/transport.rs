@@ -1,4 +1,4 @@
-//! A connected socket, encrypted or not, as two halves for the connection's task.
+//! A connected socket, with or without TLS, and its two halves for the connection's task.
 
 use std::io;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use super::tls::{self, TlsReadHalf, TlsStream, TlsWriteHalf};
 
 /// A connected socket.
 pub(crate) enum Transport {
-    /// As it is.
+    /// Without TLS.
     Plain(TcpStream),
-    /// Encrypted.
+    /// With TLS.
     Tls(Box<TlsStream>),
 }
 
@@ -65,7 +65,7 @@ impl WriteHalf {
         match self {
             Self::Plain(write) => {
                 let set = write.as_ref().set_zero_linger();
-                // An orderly end would be sent before the reset.
+                // An orderly end of TLS would be sent before the reset.
                 write.forget();
                 set
             }

@@ -1,15 +1,15 @@
 //! `sasl.jaas.config` of Java clients: one login module with its options, as `Module required name="value" ... ;`.
 //!
-//! Nothing is loaded: the module's name only says what its options mean, and other names than those of the list are an
-//! error (CVE-2023-25194 and CVE-2025-27818 loaded what was named here). No error repeats a value, since each may be a
-//! password.
+//! No class is loaded: the module's name only decides what its options mean, and a name that is not in the list is an
+//! error. (CVE-2023-25194 and CVE-2025-27818 were attacks that made Java load the named class.) No error contains a
+//! value, since each may be a password.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use monedula_protocol::secret::Secret;
 
-/// A login module that is known.
+/// A known login module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Module {
     Plain,
@@ -27,7 +27,7 @@ const MODULES: [(&str, Module); 5] = [
     ("com.sun.security.auth.module.Krb5LoginModule", Module::Kerberos),
 ];
 
-/// Names under which Spark and Databricks ship the same modules.
+/// Package prefixes under which Spark and Databricks ship the same modules.
 const SHADED_PREFIXES: [&str; 2] = ["kafkashaded.", "shadedmskiam."];
 
 /// A login module with its options.
@@ -41,7 +41,7 @@ impl Jaas {
     /// Reads the text.
     ///
     /// # Errors
-    /// What is wrong with it, without its values.
+    /// What is wrong with the text. The message contains no values.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = Tokens { characters: text.chars().peekable() };
         let Some(Token::Text(name)) = tokens.next()? else {
@@ -66,7 +66,7 @@ impl Jaas {
             let (Some(Token::Equals), Some(Token::Text(value))) = (tokens.next()?, tokens.next()?) else {
                 return Err("an option has no value: each is name=\"value\"".into());
             };
-            // As in Java, the last of two counts.
+            // As in Java, the last of two options with one name counts.
             options.retain(|(known, _)| *known != name);
             options.push((name, value.into()));
         }
@@ -86,7 +86,7 @@ impl Jaas {
         self.option(name).and_then(Secret::expose_text)
     }
 
-    /// Options that begin like this, without that.
+    /// The options with this prefix, without the prefix.
     pub(super) fn prefixed<'j>(&'j self, prefix: &'j str) -> impl Iterator<Item = (&'j str, &'j str)> {
         let named = move |(name, value): &'j (String, Secret)| Some((name.strip_prefix(prefix)?, value.expose_text()?));
         self.options.iter().filter_map(named)
@@ -101,7 +101,7 @@ enum Token {
     End,
 }
 
-/// The text in pieces, as Java's `StreamTokenizer` cuts it for Kafka.
+/// Splits the text into tokens, as Java's `StreamTokenizer` does for Kafka.
 struct Tokens<'t> {
     characters: Peekable<Chars<'t>>,
 }
@@ -162,7 +162,7 @@ impl Tokens<'_> {
         })
     }
 
-    /// At most three digits, the first of them no more than 3 where there are three.
+    /// An octal escape: at most three digits, of which the first is at most 3 if there are three.
     fn octal(&mut self, first: char) -> char {
         let mut code = first.to_digit(8).unwrap_or_default();
         let most = if first <= '3' { 2 } else { 1 };

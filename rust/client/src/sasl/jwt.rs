@@ -12,11 +12,11 @@ pub(super) fn expires_at_ms(token: &str) -> Option<i64> {
     let claims = token.split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&base64::decode(claims)?).ok()?;
     let seconds = claims.get("exp")?.as_f64()?;
-    // Beyond the range of the clock it never ends.
+    // A time beyond the range of the clock never comes.
     Some((seconds * 1000.0) as i64)
 }
 
-/// A token that nobody has signed, as Java's clients make it for brokers in development.
+/// An unsigned token, as Java's clients make it for brokers in development.
 pub(super) fn unsecured(claims: &Map<String, Value>) -> String {
     format!("{}.{}.", part(&json!({"alg": "none"})), part(&Value::from(claims.clone())))
 }
@@ -25,7 +25,7 @@ fn part(value: &Value) -> String {
     base64::encode_url_safe(value.to_string().as_bytes())
 }
 
-/// How an assertion is signed.
+/// The algorithm that signs an assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     /// RSA with SHA-256.
@@ -75,7 +75,7 @@ pub(super) fn signed(
     Ok(format!("{text}.{}", base64::encode_url_safe(&signature)))
 }
 
-/// ECDSA's two numbers as JWS wants them, 32 bytes each, out of the DER that TLS wants.
+/// Converts an ECDSA signature from DER, which TLS uses, to the two numbers of 32 bytes that JWS uses.
 fn fixed_width(der: &[u8]) -> Option<Vec<u8>> {
     let (&[0x30, _], mut rest) = der.split_first_chunk::<2>()? else { return None };
     let mut fixed = vec![0; 64];

@@ -1,7 +1,9 @@
-//! What a client logs in with: settings, Java's `sasl.jaas.config`, and tokens with their sources.
+//! The credentials of a client: the settings, Java's `sasl.jaas.config`, tokens with their sources, and Kerberos
+//! tickets.
 
 mod jaas;
 mod jwt;
+mod kerberos;
 mod oauth_settings;
 mod oidc;
 mod settings;
@@ -15,6 +17,8 @@ use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::sasl::{Credentials, Mechanism};
 use monedula_protocol::secret::Secret;
 
+use self::kerberos::Kerberos;
+pub(crate) use self::kerberos::Login as KerberosLogin;
 use self::token::TokenProvider;
 pub use self::token::{Token, TokenError, TokenSource};
 
@@ -29,32 +33,42 @@ pub struct Sasl {
 enum Means {
     Password { username: String, password: Secret, delegation_token: bool },
     Token(Arc<TokenProvider>),
+    Kerberos(Arc<Kerberos>),
 }
 
-/// Credentials for one login.
-pub(crate) struct Obtained {
-    pub(crate) credentials: Credentials,
-    token: Option<(Arc<TokenProvider>, u64)>,
+/// The credentials of one login.
+#[derive(Debug)]
+pub(crate) enum Obtained {
+    /// For an exchange without I/O.
+    Credentials { credentials: Credentials, token: Option<UsedToken> },
+    /// A login that the Kerberos library has begun, and its first message.
+    Kerberos(KerberosLogin, Secret),
 }
 
-impl Obtained {
-    /// The broker refused them. Returns whether the next attempt has others: a newer token than a used one.
+/// A token that one login uses.
+#[derive(Debug)]
+pub(crate) struct UsedToken {
+    provider: Arc<TokenProvider>,
+    number: u64,
+}
+
+impl UsedToken {
+    /// The broker refused it. Returns whether the next attempt has a newer one.
     pub(crate) fn refused(&self) -> bool {
-        self.token.as_ref().is_some_and(|(provider, number)| provider.refused(*number))
+        self.provider.refused(self.number)
     }
 }
 
 /// Why there are no credentials.
 #[derive(Clone, Debug)]
 pub(crate) enum NoCredentials {
-    /// It may be better the next time.
+    /// Another attempt may get some.
     ForNow(String),
-    /// It will not be better.
+    /// No further attempt will get any.
     Refused { reason: String, advice: &'static str },
 }
 
-/// The options of a login module, names and values, for who makes a source of tokens of them; none if the text cannot be
-/// read.
+/// The options of a login module, as names and values, for a token source in code. Empty if the text cannot be parsed.
 pub fn jaas_options(jaas_config: &str) -> Vec<(String, String)> {
     let jaas = jaas::Jaas::parse(jaas_config);
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -66,8 +80,14 @@ impl Sasl {
         self.mechanism
     }
 
-    /// What to log in with now. A token may have to be fetched first, on a thread of its own.
-    pub(crate) async fn credentials(&self) -> Result<Obtained, NoCredentials> {
+    #[cfg(test)]
+    fn kerberos(&self) -> Option<&Arc<Kerberos>> {
+        if let Means::Kerberos(kerberos) = &self.means { Some(kerberos) } else { None }
+    }
+
+    /// The credentials for a login to the broker at `host` now. A thread of its own may have to fetch a token or ticket
+    /// first.
+    pub(crate) async fn obtain(&self, host: &str) -> Result<Obtained, NoCredentials> {
         match &self.means {
             Means::Password { username, password, delegation_token } => {
                 let (username, password, delegation_token) = (username.clone(), password.clone(), *delegation_token);
@@ -80,13 +100,18 @@ impl Sasl {
                     Some(hash) => Credentials::Scram { hash, username, password, delegation_token },
                     None => Credentials::Plain { username, password },
                 };
-                Ok(Obtained { credentials, token: None })
+                Ok(Obtained::Credentials { credentials, token: None })
             }
             Means::Token(provider) => {
                 let (token, number) = provider.token().await?;
                 let credentials =
                     Credentials::OauthBearer { token: token.value.clone(), extensions: token.extensions.clone() };
-                Ok(Obtained { credentials, token: Some((provider.clone(), number)) })
+                let token = Some(UsedToken { provider: provider.clone(), number });
+                Ok(Obtained::Credentials { credentials, token })
+            }
+            Means::Kerberos(kerberos) => {
+                let (login, first) = kerberos.begin(host).await?;
+                Ok(Obtained::Kerberos(login, first.into()))
             }
         }
     }
@@ -103,12 +128,16 @@ impl Sasl {
             (_, Means::Token(_)) => {
                 "Check the token's issuer, audience, scope and claims against the broker's settings, and the clocks"
             }
+            (_, Means::Kerberos(_)) => {
+                "Check that the broker's keytab and clock are up to date, and what it makes of the principal \
+                 (sasl.kerberos.principal.to.local.rules); its log says more"
+            }
             _ => "Check sasl.username and sasl.password",
         }
     }
 }
 
-/// Who logs in with which mechanism, for errors and logs.
+/// The user and the mechanism, for errors and logs.
 impl fmt::Display for Sasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.means {
@@ -116,7 +145,10 @@ impl fmt::Display for Sasl {
                 write!(f, "{username} with {}", self.mechanism)
             }
             Means::Password { username, .. } => write!(f, "the delegation token {username} with {}", self.mechanism),
-            Means::Token(_) => write!(f, "the client with {}", self.mechanism),
+            Means::Kerberos(kerberos) if let Some(principal) = kerberos.principal() => {
+                write!(f, "{principal} with {}", self.mechanism)
+            }
+            Means::Token(_) | Means::Kerberos(_) => write!(f, "the client with {}", self.mechanism),
         }
     }
 }

@@ -12,8 +12,7 @@ use super::oidc::{Assertion, Claims, Grant, OidcSource, Timeouts, agent};
 use super::settings::error;
 use super::sources::{FileSource, UnsecuredSource};
 use super::token::TokenSource;
-use crate::config::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, Values};
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const PROVIDER: &str = "sasl.oauthbearer.token.provider";
@@ -21,7 +20,7 @@ const CLIENT_ID: &str = "sasl.oauthbearer.client.credentials.client.id";
 const CLIENT_SECRET: &str = "sasl.oauthbearer.client.credentials.client.secret";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/// The source of tokens that the settings name, if they name one.
+/// The token source that the settings name, if they name one.
 pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<dyn TokenSource>>, ConfigError> {
     let extensions = extensions(values, jaas)?;
     if values.is_given(PROVIDER) {
@@ -67,7 +66,7 @@ fn is_jwt_bearer(values: &Values) -> bool {
         || values.text("sasl.oauthbearer.jwt.retriever.class").ends_with(".JwtBearerJwtRetriever")
 }
 
-/// A URL of the right scheme, and without a password in it, which would show in errors and logs.
+/// Checks that a URL has the right scheme and no password in it, which errors and logs would show.
 fn check_url(values: &Values, url: &str) -> Result<(), ConfigError> {
     let wrong = |what: &str| Err(error(values, URL, format!("{URL} {what}")));
     let Ok(parsed) = url.parse::<Uri>() else {
@@ -100,7 +99,7 @@ fn authorities(values: &Values) -> Result<Option<String>, ConfigError> {
     }
 }
 
-/// A bundle of the authorities of a whole system may be large.
+/// Largest file with authorities, in bytes: a bundle of all of a system's may be large.
 fn read_authorities(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}"))
 }

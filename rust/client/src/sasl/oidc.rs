@@ -1,7 +1,7 @@
 //! Tokens from the token endpoint of an identity provider: client credentials (RFC 6749) and JWT bearer (RFC 7523).
 //!
-//! Requests go over TLS unless a setting of its own allows otherwise, follow no redirect, have deadlines, and read no more
-//! than a token's size.
+//! Requests use TLS unless a setting allows otherwise, follow no redirect, have deadlines, and read no more than the
+//! largest token.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,19 +30,20 @@ pub(super) struct OidcSource {
     pub(super) extensions: Vec<(String, String)>,
 }
 
-/// What is shown to the endpoint.
+/// The credentials for the endpoint.
 #[derive(Debug)]
 pub(super) enum Grant {
     ClientCredentials {
         id: String,
         secret: Secret,
-        /// Whether both are encoded as in a form before they go into the header, as RFC 6749 wants and few providers do.
+        /// Whether id and secret are form-encoded before they go into the header, as RFC 6749 requires and few
+        /// providers expect.
         url_encode: bool,
     },
     JwtBearer(Assertion),
 }
 
-/// Where an assertion comes from.
+/// The source of an assertion.
 #[derive(Debug)]
 pub(super) enum Assertion {
     File(PathBuf),
@@ -60,7 +61,7 @@ pub(super) struct Claims {
     pub(super) has_id: bool,
 }
 
-/// How long the parts of a request may take.
+/// The timeouts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
     pub(super) connect: Duration,
@@ -168,7 +169,8 @@ impl OidcSource {
         let token = ["access_token", "id_token"].iter().find_map(|key| answer.get(*key)?.as_str());
         let token =
             token.map(str::trim).filter(|token| !token.is_empty()).ok_or_else(|| wrong("without an access_token"))?;
-        // The provider knows better than the token, which may be opaque; some write the number as text.
+        // The provider's `expires_in` counts before the token's own claim, since a token may be opaque. Some providers
+        // write the number as text.
         let seconds = answer.get("expires_in").and_then(|value| match value {
             Value::String(text) => text.trim().parse::<f64>().ok(),
             value => value.as_f64(),
@@ -218,7 +220,7 @@ impl Claims {
     }
 }
 
-/// What the endpoint says of its refusal (RFC 6749, section 5.2).
+/// The endpoint's reason for refusing (RFC 6749, section 5.2).
 fn reason(body: &[u8]) -> String {
     let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
     let text = |key: &str| answer.get(key).and_then(Value::as_str).map(|text| readable(text.as_bytes()));
@@ -229,7 +231,7 @@ fn reason(body: &[u8]) -> String {
     }
 }
 
-/// As in a form: everything but letters, digits and `-._~*` in hex.
+/// Form encoding: everything but letters, digits and `-._~*` in hexadecimal.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! The settings of SASL: which of them belong together, and what they make.
+//! The settings of SASL: which of them belong together, and the credentials that follow from them.
 
 use std::sync::Arc;
 
@@ -7,20 +7,19 @@ use monedula_protocol::sasl::Mechanism;
 use monedula_protocol::secret::Secret;
 
 use super::jaas::{Jaas, Module};
-use super::oauth_settings;
 use super::token::{Refresh, TokenProvider, TokenSource};
 use super::{Means, Sasl, Token, TokenError};
-use crate::config::{ConfigError, SecurityProtocol};
-use crate::config_values::Values;
+use super::{kerberos, oauth_settings};
+use crate::config_values::{ConfigError, SecurityProtocol, Values};
 
 /// Amazon's mechanism, which is OAUTHBEARER on the wire.
 const AWS_MSK_IAM: &str = "AWS_MSK_IAM";
 
 /// The mechanisms that `sasl.mechanism` may name.
-const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and AWS_MSK_IAM";
+const KNOWN: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM and GSSAPI";
 
 impl Sasl {
-    /// What a client logs in with; `None` if `security.protocol` has no SASL.
+    /// The credentials that the settings describe; `None` if `security.protocol` has no SASL.
     pub(crate) fn of(
         values: &Values,
         protocol: SecurityProtocol,
@@ -45,10 +44,7 @@ impl Sasl {
                 let source = oauth_settings::source(values, jaas.as_ref())?.unwrap_or_else(|| Arc::new(NoSource));
                 Means::Token(TokenProvider::new(source, refresh(values)?))
             }
-            Mechanism::Gssapi => {
-                let message = format!("sasl.mechanism=GSSAPI is not supported by this version; there are {KNOWN}");
-                return Err(error(values, "sasl.mechanism", message));
-            }
+            Mechanism::Gssapi => Means::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?)),
         };
         if mechanism == Mechanism::Plain && !protocol.has_tls() {
             warnings.push(
@@ -60,12 +56,12 @@ impl Sasl {
         Ok(Some(Self { mechanism, means }))
     }
 
-    /// Whether it logs in with tokens.
+    /// Whether the client logs in with tokens.
     pub(crate) fn takes_tokens(&self) -> bool {
         matches!(self.means, Means::Token(_))
     }
 
-    /// The same with tokens from `source`; `None` if it logs in without.
+    /// The same with tokens from `source`; `None` if the mechanism uses no tokens.
     pub(crate) fn with_source(&self, source: Arc<dyn TokenSource>) -> Option<Self> {
         let Means::Token(provider) = &self.means else { return None };
         Some(Self { mechanism: self.mechanism, means: Means::Token(provider.with_source(source)) })
@@ -83,7 +79,7 @@ fn warn_of_unused(values: &Values, warnings: &mut Vec<String>) {
     }
 }
 
-/// The source of a client that was given none.
+/// The token source of a client whose settings name none.
 #[derive(Debug)]
 struct NoSource;
 
@@ -134,7 +130,7 @@ fn check_module(values: &Values, mechanism: Mechanism, name: &str, jaas: Option<
     }
 }
 
-/// User name and password, from either family of settings.
+/// User name and password, by Java's or librdkafka's settings.
 fn password(values: &Values, mechanism: Mechanism, jaas: Option<&Jaas>) -> Result<Means, ConfigError> {
     let (username, password) = (values.given("sasl.username"), values.secret("sasl.password"));
     if let Some(jaas) = jaas {
@@ -192,7 +188,7 @@ fn retry_backoff(values: &Values) -> Backoff {
     values.backoff("sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms")
 }
 
-fn fraction(values: &Values, key: &str, min: f64, max: f64) -> Result<f64, ConfigError> {
+pub(super) fn fraction(values: &Values, key: &str, min: f64, max: f64) -> Result<f64, ConfigError> {
     let text = values.text(key);
     let number = text.parse::<f64>().ok().filter(|number| (min..=max).contains(number));
     number.ok_or_else(|| error(values, key, format!("{key}={text:?} is not a number of {min} to {max}")))

@@ -1,4 +1,4 @@
-//! Sources of tokens without an identity provider: a file that someone else keeps fresh, and unsecured tokens.
+//! Token sources without an identity provider: a file that another program keeps up to date, and unsecured tokens.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::jwt;
 use super::token::{Token, TokenError, TokenSource, now_ms};
 
-/// A larger file is no token.
+/// Largest file that is read as a token, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
 
-/// A token without an end of its own is read again after this time.
+/// A token that names no expiry is read again after this time.
 pub(super) const OPAQUE_LIFE_MS: i64 = 60_000;
 
 /// A token in a file, such as the projected service account token of a Kubernetes pod. It is read anew each time.
@@ -47,7 +47,7 @@ pub(super) fn read_small(path: &std::path::Path, what: &str) -> Result<String, S
     }
 }
 
-/// Tokens that nobody signs, made on the spot: for brokers in development (`unsecuredLoginStringClaim_sub`).
+/// Unsigned tokens, made by the client, for brokers in development (`unsecuredLoginStringClaim_sub`).
 #[derive(Debug)]
 pub(super) struct UnsecuredSource {
     pub(super) claims: Vec<(String, String)>,

@@ -1,7 +1,7 @@
 //! Bearer tokens: one for all connections of a client, renewed before its end on a thread of its own.
 //!
-//! No call of the user waits for a refresh, and no connection fetches a token itself. A source may block, fail, and hang:
-//! connections then hear why there is no token, and the last one serves as long as it is valid.
+//! No call of the user waits for a refresh, and no connection fetches a token itself. A source may block, fail or hang:
+//! connections then use the last token as long as it is valid, and after that fail with the source's error.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -26,7 +26,8 @@ pub struct Token {
 }
 
 impl Token {
-    /// When a token ends by its own claim `exp`, in milliseconds since 1970; `None` if it is opaque or has none.
+    /// When a token expires by its claim `exp`, in milliseconds since 1970; `None` if it is opaque or has no such
+    /// claim.
     pub fn claimed_expiry_ms(value: &str) -> Option<i64> {
         super::jwt::expires_at_ms(value)
     }
@@ -43,23 +44,23 @@ pub enum TokenError {
 
 /// Where tokens come from. Called on one thread of its own, one call at a time.
 pub trait TokenSource: fmt::Debug + Send + Sync {
-    /// Fetches a token; may block.
+    /// Fetches a token. May block.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no token.
     fn fetch(&self) -> Result<Token, TokenError>;
 }
 
 /// `sasl.login.refresh.*` and `sasl.login.retry.backoff.*`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refresh {
-    /// After which share of a token's life the next one is fetched.
+    /// Share of a token's lifetime, 0 to 1, after which the next one is fetched.
     pub(super) window_factor: f64,
-    /// Up to this share later, at random.
+    /// Largest share that is added to it at random.
     pub(super) window_jitter: f64,
-    /// Not sooner after the last one.
+    /// Shortest time between two fetches.
     pub(super) min_period: Duration,
-    /// So long before its end.
+    /// How long before a token's expiry the next one is fetched at the latest.
     pub(super) buffer: Duration,
     pub(super) backoff: Backoff,
     /// How long a connection waits for a token before it gives up its attempt.
@@ -67,8 +68,8 @@ pub(super) struct Refresh {
 }
 
 impl Refresh {
-    /// How long after `lifetime` began the next token is fetched. The period and the buffer give way where the life is too
-    /// short for both, as in Java.
+    /// How long after the start of `lifetime` the next token is fetched. As in Java, the period and the buffer do not
+    /// count if the lifetime is too short for both.
     fn wait(&self, lifetime: Duration, draw: u64) -> Duration {
         let share = self.window_factor + self.window_jitter * (draw as f64 / u64::MAX as f64);
         let wanted = lifetime.mul_f64(share.clamp(0.0, 1.0));
@@ -93,7 +94,7 @@ struct State {
     fetched_at: Option<Instant>,
     /// Grows with each token.
     number: u64,
-    /// Why the last attempt gave none.
+    /// The error of the last attempt, if it failed.
     error: Option<TokenError>,
     /// Attempts that have ended.
     attempts: u64,
@@ -119,13 +120,13 @@ impl fmt::Debug for TokenProvider {
     }
 }
 
-/// A token that is refused within this time would be refused again.
+/// A token that the broker refuses within this time after its fetch would be refused again.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// The source is asked again after so long where it said that it would refuse again.
+/// How long to wait after the source has said that it will refuse again.
 const AFTER_REFUSAL: Duration = Duration::from_secs(60);
 
-/// A token that ends so soon would be refused before the login is over.
+/// A token that expires within this time might be refused before the login ends.
 const SHORTEST_REST_MS: i64 = 1_000;
 
 impl TokenProvider {
@@ -134,12 +135,12 @@ impl TokenProvider {
         Arc::new(Self { source, refresh, state, wanted: Arc::default() })
     }
 
-    /// The same with another source.
+    /// A provider with the same settings and another source.
     pub(super) fn with_source(&self, source: Arc<dyn TokenSource>) -> Arc<Self> {
         Self::new(source, self.refresh)
     }
 
-    /// The token, with its number. Waits for one if there is none, and fetches the first.
+    /// Returns the token and its number. Waits for one if there is none yet.
     pub(super) async fn token(self: &Arc<Self>) -> Result<(Arc<Token>, u64), NoCredentials> {
         let mut watch = self.state.subscribe();
         let attempts = watch.borrow_and_update().attempts;
@@ -177,13 +178,13 @@ impl TokenProvider {
         }
     }
 
-    /// A broker refused the token of this number. Returns whether a newer one is there or will be fetched: one that was
-    /// refused when it was new is not worth repeating.
+    /// A broker refused the token with this number. Returns whether there is a newer one, or one will be fetched. If a
+    /// new token was refused, fetching another is of no use.
     pub(super) fn refused(&self, number: u64) -> bool {
         let mut is_newer = false;
         self.state.send_if_modified(|state| {
             is_newer = state.number > number;
-            // A token that has served for a while may have been revoked, or have ended by the broker's clock.
+            // A token that worked for a while may have been revoked, or have expired by the broker's clock.
             if !is_newer && state.fetched_at.is_some_and(|at| at.elapsed() > FRESH) {
                 state.token = None;
                 is_newer = true;
@@ -211,7 +212,7 @@ impl TokenProvider {
         })
     }
 
-    /// One attempt. Returns when the next one is due.
+    /// Makes one attempt. Returns when the next one is due.
     fn attempt(&self, failures: &mut u32, jitter: &mut Jitter) -> Instant {
         let fetched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.source.fetch()));
         let fetched = fetched.unwrap_or_else(|_| Err(TokenError::Failed("its source panicked".into())));
@@ -273,7 +274,7 @@ impl Wanted {
         self.changed.notify_all();
     }
 
-    /// Sleeps until `at`, or until a token is wanted before that. Returns false once the client is gone.
+    /// Sleeps until `at`, or until a connection needs a token. Returns false once the client is dropped.
     fn wait(&self, at: Instant) -> bool {
         let mut state = lock(&self.state);
         while !state.ended && !std::mem::take(&mut state.now) {
@@ -290,7 +291,7 @@ impl Wanted {
     }
 }
 
-/// The thread: fetches tokens, each when it is due or wanted, until the client is gone.
+/// The thread: fetches tokens when they are due or needed, until the client is dropped.
 fn keep(provider: &Weak<TokenProvider>, wanted: &Wanted) {
     let mut jitter = Jitter::new(now_ms().unsigned_abs());
     let (mut failures, mut due) = (0, Instant::now());

@@ -182,6 +182,9 @@ pub enum CallError {
     /// Not connected, disconnected, timed out, or unreadable: a retry may succeed, maybe at another broker. With the
     /// reason.
     Lost(String),
+    /// As [`Self::Lost`], but the request was certainly not sent and will not be, for example because no connection
+    /// could be made: the broker has not processed it.
+    Unsent(String),
     /// The request can never be sent, for example because the broker supports no suitable version. With the whole error
     /// text.
     Never(String),

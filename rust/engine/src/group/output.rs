@@ -23,6 +23,13 @@ pub enum Output {
         /// The request.
         call: Call,
     },
+    /// Classic only: stop waiting for the answer to this call, and answer it at once: with
+    /// [`CallError::Unsent`](super::CallError::Unsent) if it was not sent, and is not sent any more, else with
+    /// [`CallError::Lost`](super::CallError::Lost). A call that was answered meanwhile is left alone.
+    AbandonCall {
+        /// The call.
+        id: CallId,
+    },
     /// Classic only: this member leads the group. Get metadata of the topics of all members, compute the assignment,
     /// and bring it as [`Input::AssignmentComputed`](super::Input::AssignmentComputed).
     ComputeAssignment {

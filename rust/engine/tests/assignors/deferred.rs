@@ -1,4 +1,5 @@
-//! What is left for later: lost members that are waited for, and partitions that move a few at a time (Designs II and III of seed 001).
+//! Deferred rebalancing: partitions reserved for lost members, and moves of a few partitions at a time (Designs II and
+//! III of seed 001).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,7 +26,7 @@ fn named(topic: &str, indexes: &[i32]) -> Partitions {
     indexes.iter().map(|&index| TopicPartition::new(topic, index)).collect()
 }
 
-/// These members with one partition each, as in the seed's examples.
+/// A group of these members with one partition each, as in the seed's examples.
 fn one_each(assignor: &'static str, ids: &[&str]) -> Lives {
     let mut lives = Lives::new(assignor, topics(&[("t", ids.len())]));
     for id in ids {
@@ -45,7 +46,7 @@ pub(crate) fn moved_nothing(round: &Round) -> bool {
     round.revoked.is_empty() && round.added.is_empty()
 }
 
-/// Kills a member, and lets the others meet. What it had.
+/// Removes a member, and rebalances the others. Returns the partitions that it had.
 pub(crate) fn lose(lives: &mut Lives, id: &str) -> Partitions {
     let had = lives.members.remove(id).expect("a member").owned;
     let round = lives.round();
@@ -66,7 +67,7 @@ fn what_a_lost_member_had_is_nobodys_until_a_deadline_that_every_member_is_told(
         assert_eq!(life.last.user_data, lives.told, "{id} was told too");
         assert_eq!(life.owned, kept.iter().filter(|(_, owner)| *owner == id).map(|(one, _)| one.clone()).collect());
     }
-    // Whatever else makes them meet, nothing comes of it before the time.
+    // Other rebalances before the deadline move nothing.
     for left in [76, 50, 1] {
         lives.pass(secs(77 - left) - (lives.now));
         assert!(moved_nothing(&lives.round()));
@@ -89,7 +90,7 @@ fn who_comes_back_in_time_gets_what_it_had_and_nothing_else_moves() {
     let round = lives.round();
     assert_eq!((round.revoked.len(), round.added), (0, [("d-again".into(), had)].into()));
     assert_eq!(lives.deferral().rejoin_after, None, "nothing is waited for any more");
-    // And not in time: its partition is another's by then.
+    // The member comes back too late: another member owns its partition by then.
     let had = lose(&mut lives, "d-again");
     lives.pass(WAIT);
     let round = lives.round();
@@ -99,7 +100,7 @@ fn who_comes_back_in_time_gets_what_it_had_and_nothing_else_moves() {
     assert_eq!((first.added.len(), second.added.len()), (0, 1), "as anyone who is new: revoked, then assigned");
 }
 
-// A restart within one rebalance: the lost and the new one are seen at once.
+// A restart within one rebalance: the leader sees the loss and the new member at the same time.
 #[test]
 fn a_member_that_is_back_before_the_others_met_is_not_waited_for() {
     let mut lives = a_to_d();
@@ -120,7 +121,7 @@ fn new_topics_partitions_and_members_are_served_at_once_also_during_a_wait() {
             lost = lose(&mut lives, "d");
             lives.pass(secs(10));
         }
-        // A topic that is subscribed to, and partitions that are added.
+        // A topic is added to the subscription, and partitions are added to a topic.
         lives.topics = topics(&[("t", 6), ("new", 3)]);
         lives.members.get_mut("a").expect("a member").topics.insert("new".into());
         let round = lives.round();
@@ -131,7 +132,7 @@ fn new_topics_partitions_and_members_are_served_at_once_also_during_a_wait() {
         assert_eq!(lives.owners().len(), 9);
         assert!(lost.iter().all(|partition| lives.owners().contains_key(partition)));
     }
-    // One member more than were there: its part is revoked at once, and then assigned.
+    // One member more than before the loss: its share is revoked at once, and then assigned.
     let mut lives = Lives::new("deferred", topics(&[("t", 6)]));
     lives.join("a", TOPIC);
     lives.join("b", TOPIC);
@@ -195,7 +196,7 @@ fn of_several_that_are_lost_each_that_comes_back_gets_a_part_and_each_loss_has_i
     let mut lives = one_each("deferred", &["a", "b", "c", "d", "e", "f"]);
     lives.topics = topics(&[("t", 12)]);
     lives.round();
-    // Two at once, and one more a while later.
+    // Two members are lost at once, and another one later.
     let first = &lives.members.remove("e").expect("a member").owned | &lives.members["f"].owned;
     lives.members.remove("f");
     assert!(moved_nothing(&lives.round()));
@@ -220,7 +221,7 @@ fn of_several_that_are_lost_each_that_comes_back_gets_a_part_and_each_loss_has_i
 // seed: S049
 #[test]
 fn whoever_leads_next_keeps_the_deadline_that_members_know_and_assumes_none_where_they_know_none() {
-    // A leads: it is lost in the middle of the wait for d. What the others know is all there is.
+    // The leader, a, is lost while the group waits for d. Only what the other members know is left.
     let mut lives = a_to_d();
     let of_d = lose(&mut lives, "d");
     lives.pass(secs(200));
@@ -230,7 +231,8 @@ fn whoever_leads_next_keeps_the_deadline_that_members_know_and_assumes_none_wher
     assert_eq!(left, [(secs(100), of_d.clone()), (WAIT, of_a.clone())], "a lost leader is a lost member");
     lives.pass(secs(100));
     assert_eq!(lives.round().added.into_values().flatten().collect::<Partitions>(), of_d);
-    // One that is new leads members that know of no wait: there was none, and what is unowned is lost now.
+    // A new member leads members that know of no wait: for it there was none, so partitions without an owner count as
+    // lost now.
     for life in lives.members.values_mut() {
         life.last.user_data = None;
     }
@@ -250,13 +252,13 @@ fn a_topic_that_nobody_owns_anything_of_is_new_and_anything_else_is_lost() {
     lives.round();
     let owner = lives.owners()[&TopicPartition::new("u", 0)].clone();
     let had = lives.members.remove(&owner).expect("a member").owned;
-    // Members that know nothing, as after a change of the assignor.
+    // Members without user data, as after a change of the assignor.
     let known: Vec<_> = lives.members.values_mut().map(|life| life.last.user_data.take()).collect();
     let before = lives.members.clone();
     let round = lives.round();
     assert_eq!(round.added.into_values().flatten().collect::<Partitions>(), named("u", &[0]));
     assert_eq!(lives.schedule().losses[0].partitions, &had - &named("u", &[0]));
-    // Those that remember know that the topic is not new.
+    // Members with user data know that the topic is not new.
     lives.members = before;
     for (life, known) in lives.members.values_mut().zip(known) {
         life.last.user_data = known;
@@ -269,7 +271,7 @@ fn a_topic_that_nobody_owns_anything_of_is_new_and_anything_else_is_lost() {
 #[test]
 fn a_newcomer_is_told_from_a_member_that_has_nothing_whoever_leads() {
     for knows in [true, false] {
-        // E is a member like any other, and has nothing since there are but four partitions.
+        // E is a member like the others, and owns nothing because there are only four partitions.
         let mut lives = Lives::new("deferred", topics(&[("t", 4)]));
         for id in ["a", "b", "c", "d", "e"] {
             lives.join(id, TOPIC);
@@ -288,7 +290,7 @@ fn a_newcomer_is_told_from_a_member_that_has_nothing_whoever_leads() {
         assert_eq!(round.added.values().flatten().cloned().collect::<Partitions>(), had);
         assert!(round.revoked.is_empty());
     }
-    // What a member says cannot be understood: then one that owns nothing is new.
+    // The user data of a member is unreadable: then a member that owns nothing counts as new.
     let mut lives = a_to_d();
     let had = lives.members.remove("d").expect("a member").owned;
     lives.join("d-again", TOPIC);
@@ -296,7 +298,7 @@ fn a_newcomer_is_told_from_a_member_that_has_nothing_whoever_leads() {
     assert_eq!(lives.round().added, [("d-again".into(), had)].into());
 }
 
-// The rebalance in which d comes back is overtaken by the next: nobody heard its assignment.
+// The rebalance in which d comes back is overtaken by the next one, so nobody got its assignment.
 #[test]
 fn one_that_came_back_and_got_no_assignment_is_still_new() {
     let mut lives = a_to_d();
@@ -323,7 +325,7 @@ fn what_was_on_its_way_to_another_is_not_taken_for_lost() {
     lives.round();
     lives.join("c", TOPIC);
     let moving: Partitions = lives.round().revoked.into_values().flatten().collect();
-    // C has come too long ago to take b's place.
+    // C joined too long before the loss to take b's place.
     lives.pass(WAIT);
     let had = lives.members.remove("b").expect("a member").owned;
     let round = lives.round();
@@ -348,13 +350,13 @@ fn a_group_starts_at_once_or_after_a_delay() {
         lives.round();
         assert_eq!(["a", "b"].map(|id| lives.owned(id).len()), [3, 3]);
         assert_eq!(lives.deferral().rejoin_after, None);
-        // It is over for good: c does not begin it anew.
+        // The wait is over for good: c does not begin it again.
         lives.join("c", TOPIC);
         assert!(!lives.round().revoked.is_empty());
     }
 }
 
-/// How many partitions some members were newly told to give up in a round.
+/// How many partitions members have to revoke anew in a round.
 pub(crate) fn begun(round: &Round) -> usize {
     round.revoked.values().map(BTreeSet::len).sum()
 }
@@ -370,7 +372,7 @@ fn at_most_so_many_partitions_move_in_a_round_and_rounds_keep_their_distance() {
         for id in ["b", "c", "d"] {
             lives.join(id, TOPIC);
         }
-        // A tenth of 16, and no less.
+        // A tenth of 16, rounded up.
         let most = most.unwrap_or(2);
         let (mut moved, mut rounds) = (0, Vec::new());
         while lives.owned("a").len() > 4 {
@@ -378,7 +380,7 @@ fn at_most_so_many_partitions_move_in_a_round_and_rounds_keep_their_distance() {
             assert!((1..=most).contains(&begun(&round)), "{assignor}: {round:?}");
             moved += begun(&round);
             rounds.push(lives.now);
-            // What was given up goes on at once. Whoever makes the group meet meanwhile, no more moves.
+            // Revoked partitions are assigned at once. Other rebalances in between move no more partitions.
             for _ in 0..2 {
                 let between = lives.round();
                 assert_eq!(begun(&between), 0, "{assignor}: {between:?}");
@@ -400,7 +402,8 @@ fn at_most_so_many_partitions_move_in_a_round_and_rounds_keep_their_distance() {
 // seed: S134
 #[test]
 fn what_nobody_owns_is_not_rationed() {
-    // Incremental waits for nobody: what e leaves behind is spread at once, though no more than one may move.
+    // The incremental assignor reserves nothing: e's partitions are spread at once, although only one may move in a
+    // round.
     let mut lives = Lives::new("incremental", topics(&[("t", 20)]));
     for id in ["a", "b", "c", "d", "e"] {
         lives.join(id, TOPIC);
@@ -410,7 +413,8 @@ fn what_nobody_owns_is_not_rationed() {
     let round = lives.round();
     assert_eq!((begun(&round), round.added.values().map(BTreeSet::len).sum::<usize>()), (0, 4));
     assert!(lives.members.values().all(|life| life.owned.len() == 5));
-    // Deferred: who comes back gets all of its part at once, and what nobody came back for is spread at once.
+    // The deferred assignor: a member that comes back gets all its partitions at once, and those that nobody came back
+    // for are spread at once.
     let mut lives = Lives::new("deferred", topics(&[("t", 20)]));
     lives.pace.max_moves = Some(1);
     for id in ["a", "b", "c", "d"] {
@@ -438,7 +442,7 @@ fn a_partition_that_takes_long_to_be_given_up_holds_up_no_other_members_move() {
     lives.join("c", TOPIC);
     let first = lives.round();
     assert_eq!((first.revoked["a"].len(), first.revoked["b"].len()), (1, 1));
-    // B has given up its part: c has it, while a goes on to claim what it was told to give up.
+    // B has revoked its partition and c has it, while a still claims the one that it has to revoke.
     let second = lives.round();
     assert_eq!((begun(&second), second.added["c"].len()), (1, 1), "a is told again: {second:?}");
     lives.pass(INTERVAL);
@@ -469,8 +473,8 @@ fn below(random: &mut Jitter, bound: usize) -> usize {
     (random.next() % bound as u64) as usize
 }
 
-/// Whoever is lost, comes, subscribes anew, is slow or misses an assignment: a loss makes nobody give up anything, no more moves than
-/// may, and in the end the group is whole and even.
+/// Members are lost, join, change their subscription, are slow or miss an assignment, at random: a loss makes no other
+/// member revoke anything, no round moves more than the limit, and in the end all partitions are assigned evenly.
 #[test]
 fn random_groups_keep_to_the_rules_and_end_even() {
     for seed in 0..400 {

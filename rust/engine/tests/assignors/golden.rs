@@ -1,5 +1,5 @@
-//! The assignors beside those of Kafka's own consumer: `tests/golden/consumer_assignors.jsonl` has what these made of groups that
-//! lived for a while.
+//! Compares the assignors with those of Kafka's own consumer: `tests/golden/consumer_assignors.jsonl` has their
+//! assignments for groups over several rebalances.
 
 use std::sync::Arc;
 
@@ -83,8 +83,8 @@ impl Case {
     }
 }
 
-/// How good an assignment is, lower is better: partitions left out until their owners have given them up, partitions taken from
-/// members, and how uneven it is. Under the cooperative protocol the last cannot be seen before the next round.
+/// The quality of an assignment, lower is better: partitions without an owner until they are revoked, partitions taken
+/// from members, and unevenness. Under the cooperative protocol, only the next round shows the unevenness.
 fn score(case: &Case, assignment: &Assignment) -> [usize; 3] {
     let last = last_owners(&case.assignor, &case.members);
     let assigned = assignment.values().map(|assigned| assigned.partitions.len()).sum::<usize>();
@@ -115,6 +115,6 @@ fn assignments_are_those_of_java_or_better() {
         assert!(our_score != their_score, "different for nothing: {line}\n{ours:?}");
         better += 1;
     }
-    // Those that differ bring home what Java leaves away from home.
+    // Where results differ, ours return partitions to their former owners that Java's do not.
     assert!(equal >= 500 && (10..=25).contains(&better), "{equal} equal, {better} better");
 }

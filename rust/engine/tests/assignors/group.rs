@@ -1,4 +1,4 @@
-//! Topics and members, written down shortly.
+//! Short notation for topics and members.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What a leader makes of what it is told, where things are left for later: news that come with a loss, moves under way, and
-//! patience beyond its own.
+//! How a leader of a `deferred` group handles the user data of members: changes together with a loss, moves in
+//! progress, and waits longer than its own setting.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn member<'l>(lives: &'l mut Lives, id: &str) -> &'l mut crate::rounds::Life {
 fn what_is_new_is_served_at_once_though_a_member_is_lost_in_the_same_round() {
     let mut lives = group("deferred", 4, &["a", "b", "c", "d"]);
     let had = lives.members.remove("d").expect("a member").owned;
-    // A topic, and partitions of one that is known.
+    // A new topic, and new partitions of a known one.
     lives.topics = topics(&[("t", 6), ("new", 3)]);
     member(&mut lives, "a").topics.insert("new".into());
     let round = lives.round();
@@ -45,7 +45,7 @@ fn what_is_new_is_served_at_once_though_a_member_is_lost_in_the_same_round() {
     assert_eq!(lives.schedule().losses.into_iter().map(|loss| loss.partitions).collect::<Vec<_>>(), [had]);
 }
 
-// Its user was asked to finish, and may have thrown away what it had of it: it starts anew, whoever gets it.
+// Its user was asked to finish, and may have dropped its rows: the partition starts anew, whichever member gets it.
 #[test]
 fn a_move_that_was_asked_for_is_not_taken_back_when_its_reason_is_gone() {
     for assignor in ["deferred", "incremental"] {
@@ -55,7 +55,7 @@ fn a_move_that_was_asked_for_is_not_taken_back_when_its_reason_is_gone() {
         member(&mut lives, "a").slow = all.clone();
         lives.join("c", TOPIC);
         let asked = lives.round().revoked["a"].clone();
-        // C, which was to have it, goes; a would be to keep it now, and has not given it up yet.
+        // C, which was to get it, leaves; a would keep it now, but has not finished revoking it.
         lives.members.remove("c");
         for _ in 0..2 {
             let round = lives.round();
@@ -70,7 +70,7 @@ fn a_move_that_was_asked_for_is_not_taken_back_when_its_reason_is_gone() {
     }
 }
 
-// The leader before had other settings, or made them up.
+// The previous leader had other settings, or invalid ones.
 #[test]
 fn nobody_is_believed_more_patience_than_the_leader_has_itself() {
     let far = secs(2_000_000);

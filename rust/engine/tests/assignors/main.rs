@@ -1,4 +1,4 @@
-//! The assignors of groups, beside Java's and over whole lives of groups.
+//! The assignors: compared with Java's, and over many rebalances of a group.
 
 mod deferred;
 mod golden;

@@ -1,4 +1,4 @@
-//! Members that come before others are lost, users who end a wait, and what everyone is told of it.
+//! Members that join before others are lost, users who end a wait, and the user data that carries both.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::deferred::{TOPIC, WAIT, a_to_d, begun, lose, moved_nothing, secs};
 use crate::group::topics;
 use crate::rounds::{Lives, Partitions};
 
-/// These members, in a group that stands for as long as anyone is waited for.
+/// A group of these members that has been stable for longer than the wait.
 fn stands(members: &[&str], partitions: usize) -> Lives {
     let mut lives = Lives::new("deferred", topics(&[("t", partitions)]));
     for id in members {
@@ -17,7 +17,7 @@ fn stands(members: &[&str], partitions: usize) -> Lives {
     lives
 }
 
-// A surge deployment: the new process is there before the old one goes.
+// A surge deployment: the new process joins before the old one leaves.
 #[test]
 fn a_member_that_came_first_takes_the_place_of_the_next_that_is_lost_and_nobody_is_waited_for() {
     for (old, partitions) in [(1, 4), (3, 12), (3, 7), (5, 20), (8, 5)] {
@@ -35,7 +35,7 @@ fn a_member_that_came_first_takes_the_place_of_the_next_that_is_lost_and_nobody_
             let sizes = lives.members.values().map(|life| life.owned.len());
             assert!(sizes.clone().max().unwrap() - sizes.min().unwrap() <= 1);
         }
-        // The new ones are members like any other: who is lost now is waited for.
+        // The new members are members like the others: if one is lost now, the group waits for it.
         if old > 1 && !lives.owned("new-0").is_empty() {
             lose(&mut lives, "new-0");
             assert_eq!(lives.deferral().rejoin_after, Some(WAIT));
@@ -45,7 +45,7 @@ fn a_member_that_came_first_takes_the_place_of_the_next_that_is_lost_and_nobody_
 
 #[test]
 fn each_newcomer_takes_one_place_within_the_time_and_the_rest_of_a_loss_is_waited_for() {
-    // Three come, of which one is out of time, four go.
+    // Three members join, one of them too early, and four are lost.
     let mut lives = stands(&["a", "b", "c", "d", "e"], 24);
     lives.join("n-1", TOPIC);
     lives.settle();
@@ -71,7 +71,7 @@ fn each_newcomer_takes_one_place_within_the_time_and_the_rest_of_a_loss_is_waite
 
 #[test]
 fn a_loss_that_is_waited_for_is_a_newcomers_before_it_takes_a_place_and_the_first_members_take_none() {
-    // With all at once, after a delay, and with none of either.
+    // With all at once, after a delay, and without either.
     for delay in [Duration::ZERO, secs(30)] {
         let mut lives = Lives::new("deferred", topics(&[("t", 6)]));
         lives.pace.initial_delay = delay;
@@ -91,13 +91,14 @@ fn a_loss_that_is_waited_for_is_a_newcomers_before_it_takes_a_place_and_the_firs
         lives.join("d", TOPIC);
         lives.settle();
         assert_eq!(lives.schedule().newcomers.len(), 1);
-        // One comes in the rebalance in which another is lost: it has that one's part, and d is still one more.
+        // A member joins in the rebalance in which another is lost: it gets that one's partitions, and d still counts
+        // as one more.
         let had = lives.members.remove("a").expect("a member").owned;
         lives.join("a-again", TOPIC);
         assert_eq!(lives.round().added, [("a-again".into(), had)].into());
         assert_eq!(lives.schedule().newcomers.len(), 1);
     }
-    // Nobody is waited for: nobody's place is taken.
+    // The group waits for nobody, so no place is taken.
     for (assignor, wait) in [("incremental", WAIT), ("deferred", Duration::ZERO)] {
         let mut lives = Lives::new(assignor, topics(&[("t", 6)]));
         lives.pace.max_delay = wait;
@@ -120,7 +121,7 @@ fn a_member_that_wants_a_rebalance_ends_every_wait_whoever_it_is() {
         assert_eq!((round.revoked.len(), round.added.into_values().collect::<Vec<_>>()), (0, vec![had]));
         assert_eq!(lives.deferral().rejoin_after, None);
     }
-    // The wait for the first members, and that for the next round.
+    // The wait for the first members, and the wait for the next round.
     let mut lives = Lives::new("incremental", topics(&[("t", 20)]));
     lives.pace.initial_delay = secs(100);
     lives.join("a", TOPIC);
@@ -144,7 +145,7 @@ fn who_is_waited_for_is_told_by_name_as_long_as_the_names_are_few() {
     let names: Vec<Vec<String>> =
         names.into_iter().map(|all: Vec<_>| all.iter().map(ToString::to_string).collect()).collect();
     assert_eq!(names, [["worker-b"], ["d"]]);
-    // All of them are told to everyone, and told again by everyone: not those of a large group.
+    // The user data names all newcomers, and every member sends it again, so a large group leaves them out.
     let ids: Vec<String> = (0..100).map(|number| format!("consumer-{number:03}")).collect();
     let mut lives = stands(&ids.iter().map(String::as_str).collect::<Vec<_>>(), 200);
     lose(&mut lives, "consumer-007");

@@ -1,4 +1,4 @@
-//! What holds whatever happens to a group: groups of random members that live on.
+//! Properties that hold in any group: random members over many rebalances.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) fn check_complete(lives: &Lives, what: &str) {
     }
 }
 
-/// No partition can go to a member that has fewer by two.
+/// No member has two partitions more than another one that could take one of them.
 pub(crate) fn check_even(lives: &Lives, what: &str) {
     for (partition, owner) in lives.owners() {
         for (id, life) in &lives.members {
@@ -91,7 +91,8 @@ fn groups_that_live_on_are_complete_even_and_keep_what_they_can() {
     }
 }
 
-/// With the same topics for all, everyone keeps up to its share, and the odd partitions stay where there are any.
+/// If all members subscribe to the same topics, each keeps up to its share, and the extra partitions stay with members
+/// that have one.
 fn check_moves(
     lives: &Lives,
     before: &std::collections::BTreeMap<monedula_engine::TopicPartition, String>,

@@ -1,4 +1,5 @@
-//! What members tell each other, against the bytes of Kafka's own consumer: `tests/golden/consumer_protocol.jsonl`.
+//! The consumer protocol's subscriptions and assignments, compared with the bytes of Kafka's own consumer:
+//! `tests/golden/consumer_protocol.jsonl`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use monedula_engine::assign::{
 
 use crate::golden::{bytes, lines, partitions};
 
-/// The version that is written; the older ones are read.
+/// The version that we write; older ones are read.
 const WRITTEN: u64 = 3;
 
 #[test]

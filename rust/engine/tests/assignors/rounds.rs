@@ -1,5 +1,5 @@
-//! A whole group without a broker: members tell what they had, the leader assigns, and whoever has to give up a partition makes
-//! the group meet again.
+//! A whole group without a broker: members send their owned partitions, the leader assigns, and a member that has to
+//! revoke a partition starts another rebalance.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,20 +20,20 @@ pub(crate) struct Life {
     pub(crate) owned: Partitions,
     pub(crate) last: LastAssignment,
     last_at: Duration,
-    /// What it takes its time to give up, and goes on to claim.
+    /// Partitions that it revokes slowly, and still claims.
     pub(crate) slow: Partitions,
-    /// It hears nothing of the next assignment.
+    /// It misses the next assignment.
     pub(crate) deaf: bool,
-    /// What it tells cannot be understood.
+    /// Its user data is unreadable.
     pub(crate) garbles: bool,
 }
 
-/// What one round changed.
+/// The changes of one round.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// What members were told to give up.
+    /// The partitions that members have to revoke.
     pub(crate) revoked: BTreeMap<String, Partitions>,
-    /// What members got.
+    /// The partitions that members got.
     pub(crate) added: BTreeMap<String, Partitions>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Lives {
     generation: i32,
     pub(crate) pace: Pace,
     pub(crate) now: Duration,
-    /// What the last leader told.
+    /// The user data that the last leader sent.
     pub(crate) told: Option<Vec<u8>>,
 }
 
@@ -74,8 +74,8 @@ impl Lives {
         owners
     }
 
-    /// One generation, for which `first` brings the leader: any order of the members must do, and a leader knows nothing but what
-    /// it is told. Members give up at once what they are told to.
+    /// One generation. `first` chooses the leader: the order of members must not matter, and a leader knows only what
+    /// members send. Members revoke at once.
     pub(crate) fn round(&mut self) -> Round {
         let assignor = builtin_with(self.assignor, self.pace).expect("known");
         let cooperative = assignor.protocol() == Protocol::Cooperative;
@@ -104,7 +104,7 @@ impl Lives {
             let revoked: Partitions = life.owned.difference(&assigned).cloned().collect();
             let added: Partitions = assigned.difference(&life.owned).cloned().collect();
             for partition in &added {
-                // Whoever had it before this round may be reading it until it hears of the round.
+                // The owner before this round may read the partition until it learns of the round.
                 assert!(!cooperative || !before.contains_key(partition), "{partition} was not free");
             }
             let keeps: Partitions = revoked.intersection(&life.slow).cloned().collect();
@@ -121,12 +121,12 @@ impl Lives {
         round
     }
 
-    /// What was left for later.
+    /// The deferral of the last assignment.
     pub(crate) fn deferral(&self) -> Deferral {
         builtin_with(self.assignor, self.pace).expect("known").deferral(self.told.as_deref())
     }
 
-    /// As the leader told it last.
+    /// The schedule that the leader sent last.
     pub(crate) fn schedule(&self) -> Schedule {
         Schedule::read(self.told.as_deref().expect("told")).expect("a schedule")
     }
@@ -135,7 +135,7 @@ impl Lives {
         self.now += time;
     }
 
-    /// Rounds until nobody has to give up anything and nothing is left for later, all of which is waited for.
+    /// Rebalances until no member has to revoke anything and nothing is deferred; waits for each deadline.
     pub(crate) fn settle_in_time(&mut self) -> Vec<Round> {
         let mut rounds = vec![self.round()];
         loop {
@@ -150,7 +150,7 @@ impl Lives {
         }
     }
 
-    /// Rounds until nobody has to give up anything: two at most, but where things are left for later.
+    /// Rebalances until no member has to revoke anything: two at most, unless the assignor defers.
     pub(crate) fn settle(&mut self) -> Vec<Round> {
         if ["deferred", "incremental"].contains(&self.assignor) {
             return self.settle_in_time();

@@ -1,4 +1,4 @@
-//! What deferring assignors tell each other, byte for byte, and bytes that are none of it.
+//! The user data of deferring assignors, byte for byte, and invalid bytes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,8 +36,8 @@ fn schedule() -> Schedule {
     }
 }
 
-/// Version 0: start -1, round 10 s, unbalanced, 3 members; t has 4; t-2 moves; for 300 s t-0 and t-3 of one member, x,
-/// are kept; for 60 s two that came make up for two that go; a and b are members.
+/// Version 0: start -1, round 10 s, unbalanced, 3 members; t has 4 partitions; t-2 moves; t-0 and t-3 of one member, x,
+/// are reserved for 300 s; two newcomers make up for two losses for 60 s; a and b are members.
 const BYTES: &[u8] = b"\x00\x00\xff\xff\xff\xff\x00\x00\x27\x10\x01\x00\x00\x00\x03\
     \x00\x00\x00\x01\x00\x01t\x00\x00\x00\x04\
     \x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x02\
@@ -68,19 +68,19 @@ fn a_member_tells_what_is_left_by_its_own_clock() {
     };
     let known = told(&last).schedule.unwrap();
     assert_eq!(told(&last).generation, Some(7));
-    // What is left of 300 s after 12.0005 s, rounded up; of 10 s nothing.
+    // The rest of 300 s after 12.0005 s, rounded up; nothing is left of 10 s.
     assert_eq!((known.losses[0].remaining, known.round), (ms(288_000), Some(ms(0))));
     assert_eq!(known.newcomers[0].remaining, ms(48_000));
     let Schedule { losses, round, newcomers, .. } = schedule();
     assert_eq!(Schedule { losses, round, newcomers, ..known }, schedule());
-    // One that has lost all, and one that never had anything, know nothing.
+    // A member that has lost all its partitions, and one that never had any, have no user data.
     for gone in [LastAssignment { current: false, ..last.clone() }, LastAssignment { generation: -1, ..last.clone() }] {
         assert_eq!(told(&gone), DeferredUserData::default());
     }
-    // What another assignor told is not taken for knowledge.
+    // The user data of another assignor is ignored.
     let other = LastAssignment { user_data: Some(vec![0, 0, 0, 7]), ..last };
     assert_eq!(told(&other), DeferredUserData { generation: Some(7), ..DeferredUserData::default() });
-    // The user's wish is told by one that knows nothing as well.
+    // A member without a schedule sends the user's request too.
     assert!(told(&LastAssignment { ends_waits: true, ..LastAssignment::default() }).ends_waits);
 }
 
@@ -99,13 +99,13 @@ fn bytes_that_are_none_are_refused_by_name() {
     assert_eq!(with(11, &[0xff; 4]), ScheduleError::Number { what: "members", number: -1 });
     assert_eq!(with(22, &[0x80, 0, 0, 0]), ScheduleError::Number { what: "a topic's partitions", number: i32::MIN });
     assert_eq!(with(49, &[0; 4]), ScheduleError::Number { what: "lost members", number: 0 });
-    // A count that would take all memory.
+    // A count that would allocate all memory.
     assert!(matches!(with(15, &[0x7f, 0xff, 0xff, 0xff]), ScheduleError::Wire(WireError::LengthBeyondFrame { .. })));
     let longer = [BYTES, &[0]].concat();
     assert!(matches!(Schedule::read(&longer), Err(ScheduleError::Wire(WireError::TrailingBytes { .. }))));
 }
 
-/// Whatever a member says, the others get their partitions, and none waits longer than the leader would.
+/// Whatever user data a member sends, the others get their partitions, and no wait is longer than the leader's setting.
 #[test]
 fn a_leader_is_not_led_astray_by_what_a_member_says() {
     let deferred = builtin("deferred").unwrap();
@@ -123,7 +123,7 @@ fn a_leader_is_not_led_astray_by_what_a_member_says() {
         let mut members = vec![member("a", &["t"]), member("b", &["t"])];
         members[0].owned = vec![TopicPartition::new("t", 2)];
         members[0].user_data = user_data;
-        // One that was there before: a new one would be given what is kept back.
+        // A member that was there before: a new one would get the reserved partitions.
         members[1].owned = vec![TopicPartition::new("t", 1)];
         let assignment = assign("deferred", &topics(&[("t", 5)]), &members);
         let given = Schedule::read(assignment["a"].user_data.as_deref().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! How good an assignment is: how even, and how much of what members had they kept.
+//! The quality of an assignment: how even it is, and how many partitions members kept.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use monedula_protocol::api::Message;
 use monedula_protocol::messages::consumer_protocol::StickyUserData;
 use monedula_protocol::wire::Reader;
 
-/// What a member says it had, and in which generation.
+/// The partitions that a member claims, and their generation.
 pub(crate) fn had(assignor: &str, member: &Subscription) -> (i32, Vec<TopicPartition>) {
     let bytes = member.user_data.as_deref().unwrap_or_default();
     if assignor == "cooperative-sticky" {
@@ -23,7 +23,7 @@ pub(crate) fn had(assignor: &str, member: &Subscription) -> (i32, Vec<TopicParti
     (data.generation, partitions.collect())
 }
 
-/// Who had each partition last, without those of whom two say so.
+/// The last owner of each partition, without partitions that two members claim.
 pub(crate) fn last_owners(assignor: &str, members: &[Subscription]) -> BTreeMap<TopicPartition, String> {
     let mut claims: BTreeMap<TopicPartition, Vec<(i32, String)>> = BTreeMap::new();
     for member in members {
@@ -41,14 +41,14 @@ pub(crate) fn last_owners(assignor: &str, members: &[Subscription]) -> BTreeMap<
     claims.into_iter().filter_map(settle).collect()
 }
 
-/// The sum of the differences of all pairs: 0 is as even as can be.
+/// The sum of the differences of all pairs of members: 0 is perfectly even.
 pub(crate) fn unevenness(assignment: &Assignment) -> usize {
     let loads: Vec<_> = assignment.values().map(|assigned| assigned.partitions.len()).collect();
     let pairs = loads.iter().enumerate().flat_map(|(place, one)| loads[..place].iter().map(move |other| (one, other)));
     pairs.map(|(one, other)| one.abs_diff(*other)).sum()
 }
 
-/// How many partitions stay with whom they belonged to.
+/// How many partitions stay with their owner.
 pub(crate) fn kept(assignment: &Assignment, last: &BTreeMap<TopicPartition, String>) -> usize {
     let stays = |member: &String, partition: &&TopicPartition| last.get(*partition) == Some(member);
     assignment

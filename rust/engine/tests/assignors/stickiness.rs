@@ -1,4 +1,4 @@
-//! What keeps its owner, and what a moving partition goes through: the seed's own examples.
+//! Which partitions keep their owner, and the steps of a partition that moves: the seed's examples.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,8 @@ fn what_a_member_leaves_behind_is_given_away_in_the_same_round() {
 fn a_leader_that_is_new_to_the_group_keeps_what_members_had() {
     for assignor in ["sticky", "cooperative-sticky"] {
         let mut lives = a_b_c(assignor);
-        // The assignor has no state: what the next leader knows is in the metadata alone. A, the leader, leaves as d joins.
+        // The assignor has no state: the next leader knows only the members' metadata. A, the leader, leaves while d
+        // joins.
         lives.members.remove("a");
         lives.join("d", TOPIC);
         let rounds = lives.settle();
@@ -80,7 +81,7 @@ fn every_partition_of_subscribed_topics_is_assigned_whether_anyone_claims_it_or_
         lives.join("b", &["t", "u"]);
         lives.settle();
         assert_eq!(lives.owners().len(), 7, "{assignor}");
-        // Partitions that are new to the topic, and a topic that is new to its members, are on nobody's list.
+        // No member claims new partitions of a topic, or a new topic.
         lives.topics = topics(&[("t", 9), ("u", 3), ("new", 2), ("unsubscribed", 2)]);
         lives.join("c", &["new", "t"]);
         lives.settle();
@@ -121,7 +122,7 @@ fn scaling_moves_no_more_than_it_must() {
             lives.settle();
             let after = lives.owners();
             assert_eq!(after.len(), 97);
-            // Everything that moves goes to the newcomer, and that gets its share, no more.
+            // All partitions that move go to the newcomer, which gets its share and no more.
             let moved = before.iter().filter(|(partition, owner)| after[*partition] != **owner).count();
             let newcomer = lives.owned(&format!("m-{count}")).len();
             assert!(before.is_empty() || moved == newcomer, "{moved} moved, {newcomer} at the newcomer");
@@ -146,7 +147,8 @@ fn of_two_claims_the_newer_generation_holds() {
     }
     let owners = owners(&assign("cooperative-sticky", &topics(&[("t", 4)]), &members));
     let owners: Vec<_> = owners.iter().map(|(partition, owner)| format!("{partition}={owner}")).collect();
-    // Of two in the same generation neither is believed, and as either may be reading, nobody gets the partition yet.
+    // If two members claim it in the same generation, neither claim counts. As either may be reading it, nobody gets
+    // the partition yet.
     assert_eq!(owners, ["t-1=a", "t-2=b", "t-3=a"]);
 }
 
@@ -155,7 +157,7 @@ fn what_has_to_move_goes_to_who_had_it_before() {
     let mut members = vec![member("a", &["t", "u"]), member("y", TOPIC), member("x", TOPIC)];
     (members[1].generation, members[1].owned) = (6, set(&[0]).into_iter().collect());
     (members[2].generation, members[2].owned) = (7, set(&[0, 1, 2, 3]).into_iter().collect());
-    // Under the eager protocol, where nothing is left out for a round.
+    // Under the eager protocol, no partition stays without an owner for a round.
     for member in &mut members {
         let last = LastAssignment {
             generation: member.generation,

@@ -1,4 +1,4 @@
-//! Range and round robin, where what comes out is known beforehand.
+//! Range and round robin, whose results are known beforehand.
 
 use monedula_engine::assign::{BUILTIN, builtin};
 
@@ -16,7 +16,7 @@ fn assignors_answer_to_their_names() {
 #[test]
 fn round_robin_gives_partition_i_to_member_i_mod_n() {
     let topics = topics(&[("b", 4), ("a", 3), ("c", 6), ("a-longer", 2)]);
-    // The members join in no order, and their ids sort otherwise than their numbers.
+    // The members join in random order, and their ids sort differently from their numbers.
     let ids = ["m-3", "m-10", "m-2", "a", "m-1"];
     let subscribed = ["b", "c", "a", "ghost", "a-longer"];
     let members: Vec<_> = ids.iter().map(|id| member(id, &subscribed)).collect();
@@ -34,7 +34,7 @@ fn round_robin_gives_partition_i_to_member_i_mod_n() {
 fn range_cuts_each_topic_into_runs() {
     let topics = topics(&[("t", 7), ("u", 1)]);
     let mut members = vec![member("c", &["t", "u"]), member("b", &["t"]), member("a", &["t", "u"])];
-    // Static members come first, by their own names.
+    // Static members come first, sorted by their instance ids.
     members[0].instance_id = Some("z".into());
     let owners = owners(&assign("range", &topics, &members));
     let runs: Vec<_> = owners.iter().map(|(partition, owner)| format!("{partition}={owner}")).collect();

@@ -1,4 +1,4 @@
-//! docs/design against the code: the tables and the diagram of a machine's section.
+//! Compares docs/design with the code: the tables and the diagram of a machine's section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 const DESIGN: &str =
     concat!(include_str!("../../../../docs/design/groups.md"), include_str!("../../../../docs/design/transactions.md"));
 
-/// What a machine does with errors, call by call.
+/// A machine's table of reactions: the reaction to each error code, by API.
 type Reactions<R> = [(&'static str, &'static [(ErrorCode, R)])];
 
 /// The section of docs/design with this title.
@@ -21,7 +21,7 @@ impl Section {
         &text[..text[3..].find("\n## ").map_or(text.len(), |end| end + 3)]
     }
 
-    /// The rows of the table with this head: what is in the first column's backquotes, and the second column.
+    /// The rows of the table with this head: the text in the backquotes of the first column, and the second column.
     fn table(&self, head: &str) -> BTreeMap<&'static str, &'static str> {
         let start = self.text().find(head).unwrap_or_else(|| panic!("no table {head}"));
         let rows = self.text()[start..].lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -32,7 +32,7 @@ impl Section {
         .collect()
     }
 
-    /// The table of successors is that of the code: each state by its name, with those that may follow.
+    /// Checks the table of successors: each state, and the states that may follow it.
     pub(crate) fn has_successors<'s>(&self, code: impl IntoIterator<Item = (&'s str, BTreeSet<&'s str>)>) {
         let names = |names: &'static str| names.split(", ").filter(|name| *name != "nothing").collect();
         let documented = self.table("| State | What may follow |").into_iter();
@@ -45,7 +45,7 @@ impl Section {
         assert!(diagram.contains(state), "{state}");
     }
 
-    /// The table of timers is that of the enum `Timer` in this source.
+    /// Checks the table of timers against the enum `Timer` in this source.
     pub(crate) fn has_timers(&self, source: &str) {
         let body = &source[source.find("enum Timer {").expect("there is one")..];
         let body = &body[..body.find('}').expect("it ends")];
@@ -54,7 +54,7 @@ impl Section {
         assert_eq!(self.table("| Timer | When it is due |").into_keys().collect::<BTreeSet<_>>(), names);
     }
 
-    /// The table of reactions is that of the code.
+    /// Checks the table of reactions against the code.
     pub(crate) fn has_reactions<R: Debug>(&self, reactions: &Reactions<R>) {
         let mut code: BTreeMap<String, Vec<&str>> = BTreeMap::new();
         for (api, errors) in reactions {

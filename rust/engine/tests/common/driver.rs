@@ -1,5 +1,5 @@
-//! What the worlds of members under either protocol have in common: their settings' figures, offsets, and the driver's and the
-//! user's side of what a member wants done.
+//! What the worlds of members share under both protocols: the values of settings, offsets, and a driver and user that
+//! carry out a member's outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) const MAX_POLL: Duration = Duration::from_secs(300);
 pub(crate) const AUTO_COMMIT: Duration = Duration::from_secs(5);
 /// More than any backoff with its jitter.
 pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
-/// Wakes that one instant may take before it counts as spinning.
+/// How often a machine may wake at one instant before it counts as a busy loop.
 pub(crate) const WAKES_PER_INSTANT: u32 = 12;
 
 pub(crate) type Offsets = BTreeMap<TopicPartition, CommitOffset>;
@@ -46,14 +46,14 @@ pub(crate) fn offsets(of: &[(i32, i64)]) -> Offsets {
     of.iter().map(|&(partition, offset)| (t(partition), at(offset))).collect()
 }
 
-/// What the driver was asked for and has not answered: the user is busy.
+/// A request of the member that waits because the user is busy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Owed {
     Settle(Ticket, BTreeSet<TopicPartition>),
     Callback(Ticket, CallbackKind),
 }
 
-/// What the member gets for it.
+/// The input that answers the request.
 pub(crate) enum Paid {
     Finished(Ticket, Offsets),
     CalledBack(Ticket),
@@ -71,25 +71,25 @@ impl From<Paid> for Input {
 /// The driver of a member, and its user.
 #[derive(Default)]
 pub(crate) struct Driver {
-    /// What came out since the test looked last, in a few words each.
+    /// The outputs since the test's last look, in a few words each.
     trace: Vec<String>,
     pub events: Vec<GroupEvent>,
     pub committed: Vec<(Option<Ticket>, Outcomes)>,
     pub starts: Vec<(TopicPartition, Committed, bool)>,
     pub lease: Option<Now>,
-    /// What the user finished and was not brought to be committed.
+    /// Offsets that the user finished and that no commit has taken yet.
     pub finished: Offsets,
-    /// The user is busy with a batch: what waits for him waits.
+    /// The user is busy with a batch: callbacks and commits wait.
     pub busy: bool,
     pub owed: VecDeque<Owed>,
-    /// To be brought to the member.
+    /// Inputs that the member gets next.
     paid: VecDeque<Paid>,
-    /// Closing is done: nothing may follow.
+    /// The member is closed: no output may follow.
     pub closed: bool,
 }
 
 impl Driver {
-    /// Does what the member wants, which owns these; an output that is not the user's business comes back.
+    /// Carries out an output of a member that owns these partitions. Returns an output that does not concern the user.
     pub(crate) fn carry_out(&mut self, output: Output, owned: &BTreeSet<TopicPartition>) -> Option<Output> {
         match output {
             Output::Assigned { partitions } => self.note_partitions("assigned", &partitions),
@@ -119,7 +119,7 @@ impl Driver {
             }
             Output::Committed { ticket, outcomes } => {
                 for (partition, (offset, outcome)) in &outcomes {
-                    // What the ledger does of `not_committed`.
+                    // As the ledger does with `not_committed`.
                     if outcome.is_err() && ticket.is_none() && owned.contains(partition) {
                         self.finished.entry(partition.clone()).or_insert_with(|| offset.clone());
                     }
@@ -145,7 +145,7 @@ impl Driver {
         self.note(format!("{what} {}", names.join(" ")));
     }
 
-    /// What came out since the last look; heartbeats that were answered at once are left out.
+    /// The outputs since the last look, without heartbeats that were answered at once.
     pub(crate) fn trace(&mut self) -> Vec<String> {
         std::mem::take(&mut self.trace)
     }
@@ -157,14 +157,14 @@ impl Driver {
         }
     }
 
-    /// The user does all that waits for him, in order.
+    /// The user carries out all waiting requests, in order.
     pub(crate) fn pay_all(&mut self) {
         while !self.owed.is_empty() {
             self.pay_one();
         }
     }
 
-    /// The user does the next thing that waits for him.
+    /// The user carries out the next waiting request.
     pub(crate) fn pay_one(&mut self) {
         let paid = match self.owed.pop_front() {
             Some(Owed::Settle(ticket, partitions)) => {
@@ -177,12 +177,12 @@ impl Driver {
         self.paid.push_back(paid);
     }
 
-    /// What is to be brought to the member.
+    /// The inputs for the member.
     pub(crate) fn take_paid(&mut self) -> VecDeque<Paid> {
         std::mem::take(&mut self.paid)
     }
 
-    /// What became of the user's commit.
+    /// The outcome of the user's commit.
     pub(crate) fn outcome(&self, ticket: Ticket) -> Option<&Outcomes> {
         let mut of = self.committed.iter().filter(|(known, _)| *known == Some(ticket));
         let first = of.next();

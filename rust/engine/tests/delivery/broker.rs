@@ -1,4 +1,4 @@
-//! The embedded broker's core: requests as bytes, answers as they come.
+//! The embedded broker's core: takes requests as bytes, and returns answers.
 
 use std::collections::BTreeMap;
 
@@ -34,14 +34,14 @@ const OFFSET_FETCH: i16 = 9;
 const FETCH: i16 = 12;
 const METADATA: i16 = 12;
 
-/// What brokers have of KIP-890.
+/// How far brokers implement KIP-890.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transactions {
-    /// An epoch for each transaction.
+    /// Each transaction has an epoch of its own.
     Version2,
-    /// One epoch for all; what is written outside of a transaction is refused.
+    /// All transactions have one epoch; a write outside of a transaction is refused.
     Version1,
-    /// Before Kafka 3.6: it is not.
+    /// Before Kafka 3.6: such a write is accepted.
     Unverified,
 }
 
@@ -91,8 +91,8 @@ impl Broker {
         }
     }
 
-    /// Asks on a connection of its own and takes the answer, without its length, that comes at once. What others wait for is put
-    /// into `others`.
+    /// Sends a request on a connection of its own, and returns the answer without its length. Answers to other
+    /// connections are added to `others`.
     fn ask<'q, R: Request<'q>>(
         &mut self,
         now: Now,
@@ -114,7 +114,7 @@ impl Broker {
         answer.expect("it answers at once").split_off(4)
     }
 
-    /// What metadata says now.
+    /// The current metadata.
     pub(crate) fn metadata(&mut self, now: Now, cluster: &mut Cluster, others: &mut Vec<(ConnectionId, Action)>) {
         let topics = Some(vec![MetadataRequestTopic { name: Some(TOPIC), ..Default::default() }]);
         let request = MetadataRequest { topics, ..Default::default() };
@@ -122,7 +122,7 @@ impl Broker {
         cluster.update(&decode_response::<MetadataRequest<'_>>(&answer, METADATA).unwrap());
     }
 
-    /// What the group has of the first partition. An error while a transaction is open that would change it.
+    /// The group's committed offset of the first partition. An error while a transaction is open that would change it.
     pub(crate) fn committed(&mut self, now: Now) -> Result<Option<i64>, ErrorCode> {
         let command = Command::MoveCoordinator {
             group: Some(GROUP.to_owned()),
@@ -142,7 +142,7 @@ impl Broker {
         Ok(Some(at.committed_offset).filter(|offset| *offset >= 0))
     }
 
-    /// The records of a partition that readers of committed ones see, by what they hold. None while a transaction is open.
+    /// The values of a partition's records that read_committed sees. `None` while a transaction is open.
     pub(crate) fn log(&mut self, now: Now, partition: i32) -> Option<Vec<(i64, u64)>> {
         let command = Command::MoveLeader { topic: TOPIC.to_owned(), partition, node: NodeId(self.alive[0]) };
         assert!(self.command(now, command));
@@ -158,7 +158,7 @@ impl Broker {
         if data.last_stable_offset < data.high_watermark {
             return None;
         }
-        // Each goes from its first offset to the marker of its end.
+        // An aborted transaction reaches from its first offset to its end marker.
         let mut aborted: Vec<(i64, i64)> = data.aborted_transactions.iter().flatten().map(span).collect();
         aborted.sort_by_key(|(_, first)| *first);
         for batch in Batches::new(data.records.unwrap_or_default()).map(Result::unwrap) {
@@ -187,7 +187,7 @@ fn span(aborted: &AbortedTransaction<'_>) -> (i64, i64) {
     (aborted.producer_id, aborted.first_offset)
 }
 
-/// A Produce request, without its length; where it belongs to a transaction, its id and the version.
+/// A Produce request without its length; in a transaction, with the transactional id and the version.
 pub(crate) fn encode(
     acks: Acks,
     batches: &[(RequestBatch, Vec<u64>)],
@@ -231,7 +231,7 @@ fn batch(sending: &RequestBatch, records: &[u64], in_transaction: bool) -> Vec<u
     bytes
 }
 
-/// What an answer says, partition by partition; versions 11 and 12 read alike.
+/// The content of an answer, by partition; versions 11 and 12 have one format.
 pub(crate) fn decode(frame: &[u8]) -> Vec<PartitionAnswer> {
     let response = decode_response::<ProduceRequest<'_>>(frame, PRODUCE).unwrap();
     let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);

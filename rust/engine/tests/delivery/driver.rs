@@ -1,4 +1,5 @@
-//! What the client does around the machine: records into batches, batches divided, and whatever the machine asks for.
+//! The client's part around the machine: adds records to batches, splits batches, and carries out the machine's
+//! outputs.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ impl Sim {
         if let Some(user) = &mut self.user {
             user.sent(record);
         }
-        // Once one record waits, later ones have to wait behind it.
+        // If a record waits, later ones have to wait behind it.
         if self.waiting.has_queue(QUEUE) || self.below(60) == 0 {
             return self.queue_record(record, partition);
         }
@@ -43,7 +44,7 @@ impl Sim {
         }
     }
 
-    /// A record goes into the open batch of its partition.
+    /// Adds a record to the open batch of its partition.
     pub(crate) fn append(&mut self, record: u64, partition: i32) {
         let batch = match self.open.get(&partition) {
             Some(&batch) => batch,
@@ -78,7 +79,8 @@ impl Sim {
     }
 
     pub(crate) fn split(&mut self, batch: BatchId) {
-        // It was given up meanwhile. Where that is not known yet, its parts have an end each.
+        // The batch was given up meanwhile. If the driver does not know that yet, each of its parts gets its own
+        // outcome.
         if self.done.contains_key(&batch) {
             return;
         }
@@ -147,7 +149,7 @@ impl Sim {
         }
     }
 
-    /// What metadata says is as old as its answer takes.
+    /// Metadata is as old as the time that its answer took.
     pub(crate) fn want_metadata(&mut self) {
         if std::mem::replace(&mut self.metadata_wanted, true) {
             return;

@@ -1,4 +1,4 @@
-//! What must hold at the end, and what is broken on purpose.
+//! The properties that must hold at the end of a run, and the faults that are planted on purpose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,65 +10,65 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::network::Link;
 use crate::sim::Sim;
 
-/// What can be broken.
+/// The properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Each batch and each flush has one end.
+    /// Each batch and each flush ends once.
     Ends,
-    /// What is acknowledged is in the log, where it was said to be.
+    /// Acknowledged records are in the log, at the acknowledged offset.
     Lost,
-    /// What surely failed is not in the log.
+    /// Records that failed with a known outcome are not in the log.
     Unwanted,
-    /// A batch fails for a cause: its time is over, or the transaction that it belongs to comes to nothing.
+    /// A batch fails only for a reason: its delivery timeout is over, or its transaction failed.
     Causeless,
-    /// Nothing is there twice.
+    /// No record is in the log twice.
     Twice,
-    /// Records of a partition are there in the order in which they were sent; without acks, those that went by one connection.
+    /// A partition's records are in the log in the order in which they were sent; with acks=0, those of one connection.
     Order,
-    /// A committed transaction is there wholly.
+    /// A committed transaction is complete.
     Whole,
-    /// Of an aborted one nothing is to be seen.
+    /// No record of an aborted transaction is visible.
     Aborted,
-    /// The group has the offsets of the last transaction that was committed with some.
+    /// The group has the offsets of the last committed transaction that had offsets.
     Offsets,
-    /// No transaction is left open.
+    /// No transaction stays open.
     Open,
 }
 
-/// What is broken on purpose.
+/// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// Batches go out without sequence numbers.
+    /// Batches are sent without sequence numbers.
     Unnumbered,
     /// A lost request counts as acknowledged.
     LostIsGood,
-    /// A request that was refused is taken for one that was never sent to anybody, and sent again by another number.
+    /// A refused request counts as never sent, and is sent again with another sequence number.
     Renumbered,
-    /// The end of a batch is forgotten now and then.
+    /// The outcome of a batch is sometimes dropped.
     Untold,
     /// Requests of a connection overtake each other.
     Overtaken,
-    /// A commit does not wait for what was sent.
+    /// A commit does not wait for the records that were sent before.
     CommitsAtOnce,
     /// An abort commits.
     AbortCommits,
-    /// The transaction does not hear of the records that were given up.
+    /// The transaction does not learn of records that were given up.
     FailureUnsaid,
-    /// Batches are not marked as a transaction's.
+    /// Batches are not marked as transactional.
     NotTransactional,
-    /// Offsets count as committed, and nobody was asked.
+    /// Offsets count as committed without a request.
     OffsetsDropped,
-    /// What has waited goes into the transaction that is open then, whichever it was sent in.
+    /// Records that waited are added to the transaction that is open then, not to their own.
     OfAnyTransaction,
-    /// Brokers take what is written too late, as those before Kafka 3.6 do.
+    /// Brokers accept writes that arrive too late, as those before Kafka 3.6 do.
     Unverified,
-    /// What was acknowledged is told as not delivered in time, now and then.
+    /// Acknowledged records are sometimes reported as timed out.
     GivenUpEarly,
-    /// Once an InitProducerId had no answer, an abort is told as fenced.
+    /// After an InitProducerId without an answer, an abort is reported as fenced.
     FencedForNothing,
-    /// Without acks, a request is never sent now and then.
+    /// With acks=0, a request is sometimes not sent.
     Dropped,
-    /// The transaction hears of a failure that there was not.
+    /// The transaction gets a failure that did not happen.
     SpoiltForNothing,
 }
 
@@ -85,7 +85,7 @@ impl Bug {
         (Self::NotTransactional, &[Rule::Whole, Rule::Aborted, Rule::Ends]),
         (Self::OffsetsDropped, &[Rule::Offsets]),
         (Self::OfAnyTransaction, &[Rule::Aborted]),
-        // What comes late is part of a transaction that nobody ends, or of the next one.
+        // A late write becomes part of a transaction that nobody ends, or of the next one.
         (Self::Unverified, &[Rule::Open, Rule::Aborted]),
         (Self::GivenUpEarly, &[Rule::Causeless]),
         (Self::FencedForNothing, &[Rule::Ends]),
@@ -94,7 +94,7 @@ impl Bug {
     ];
 }
 
-/// What was met.
+/// Counts of what happened in the runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) acknowledged: usize,
@@ -108,17 +108,18 @@ pub(crate) struct Figures {
     pub(crate) moves: usize,
     pub(crate) restarts: usize,
     pub(crate) flushes: usize,
-    /// Without acks: in the log, and not.
+    /// With acks=0: records in the log, and lost ones.
     pub(crate) silent: usize,
     pub(crate) silent_lost: usize,
     pub(crate) committed: usize,
     pub(crate) aborted: usize,
     /// Transactions that could not be committed.
     pub(crate) spoilt: usize,
-    /// Ends that were not heard of in time.
+    /// Ends without an answer in time.
     pub(crate) unheard: usize,
     pub(crate) lost_calls: usize,
-    /// Records that had to wait before they were in a batch, and those that were in hands when their transaction was aborted.
+    /// Records that waited before they were added to a batch, and records that were waiting when their transaction was
+    /// aborted.
     pub(crate) waited: usize,
     pub(crate) taken_back: usize,
     /// Producers that fenced themselves.
@@ -157,8 +158,8 @@ impl Figures {
         self.each().into_iter().zip(other.each()).for_each(|(mine, more)| *mine += *more);
     }
 
-    /// A broker of this kind remembers what it acknowledged, so that there is always an offset. One producer in a few thousand
-    /// fences itself, which a `long` run has to meet.
+    /// Such a broker remembers what it acknowledged, so there is always an offset. One producer in a few thousand
+    /// fences itself, which a `long` run has to include.
     pub(crate) fn all_met(&self, long: bool) -> bool {
         let mut all = self.clone();
         all.without_offset = 1;
@@ -166,9 +167,9 @@ impl Figures {
         all.each().into_iter().all(|count| *count > 0)
     }
 
-    /// What may be lost or fail for a cause is seldom all the same: at most twice of what 20,000 seeds showed. In these a quarter of
-    /// what was sent without acks was lost, with connections and leaders; half of a percent of the others timed out; one transaction
-    /// in a hundred could not be committed; and three producers fenced themselves.
+    /// Records may be lost or fail for a reason, but seldom: at most twice as often as in 20,000 seeds. In these, a
+    /// quarter of the records with acks=0 was lost with connections and leaders, half a percent of the others timed
+    /// out, one transaction in a hundred could not be committed, and three producers fenced themselves.
     pub(crate) fn within_bounds(&self, seeds: usize) -> bool {
         self.silent_lost <= self.silent
             && self.timed_out + self.outcome_unknown <= self.acknowledged / 100
@@ -202,18 +203,18 @@ impl Sim {
         Ok(self.figures.clone())
     }
 
-    /// Without acks: nothing is said of where a record is, and those of one connection are there in order.
+    /// With acks=0, no record has an offset, and the records of one connection are in order.
     fn judge_silent(&mut self, partition: i32, log: &[(i64, u64)]) -> Result<(), (Rule, String)> {
         let mut last: BTreeMap<Link, u64> = BTreeMap::new();
         for (_, record) in log {
-            // Where it went twice, nobody knows which of them this is.
+            // If the record was sent by two connections, it is not known which one this is.
             let [link] = self.ways[record][..] else { continue };
             if last.insert(link, *record).is_some_and(|before| before > *record) {
                 return Err((Rule::Order, format!("{partition}: {record} by connection {link}")));
             }
         }
         let there: BTreeSet<u64> = log.iter().map(|(_, record)| *record).collect();
-        // What a connection takes that never breaks gets there.
+        // Records on a connection that never breaks arrive.
         for (record, ways) in self.ways.iter().filter(|(record, _)| !there.contains(record)) {
             let of_partition = |(place, records): &(i32, Vec<u64>)| *place == partition && records.contains(record);
             if ways.iter().any(|link| self.network.held(*link)) && self.contents.values().any(of_partition) {
@@ -227,7 +228,7 @@ impl Sim {
             let found = records.iter().filter(|record| there.contains(record)).count();
             match outcome {
                 Ok(Acknowledged { base_offset: Some(_), .. }) => {
-                    return Err((Rule::Lost, format!("{place}: {batch} has an offset that nobody told")));
+                    return Err((Rule::Lost, format!("{place}: {batch} has an offset that no answer named")));
                 }
                 Err(SendFault::TimedOut { outcome_unknown: false, .. }) if found > 0 => {
                     return Err((Rule::Unwanted, format!("{place}: {batch}")));
@@ -240,14 +241,14 @@ impl Sim {
         Ok(())
     }
 
-    /// A batch failed: there is a cause for it.
+    /// Checks that a failed batch has a reason.
     pub(crate) fn judge_fault(&mut self, batch: BatchId, fault: &SendFault) {
         let waited = self.now - self.opened[&batch];
         let caused = match fault {
             SendFault::TimedOut { .. } => waited >= self.delivery_timeout,
             SendFault::Aborted | SendFault::TransactionFailed { .. } => self.user.is_some(),
             SendFault::Fenced { .. } => self.user.as_ref().is_some_and(crate::user::User::is_fenced),
-            // A batch before it was given up, and its number is missing: that would be another transaction's.
+            // A batch before it was given up, so its sequence number is missing. That would be another transaction's.
             SendFault::Refused { code: ErrorCode::OutOfOrderSequenceNumber, .. } => {
                 self.user.is_some() && self.gave_up_before(batch)
             }
@@ -261,14 +262,14 @@ impl Sim {
         }
     }
 
-    /// Whether a batch failed that has records of the transaction.
+    /// Whether a batch with records of the transaction failed.
     pub(crate) fn has_failed(&self, records: &[u64]) -> bool {
         let mut failed = self.done.iter().filter(|(_, outcome)| outcome.is_err());
         failed.any(|(batch, _)| self.contents[batch].1.iter().any(|record| records.binary_search(record).is_ok()))
     }
 
-    /// Whether a batch of the same partition was given up whose records come before. Ids do not tell: what a batch is split
-    /// into has newer ones than the batches behind it.
+    /// Whether a batch of the same partition with earlier records was given up. Ids do not show it: the parts of a
+    /// batch that was split have newer ids than the batches behind it.
     fn gave_up_before(&self, batch: BatchId) -> bool {
         let place = |batch| (self.contents[batch].0, self.contents[batch].1.first());
         let (partition, first) = place(&batch);
@@ -276,7 +277,7 @@ impl Sim {
         given_up.map(|(other, _)| place(other)).any(|(there, other)| there == partition && other < first)
     }
 
-    /// A fault for a batch that has none.
+    /// An outcome for a batch that has not failed.
     pub(crate) fn too_late(&self, batch: BatchId) -> SendFault {
         SendFault::TimedOut {
             partition: TopicPartition::new(crate::broker::TOPIC, self.contents[&batch].0),
@@ -323,8 +324,8 @@ impl Sim {
             places.entry(*record).or_default().push(*offset);
         }
         let once = self.idempotent;
-        // Without sequence numbers a batch may be there again, later, and one that was given up come late: in order are those
-        // that were acknowledged, where they came first.
+        // Without sequence numbers, a batch may be in the log twice, and one that was given up may arrive late.
+        // Acknowledged batches are in order by their first occurrence.
         let failed = self.done.iter().filter(|(_, outcome)| outcome.is_err());
         let failed = failed.filter_map(|(batch, _)| self.contents.get(batch)).flat_map(|(_, records)| records);
         let mut seen: BTreeSet<u64> = failed.copied().collect();
@@ -342,7 +343,7 @@ impl Sim {
                 return Err((Rule::Ends, format!("{partition}: batch {batch} has no end")));
             };
             for (number, record) in (0..).zip(records) {
-                // Whatever became of it, it must not be seen.
+                // Whatever its outcome was, it must not be visible.
                 if self.is_aborted(*record) {
                     continue;
                 }

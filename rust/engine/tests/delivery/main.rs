@@ -1,6 +1,6 @@
-//! The delivery of batches against the embedded broker: a simulated network, a simulated clock, and everything that can go
-//! wrong on the way, drawn from a seed. Each record that was acknowledged is in the log, once and in order; a transaction is
-//! there wholly or not at all; without acks nothing is promised but an end, and the order within a connection.
+//! Simulates the delivery of batches to the embedded broker, with a virtual network and clock, and faults drawn from a
+//! seed. Each acknowledged record is in the log, once and in order; a transaction is complete or absent; with acks=0,
+//! each batch only has an outcome, and the records of a connection are in order.
 //!
 //! `make simulate-delivery SEEDS=20000` runs more seeds, with `FIRST=20000` those from there on; `make simulate-delivery SEED=7` runs one and prints all that happens in it.
 
@@ -19,10 +19,10 @@ mod waiting;
 use judge::{Bug, Figures, Rule};
 use sim::Sim;
 
-/// Seeds of every run of the tests.
+/// Number of seeds of every run of the tests.
 const SEEDS: u64 = 500;
 
-/// Seeds of the nightly run, which has to meet what is rare, too.
+/// Number of seeds of the nightly run, which has to include rare events too.
 const MANY: u64 = 20_000;
 
 fn setting(name: &str) -> Option<u64> {
@@ -60,7 +60,7 @@ fn every_acknowledged_record_is_there_once_and_in_order() {
 #[test]
 fn every_planted_bug_is_found_by_the_rule_that_it_breaks() {
     for &(bug, rules) in Bug::ALL {
-        // Some need more of a coincidence than others.
+        // Some faults need rarer coincidences than others.
         let found = (0..4 * SEEDS).find_map(|seed| run(seed, Some(bug), false).err());
         let (rule, text) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
         assert!(rules.contains(&rule), "{bug:?} breaks {rule:?}: {text}");

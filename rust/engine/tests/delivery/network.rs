@@ -1,4 +1,5 @@
-//! Connections with what is on its way in them. Bytes of one connection keep their order, as TCP has it; those of two do not.
+//! Connections, with the requests and answers in flight. The bytes of one connection keep their order, as with TCP;
+//! those of two connections do not.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,16 +11,16 @@ use monedula_engine::transaction::CallId;
 
 pub(crate) type Link = u64;
 
-/// What is on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Of the delivery machine.
+    /// A request of the delivery machine.
     Produce(RequestId),
-    /// Of the session, by a connection of its own.
+    /// A request of the session, on a connection of its own.
     Call(CallId),
 }
 
-/// Which of the connections to a node.
+/// The purpose of a connection to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
     Records,
@@ -30,18 +31,18 @@ pub(crate) enum Lane {
 pub(crate) struct Connection {
     pub(crate) node: i32,
     lane: Lane,
-    /// The broker's end; none once it is closed.
+    /// The broker's end; `None` once it is closed.
     pub(crate) broker: Option<ConnectionId>,
-    /// Whether the client still has it.
+    /// Whether it is open on the client's side.
     pub(crate) client_open: bool,
-    /// What was sent last arrives then.
+    /// When the last bytes that were sent arrive.
     pub(crate) there: Now,
     pub(crate) back: Now,
-    /// Nothing gets across any more, and nobody is told.
+    /// Nothing arrives any more, and no side notices.
     pub(crate) dead: bool,
     /// Requests that the client waits for.
     pub(crate) waiting: VecDeque<Asked>,
-    /// Requests that the broker has got; it works on the first.
+    /// Requests that have reached the broker; it works on the first.
     pub(crate) arrived: VecDeque<(Asked, Bytes)>,
     pub(crate) busy: bool,
 }
@@ -55,7 +56,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// The connection to a node, if there is one.
+    /// The open connection to a node, if there is one.
     pub(crate) fn to(&self, node: i32, lane: Lane) -> Option<Link> {
         self.current.get(&(node, lane)).copied()
     }
@@ -79,7 +80,7 @@ impl Network {
         self.last
     }
 
-    /// The client gives a connection up. What it waited for there.
+    /// The client closes a connection. Returns the requests that it waited for.
     pub(crate) fn give_up(&mut self, link: Link) -> Vec<Asked> {
         let Some(connection) = self.links.get_mut(&link) else { return Vec::new() };
         connection.client_open = false;
@@ -90,13 +91,13 @@ impl Network {
         connection.waiting.drain(..).collect()
     }
 
-    /// Whether nothing ever went wrong with a connection.
+    /// Whether a connection never had a fault.
     pub(crate) fn held(&self, link: Link) -> bool {
         let connection = self.links.get(&link);
         connection.is_some_and(|connection| connection.client_open && !connection.dead && connection.broker.is_some())
     }
 
-    /// Whether all that was sent by connections that hold has got there.
+    /// Whether everything that was sent on working connections has arrived.
     pub(crate) fn is_quiet(&self, now: Now) -> bool {
         let mut links = self.links.iter();
         links.all(|(link, connection)| !self.held(*link) || connection.there < now && !connection.busy)

@@ -49,7 +49,7 @@ impl Sim {
         }
     }
 
-    /// The connection to a node that runs.
+    /// The connection to a running node.
     fn link(&mut self, node: i32, lane: Lane) -> Option<Link> {
         if let Some(link) = self.network.to(node, lane) {
             return Some(link);
@@ -82,7 +82,7 @@ impl Sim {
         self.at(REQUEST_TIMEOUT, Event::TimedOut(link, asked));
     }
 
-    /// All that is ever heard of a request without acks.
+    /// A request with acks=0 counts as done once it is sent.
     pub(crate) fn written(&mut self, link: Link, request: RequestId) {
         let Some(connection) = self.network.links.get_mut(&link) else { return };
         let before = connection.waiting.len();
@@ -161,9 +161,9 @@ impl Sim {
         self.machine.handle(self.now, Input::Answer { request, outcome: Ok(answers) });
     }
 
-    /// The client gives a connection up; what is on its way there may still arrive.
+    /// The client closes a connection; requests in flight may still arrive.
     pub(crate) fn lose(&mut self, link: Link, reason: &str) {
-        // Nothing else says that a broker does not lead any more.
+        // With acks=0, nothing else shows that a broker is no leader any more.
         if self.acks == Acks::None {
             self.want_metadata();
         }

@@ -1,4 +1,4 @@
-//! The world of a run: its clock and its events, with the machine, the brokers and the user; what happens is drawn from the seed.
+//! The world of a run: clock, events, machine, brokers and user. The seed decides what happens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::judge::{Bug, Figures, Rule};
 use crate::network::{Asked, Link, Network};
 use crate::user::User;
 
-/// How long records are sent, and things go wrong.
+/// How long records are sent, and faults occur.
 pub(crate) const TROUBLE: Duration = Duration::from_secs(4);
-/// What comes to no end by then never does.
+/// When all work must have ended.
 const END: Duration = Duration::from_secs(60);
-/// Steps of a run, at most: more is a spin.
+/// Most steps of a run; more means a busy loop.
 const STEPS: usize = 60_000;
-/// How many records a batch takes.
+/// Most records in a batch.
 pub(crate) const FULL: usize = 8;
 pub(crate) const RECORD_BYTES: usize = 20;
 
@@ -32,7 +32,7 @@ pub(crate) const RECORD_BYTES: usize = 20;
 pub(crate) enum Event {
     /// The user sends a record.
     Record,
-    /// Something goes wrong.
+    /// A fault occurs.
     Trouble,
     Packed(BatchId),
     Split(BatchId),
@@ -42,11 +42,11 @@ pub(crate) enum Event {
     Arrive(Link, Asked, Bytes),
     /// An answer reaches the client.
     Answer(Link, Asked, Vec<u8>),
-    /// A request that gets no answer is in the connection.
+    /// A request with acks=0 has been written to the connection.
     Written(Link, RequestId),
-    /// The client notices that a connection is gone.
+    /// The client notices that a connection is closed.
     Gone(Link),
-    /// No connection could be made.
+    /// A connection could not be opened.
     Unreachable(Asked),
     TimedOut(Link, Asked),
     /// The queue of waiting records is served: its first record waits for room, or for its partition to be chosen.
@@ -66,9 +66,9 @@ pub(crate) struct Sim {
     pub(crate) partitions: i32,
     pub(crate) idempotent: bool,
     pub(crate) acks: Acks,
-    /// Who sends in transactions.
+    /// The user of transactions.
     pub(crate) user: Option<User>,
-    /// By which connections each record went.
+    /// The connections on which each record was sent.
     pub(crate) ways: BTreeMap<u64, Vec<Link>>,
     /// Partition and records of each batch.
     pub(crate) contents: BTreeMap<BatchId, (i32, Vec<u64>)>,
@@ -100,7 +100,7 @@ pub(crate) struct Sim {
 impl Sim {
     pub(crate) fn new(seed: u64, bug: Option<Bug>, tracing: bool) -> Self {
         let mut dice = Jitter::new(seed);
-        // Neighbouring seeds begin alike.
+        // Neighbouring seeds begin with similar draws.
         dice.next();
         let (acks, idempotent, transactional) = match dice.next() % 10 {
             0 => (Acks::None, false, false),
@@ -121,7 +121,7 @@ impl Sim {
             backoff: Backoff { initial: ms(100), max: ms(400), factor: 2 },
         };
         let partitions = 1 + (dice.next() % 4) as i32;
-        // Some topics take no full batch.
+        // Some topics do not accept a full batch.
         let limit = if dice.next().is_multiple_of(4) { 61 + FULL * RECORD_BYTES / 2 } else { 1 << 20 };
         let version2 = dice.next().is_multiple_of(2);
         let transactions = match bug {
@@ -214,7 +214,7 @@ impl Sim {
         self.problem = Some((Rule::Ends, format!("{STEPS} steps, and no end")));
     }
 
-    /// Whatever needs no time.
+    /// Carries out everything that takes no time.
     fn settle(&mut self) {
         loop {
             let replies: Vec<(ConnectionId, Action)> =

@@ -1,4 +1,4 @@
-//! What goes wrong, until nothing does any more.
+//! The faults of a run, until they end.
 
 use monedula_broker::NodeId;
 use monedula_broker::control::Command;
@@ -8,7 +8,7 @@ use crate::broker::{NODES, TOPIC};
 use crate::network::Lane;
 use crate::sim::{Event, Sim, TROUBLE, ms};
 
-/// How late a connection may be that stalls: its client has given it up long before, and what it asked for has been repeated.
+/// Longest stall of a connection: its client has closed it long before, and has repeated its requests.
 const LATEST_MS: u64 = 3000;
 
 impl Sim {
@@ -65,7 +65,7 @@ impl Sim {
         }
     }
 
-    /// Nothing goes wrong any more, and what is open is flushed.
+    /// Ends the faults, and flushes.
     fn calm_down(&mut self) {
         self.calm = true;
         for node in 1..=i32::from(NODES) {

@@ -1,4 +1,5 @@
-//! Who sends in transactions: begins them, brings a group's offsets in, commits or aborts; and the session that does it.
+//! The user of transactions, who begins them, adds a group's offsets, commits or aborts; and the session that carries
+//! it out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,18 +21,18 @@ use crate::judge::{Bug, Rule};
 use crate::network::Asked;
 use crate::sim::{Event, Sim, TROUBLE, ms};
 
-/// How long the user waits for a verb, before it is called again.
+/// How long the user waits for a call before repeating it.
 const PATIENCE_MS: u64 = 900;
 
-/// What the user waits for.
+/// The call that the user waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Init,
     Begin,
     Offsets,
-    /// The records that wait in the queue, up to this number.
+    /// The records in the queue up to this number.
     Waiting(u64),
-    /// Its records are flushed.
+    /// The flush of its records.
     Flush(Ending),
     End(Ending),
 }
@@ -40,7 +41,7 @@ enum Waits {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transaction {
     pub(crate) records: Vec<u64>,
-    /// What the group has, if this one is committed.
+    /// The group's offset if this transaction is committed.
     offset: Option<i64>,
     /// How it ended.
     pub(crate) ended: Option<Ending>,
@@ -55,13 +56,13 @@ pub(crate) struct User {
     waits: Option<(Waits, Ticket)>,
     next_ticket: Ticket,
     is_open: bool,
-    /// A record found no room: the session does not know of it.
+    /// A record found no room; the session does not know that.
     pub(crate) spoilt: bool,
-    /// Each InitProducerId whose answer has not come.
+    /// InitProducerId calls without an answer.
     inits: BTreeSet<CallId>,
-    /// Those of them that the coordinator has worked on: it raised the epoch, and this producer is fenced by itself.
+    /// Those that the coordinator has carried out: it raised the epoch, and the producer has fenced itself.
     raised: BTreeSet<CallId>,
-    /// Whether an InitProducerId ever had no answer.
+    /// Whether an InitProducerId was ever without an answer.
     lost_init: bool,
 }
 
@@ -106,7 +107,7 @@ impl User {
         self.is_open && self.session.refusal().is_none()
     }
 
-    /// Whether a record that has waited gets into a batch: also while a commit waits for it.
+    /// Whether a waiting record is added to a batch; also while a commit waits for it.
     pub(crate) fn admits_waiting(&self) -> bool {
         (self.is_open || self.awaits_waiting().is_some()) && self.session.refusal().is_none()
     }
@@ -124,30 +125,30 @@ impl User {
         }
     }
 
-    /// How transactional records go: by which id and version of Produce.
+    /// The transactional id and the version of Produce for transactional records.
     pub(crate) fn place(&self) -> (&'static str, i16) {
         (TRANSACTIONAL_ID, if self.version2 { 12 } else { 11 })
     }
 
-    /// Whether an epoch was raised behind the producer's back.
+    /// Whether the epoch was raised without the producer's knowledge.
     pub(crate) fn is_fenced(&self) -> bool {
         !self.raised.is_empty()
     }
 
-    /// What the group has in the end.
+    /// The group's offset in the end.
     pub(crate) fn offset(&self) -> Option<i64> {
         let committed = self.transactions.iter().filter(|transaction| transaction.ended == Some(Ending::Commit));
         committed.filter_map(|transaction| transaction.offset).next_back()
     }
 
-    /// The coordinator has worked on a call.
+    /// The coordinator has carried out a call.
     pub(crate) fn worked(&mut self, call: CallId) {
         if self.inits.contains(&call) {
             self.raised.insert(call);
         }
     }
 
-    /// The answer to a call came. An epoch that the producer knows is not raised behind its back; nor are those before it.
+    /// The answer to a call arrived. The producer knows the epoch now, and with it all earlier ones.
     fn heard(&mut self, call: CallId, good: bool) {
         if self.inits.remove(&call) {
             self.raised.retain(|raised| *raised != call && !good);
@@ -166,12 +167,12 @@ impl Sim {
         self.user.as_mut().expect("there are transactions")
     }
 
-    /// Whether no transaction is open, and none will be.
+    /// Whether no transaction is open, and none will follow.
     pub(crate) fn is_idle(&self) -> bool {
         self.user.as_ref().is_none_or(|user| !user.is_open && user.waits.is_none())
     }
 
-    /// Tells the session something, or that time has passed.
+    /// Gives the session an input, or lets it notice that time has passed.
     pub(crate) fn session(&mut self, input: Option<Input>) {
         let now = self.now;
         if let Some(user) = &mut self.user {
@@ -193,7 +194,7 @@ impl Sim {
         self.session(Some(Input::Begin { ticket }));
     }
 
-    /// The open transaction ends, one way or the other.
+    /// Ends the open transaction by commit or abort.
     pub(crate) fn end(&mut self) {
         if !self.user().is_open {
             return;
@@ -259,7 +260,7 @@ impl Sim {
         self.session(Some(Input::End { ticket, ending, deadline }));
     }
 
-    /// What the session says.
+    /// Takes the session's outputs.
     pub(crate) fn said(&mut self, output: Output) {
         self.trace(|| format!("session: {output:?}"));
         let input = match output {
@@ -293,7 +294,7 @@ impl Sim {
                 let takes = 10 + self.below(250);
                 self.at(ms(takes), Event::End);
             }
-            // They go on, and the commit waits for them.
+            // The waiting records continue, and the commit waits for them.
             (Waits::Offsets, Ok(()) | Err(TransactionError::TimedOut { .. })) => self.end_with(Ending::Commit),
             (Waits::End(ending), Ok(())) => {
                 self.user().transactions.last_mut().expect("one was open").ended = Some(ending);
@@ -324,7 +325,7 @@ impl Sim {
         }
     }
 
-    /// No producer goes on from here, and what was open was aborted.
+    /// The producer cannot continue, and its open transaction was aborted.
     fn fenced(&mut self, waits: Waits) {
         self.figures.fenced += 1;
         let user = self.user();
@@ -378,7 +379,7 @@ impl Sim {
         self.session(Some(Input::Answer { id, outcome: Err(CallFailure::Lost(reason.to_owned())) }));
     }
 
-    /// Of the transactions or of the group's offsets.
+    /// The coordinator of the transactions or of the group's offsets.
     pub(crate) fn move_coordinator(&mut self, node: NodeId) {
         let of_group = self.below(2) == 0;
         let group = of_group.then(|| GROUP.to_owned());

@@ -1,5 +1,5 @@
-//! Records that wait before they are in a batch, as in the client those do that find no room in `buffer.memory`, or whose
-//! partitioner is slow.
+//! Records that wait before they are added to a batch. In the client, such records find no room in `buffer.memory`, or
+//! their partitioner is slow.
 
 use monedula_engine::produce::WaitingId;
 use monedula_engine::transaction::Ending;
@@ -11,7 +11,7 @@ use crate::user::User;
 /// The only queue: queues do not depend on each other.
 pub(crate) const QUEUE: &str = "room";
 
-/// How long sending the first record of the queue takes at most: longer than it takes to end a transaction and to begin another.
+/// Longest time to send the first record of the queue: longer than ending a transaction and beginning another.
 const LONGEST_MS: u64 = 150;
 
 impl Sim {
@@ -29,12 +29,12 @@ impl Sim {
 
     pub(crate) fn serve_waiting(&mut self) {
         let Some((id, _)) = self.waiting.front(QUEUE) else { return };
-        // Mostly there is room soon.
+        // Usually there is room soon.
         let takes = if self.below(30) == 0 { self.below(LONGEST_MS) } else { self.below(3) };
         self.at(ms(takes), Event::SendWaiting(id));
     }
 
-    /// The first record of the queue can go into a batch now, unless its transaction has ended.
+    /// The first record of the queue can be added to a batch now, unless its transaction has ended.
     pub(crate) fn send_waiting(&mut self, id: WaitingId) {
         let Some((_, &(record, partition))) = self.waiting.front(QUEUE) else { return };
         let may_send = self.waiting.may_send(id) || self.bug == Some(Bug::OfAnyTransaction);
@@ -42,11 +42,11 @@ impl Sim {
         self.trace(|| format!("{record} has waited: {may_send}, {admits}"));
         match (may_send, admits) {
             (true, true) if self.user.is_some() && self.below(50) == 0 => {
-                // There was no room for it in time.
+                // There was no room for the record in time.
                 self.user().spoilt = true;
             }
             (true, true) => self.append(record, partition),
-            // Its transaction can only be aborted.
+            // The record's transaction can only be aborted.
             (true, false) => {}
             (false, _) => self.figures.taken_back += 1,
         }
@@ -57,7 +57,7 @@ impl Sim {
         self.deliver_if_none_waits();
     }
 
-    /// A commit goes on once no record of its transaction waits any more.
+    /// A commit continues once no record of its transaction waits any more.
     pub(crate) fn deliver_if_none_waits(&mut self) {
         let Some(last) = self.user.as_ref().and_then(User::awaits_waiting) else { return };
         if self.waiting.is_done_up_to(last) {

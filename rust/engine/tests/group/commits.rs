@@ -21,7 +21,7 @@ fn a_chosen_offset_is_committed_as_it_is_even_a_lower_one() {
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, offset)]));
         assert!(world.outcome(offset as u64).is_some_and(|outcomes| outcomes[&t(0)].1.is_ok()));
     }
-    // The next owner starts there.
+    // The next owner starts at the committed offset.
     let mut next = World::subscribed(config(Protocol::Cooperative));
     next.rebalance(1, &[0]);
     next.look_up(20);
@@ -57,7 +57,7 @@ fn the_next_commit_does_not_overtake_one_that_timed_out_and_is_still_under_way()
     assert!(matches!(world.commit_error(1), CommitError::TimedOut { .. }));
     world.commit(2, offsets(&[(0, 20)]));
     world.no_call();
-    // And its answer, when it comes, is no answer to the next.
+    // A late answer to the first commit does not count for the second.
     world.answer(first, commit_codes(&offsets(&[(0, 10)]), ErrorCode::None));
     assert_eq!(world.outcome(2), None, "nothing was sent for it yet");
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 20)]));
@@ -111,7 +111,7 @@ fn commit_fatal_member_error_rejoins_at_once() {
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 20)]));
         assert!(world.outcome(TICKET).is_some());
     }
-    // In a join or a heartbeat as well.
+    // The same in the answer to a join or a heartbeat.
     for api in ["JoinGroup", "Heartbeat"] {
         let (mut world, call, _) = pending(api);
         world.answer(call, failed(api, ErrorCode::UnknownMemberId));
@@ -151,7 +151,7 @@ fn each_partition_of_a_commit_has_its_own_outcome_and_one_that_is_left_out_is_se
     let mut world = manual(Protocol::Cooperative, &[0, 1, 2]);
     world.commit(1, offsets(&[(0, 10), (1, 20), (2, 30)]));
     let (id, _) = world.call("OffsetCommit");
-    // One not asked for is nobody's.
+    // An answer about a partition that was not in the request is ignored.
     let codes =
         [(t(0), ErrorCode::None), (t(1), ErrorCode::OffsetMetadataTooLarge), (t(9), ErrorCode::UnknownMemberId)];
     world.answer(id, Answer::OffsetCommit { codes: codes.into() });
@@ -193,7 +193,7 @@ fn every_commit_ends_at_its_deadline_and_says_what_it_waited_for() {
     world.pass(ms(1));
     let CommitError::TimedOut { last } = world.commit_error(1) else { panic!() };
     assert!(last.contains("coordinator not known"), "{last}");
-    // One that is too late already is answered too.
+    // A commit whose deadline is over already is answered too.
     let deadline = world.now - secs(1);
     world.put(Input::Commit { ticket: 2, offsets: offsets(&[(0, 10)]), deadline });
     world.pass(ms(0));

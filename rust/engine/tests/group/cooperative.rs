@@ -92,7 +92,7 @@ fn a_join_of_minutes_is_behind_the_scenes_and_the_lease_is_kept_alive() {
         world.pass(secs(1));
         assert!(world.lease.is_some_and(|until| until > world.now), "handed out all the time");
     }
-    // Heartbeats for the lease alone: no more than it takes (seed S016).
+    // Heartbeats only for the lease: no more of them than that takes (seed S016).
     assert!(world.beats.len() <= 12, "{}", world.beats.len());
     assert_eq!(world.trace(), [""; 0]);
     world.join(id, 2);
@@ -119,8 +119,8 @@ fn downgrade_to_eager_revokes_all_first() {
     assert_eq!(world.trace(), ["Heartbeat", "settle t-0 t-1", "Revoked t-0 t-1", "dropped t-0 t-1", "JoinGroup"]);
 }
 
-// A JoinGroup without an answer may have been carried out: the generation in which others count this member's claims as new
-// is over then.
+// The coordinator may have carried out a JoinGroup whose answer was lost. Then this member's claims are of an old
+// generation for the others.
 #[test]
 fn a_lost_join_puts_what_is_owned_in_doubt_until_the_next_assignment() {
     let (mut world, id, _) = pending("JoinGroup");
@@ -135,7 +135,7 @@ fn a_lost_join_puts_what_is_owned_in_doubt_until_the_next_assignment() {
     assert_eq!(subscription(&call).generation, 1);
     world.no_call();
     world.join(id, 3);
-    // The claim stays as old as it is, whatever generation was joined since.
+    // The claim keeps its generation, whichever the member has joined since.
     let (id, _) = world.call("SyncGroup");
     world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
     let (id, call) = world.call("JoinGroup");
@@ -145,11 +145,44 @@ fn a_lost_join_puts_what_is_owned_in_doubt_until_the_next_assignment() {
     world.finished = offsets(&[(1, 99)]);
     world.trace();
     world.answer(id, crate::world::synced(&[0]));
-    // t-1 may be another's already: lost, not revoked, and not committed.
+    // Another member may own t-1 already: it is lost, not revoked, and nothing of it is committed.
     world.call("JoinGroup");
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30)]), "it waited for certainty");
     assert_eq!(world.trace(), ["dropped t-1", "Lost t-1", "JoinGroup", "OffsetCommit"]);
     assert!(world.lease.is_some_and(|until| until > world.now));
+}
+
+// A JoinGroup that waits for a connection to a coordinator that has died was not processed by it.
+#[test]
+fn a_join_that_was_never_sent_leaves_nothing_in_doubt() {
+    for is_abandoned in [true, false] {
+        // In generation 2, whose assignment takes t-1 from this member, and which it does not hear of.
+        let (mut world, sync, _) = pending("SyncGroup");
+        world.lose(sync);
+        world.find(1);
+        world.pass(BACKOFF);
+        let (join, _) = world.call_past_heartbeats("JoinGroup");
+        if is_abandoned {
+            world.connecting = true;
+            world.pass(SESSION / 2);
+            let (beat, _) = world.call("Heartbeat");
+            world.refuse(beat);
+        } else {
+            world.refuse(join);
+        }
+        world.pass(BACKOFF);
+        world.find(2);
+        world.pass(BACKOFF);
+        let (join, call) = world.call_past_heartbeats("JoinGroup");
+        assert_eq!(subscription(&call).generation, 2, "abandoned: {is_abandoned}");
+        assert!(world.lease.is_some_and(|until| until > world.now), "its records are handed out");
+        world.join(join, 3);
+        let (sync, _) = world.call_past_heartbeats("SyncGroup");
+        world.trace();
+        world.answer(sync, crate::world::synced(&[0]));
+        let trace = world.trace();
+        assert!(trace.contains(&"Revoked t-1".to_owned()), "{trace:?}");
+    }
 }
 
 #[test]
@@ -178,7 +211,7 @@ fn commits_wait_for_the_assignment_and_go_out_with_the_new_generation() {
     world.commit(2, offsets(&[(1, 31)]));
     world.no_call();
     world.answer(id, crate::world::synced(&[0]));
-    // t-1 is on its way out: still this member's to commit.
+    // t-1 is being revoked: this member may still commit its offset.
     let (id, call) = world.call("OffsetCommit");
     assert_eq!(crate::world::identity(&call), ("m", 2));
     world.answer(id, commit_codes(&offsets(&[(0, 30)]), ErrorCode::None));
@@ -214,7 +247,7 @@ fn a_change_of_the_subscription_leads_to_a_join_and_no_topic_is_had_that_is_not_
         let (id, call) = world.call("JoinGroup");
         let topics: Vec<String> = subscription(&call).topics.iter().map(ToString::to_string).collect();
         assert_eq!(topics, ["t", "u"]);
-        // And again while the join is out.
+        // The same while JoinGroup is in flight.
         world.subscribe(&["u"]);
         world.trace();
         world.join(id, 2);
@@ -272,26 +305,30 @@ fn busy_users_keep_what_stays_while_they_are_waited_for() {
 
 #[test]
 fn epochs_that_skip_numbers_lose_nothing_where_the_coordinator_assigns() {
-    // With a leader a skipped generation was one without this member. Under KIP-848, with members of both protocols, nobody leads.
+    // In a group with a leader, this member had no part in a generation that it skipped. In a group with members of
+    // both protocols (KIP-848) there is no leader.
     for (leader, loses) in [("", false), ("other", true)] {
         let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
         world.beat(ErrorCode::RebalanceInProgress);
         let (id, _) = world.call("JoinGroup");
-        world.answer(id, world.joined(7, leader, Vec::new()));
+        let joined = world.joined(7, leader, Vec::new());
+        world.answer(id, joined);
         assert_eq!(world.trace().iter().any(|line| line.starts_with("Lost")), loses, "{leader:?}");
     }
 }
 
-// Found by the simulation: a process that was stopped for longer than its session kept what others had by then.
+// Found by the simulation: a process that was stopped for longer than its session kept partitions that others owned by
+// then.
 #[test]
 fn who_may_have_been_thrown_out_keeps_nothing_where_the_coordinator_assigns() {
-    // A leader's group knows the id of a member that is thrown out no more, and says so.
+    // A group with a leader does not know the id of a removed member any more, and answers so.
     for (leader, loses) in [("", true), ("other", false)] {
         let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
         world.beat(ErrorCode::RebalanceInProgress);
         let (id, _) = world.call("JoinGroup");
         world.sleep(SESSION);
-        world.answer(id, world.joined(2, leader, Vec::new()));
+        let joined = world.joined(2, leader, Vec::new());
+        world.answer(id, joined);
         assert_eq!(world.trace().contains(&"Lost t-0 t-1".to_owned()), loses, "{leader:?}");
         assert_eq!(world.owned().is_empty(), loses, "{leader:?}");
     }

@@ -1,5 +1,5 @@
-//! Assignors that leave things for later: the member joins again when these are due, tells what is left, and takes part in rebalances
-//! while it still gives up partitions.
+//! Assignors that defer: the member joins again when deferred partitions are due, sends what is still deferred, and
+//! takes part in rebalances while it still revokes partitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ fn deferred() -> GroupConfig {
     setup
 }
 
-/// An assignor that defers, whose assignments say nothing.
+/// An assignor that defers. Its assignments are empty.
 fn defers() -> GroupConfig {
     let mut setup = config(Protocol::Cooperative);
     setup.assignors = vec![Arc::new(Named(DEFERS, Protocol::Cooperative))];
     setup
 }
 
-/// t-9 is kept for its owner for so long.
+/// How long t-9 is reserved for its owner.
 fn waiting(remaining: Duration) -> Schedule {
     let losses = vec![Loss { remaining, members: 1, partitions: [t(9)].into(), names: ["gone".into()].into() }];
     Schedule { members: 3, topics: [("t".into(), 10)].into(), losses, ..Schedule::default() }
@@ -45,7 +45,7 @@ fn synced_with(schedule: &Schedule, partitions: &[i32]) -> Answer {
     Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment }
 }
 
-/// Stable in generation 2 with t-0, after an assignment that keeps t-9 for 100 s.
+/// A stable member in generation 2 with t-0, after an assignment that reserves t-9 for 100 s.
 fn waits() -> World {
     let mut world = World::stable(deferred(), &[0]);
     world.beat(ErrorCode::RebalanceInProgress);
@@ -93,7 +93,7 @@ fn who_joins_before_that_tells_what_is_left_and_the_next_assignment_decides_anew
     world.no_call();
     world.pass(secs(1));
     let (id, _) = world.call("JoinGroup");
-    // Nothing is left for later any more.
+    // Nothing is deferred any more.
     world.join(id, 4);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced(&[0]));
@@ -108,7 +108,7 @@ fn a_member_that_lost_what_it_had_knows_nothing() {
     world.beat(ErrorCode::UnknownMemberId);
     let (id, call) = world.call("JoinGroup");
     assert_eq!(known(&call), DeferredUserData::default());
-    // Nor does it after a rebalance that was overtaken before it had an assignment.
+    // The same after a rebalance that a newer one overtook before it had an assignment.
     world.join(id, 3);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
@@ -116,14 +116,14 @@ fn a_member_that_lost_what_it_had_knows_nothing() {
     assert_eq!(known(&call), DeferredUserData::default());
 }
 
-/// The coordinator begins a rebalance, of which the member hears by its next heartbeat, 3 s from now at most.
+/// The coordinator begins a rebalance. The member's next heartbeat, at most 3 s from now, brings it.
 fn rebalances(world: &mut World) {
     world.beating = false;
     world.beat(ErrorCode::RebalanceInProgress);
     world.beating = true;
 }
 
-/// What the member told of partitions that are kept, since the last look.
+/// The reserved partitions that the member sent since the last look.
 fn told_of_kept(world: &mut World) -> Vec<GroupEvent> {
     let events = std::mem::take(&mut world.events);
     let kept = |event: &GroupEvent| matches!(event, GroupEvent::Reserved { .. } | GroupEvent::Released { .. });
@@ -138,7 +138,7 @@ fn a_user_who_wants_a_rebalance_ends_the_wait_and_says_so_until_an_assignment_ca
     rebalances(&mut world);
     let (id, call) = world.call("JoinGroup");
     assert!(!ends(&call), "a rebalance that others want");
-    // He asks while that is under way: the next one is his.
+    // The user asks for a rebalance while one is in progress: the next one answers that.
     let at = world.now;
     world.put(Input::Rejoin { at, reason: "deployed".into() });
     world.join(id, 3);
@@ -146,7 +146,7 @@ fn a_user_who_wants_a_rebalance_ends_the_wait_and_says_so_until_an_assignment_ca
     world.answer(id, synced_with(&waiting(secs(90)), &[0]));
     let (id, call) = world.call("JoinGroup");
     assert!(ends(&call));
-    // That comes to nothing, and is his wish still.
+    // That join fails, and the user's request stands.
     world.join(id, 4);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, crate::world::sync_error(ErrorCode::RebalanceInProgress));
@@ -184,7 +184,7 @@ fn what_is_kept_for_whom_and_how_long_is_told_once_and_stands_in_the_status() {
     assert_eq!(world.member.status().deferred_until, Some(world.now + secs(100)));
     let (partitions, members, names, left) = gone();
     assert_eq!(told_of_kept(&mut world), [GroupEvent::Reserved { partitions, members, names, left }]);
-    // Another rebalance, with no news: nobody is told again.
+    // Another rebalance without changes: the user gets no further event.
     world.pass(secs(27));
     rebalances(&mut world);
     let (id, _) = world.call("JoinGroup");
@@ -192,7 +192,7 @@ fn what_is_kept_for_whom_and_how_long_is_told_once_and_stands_in_the_status() {
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced_with(&waiting(secs(70)), &[0]));
     assert_eq!((told_of_kept(&mut world), kept(&world)[0].3), (vec![], secs(70)));
-    // It is this member's now.
+    // The partition is assigned to this member now.
     world.pass(secs(70));
     let (id, _) = world.call("JoinGroup");
     world.join(id, 4);
@@ -229,14 +229,14 @@ fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
     let answer = world.joined(3, "m", members.clone());
     world.answer(id, answer);
     let read = |bytes: &[u8]| read_subscription("m", None, bytes).expect("it decodes");
-    let (now, before) = (read(&world.told[0].2), read(&mine));
+    let (now, before) = (read(&world.to_assign[0].2), read(&mine));
     let now_told = DeferredUserData::read(&now.user_data.clone().expect("user data")).expect("it decodes");
     assert_eq!(now_told.schedule, Some(waiting(secs(50))));
     assert_eq!(monedula_engine::assign::Subscription { user_data: before.user_data.clone(), ..now }, before);
-    assert_eq!(world.told[1], members[1], "what others told is theirs");
+    assert_eq!(world.to_assign[1], members[1], "the metadata of others is unchanged");
 }
 
-// Partitions that nobody is to have for now are no reason to meet.
+// Partitions that are deliberately without an owner are no reason for a rebalance.
 #[test]
 fn a_leader_does_not_miss_what_was_left_out_on_purpose() {
     for (partitions, misses) in [(10, false), (11, true)] {
@@ -259,7 +259,8 @@ fn a_leader_does_not_miss_what_was_left_out_on_purpose() {
     }
 }
 
-/// Stable with t-0 and t-1, and told to give up t-1 while its user is busy; the coordinator begins the next rebalance.
+/// A stable member with t-0 and t-1 that has to revoke t-1 while its user is busy; the coordinator begins the next
+/// rebalance.
 fn gives_up(setup: GroupConfig) -> World {
     let mut world = World::stable(setup, &[0, 1]);
     world.beat(ErrorCode::RebalanceInProgress);
@@ -269,7 +270,7 @@ fn gives_up(setup: GroupConfig) -> World {
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced(&[0]));
     assert_eq!(world.state(), State::Revoking);
-    // The first heartbeat comes at once.
+    // The first heartbeat is sent at once.
     if world.apis() == ["Heartbeat"] {
         let (id, _) = world.call("Heartbeat");
         world.answer(id, Answer::Heartbeat { code: ErrorCode::None });
@@ -292,7 +293,7 @@ fn a_member_takes_part_in_a_rebalance_while_it_gives_up_and_claims_what_it_has_s
     world.answer(id, synced(&[0]));
     assert_eq!((world.state(), world.owned()), (State::Revoking, vec![0, 1]));
     assert_eq!(world.trace(), ["Heartbeat", "JoinGroup", "SyncGroup"], "settled once, and t-0 flows on");
-    // When its user has finished, it goes on where it was, in the generation that it is in by now.
+    // When its user has finished, the revocation continues, in the generation that the member is in by then.
     world.user_returns();
     let (id, call) = world.call("OffsetCommit");
     assert_eq!(identity(&call), ("m", 3));
@@ -400,7 +401,7 @@ fn closing_while_it_joins_and_gives_up_ends_in_order() {
     }
 }
 
-// Nobody waits for it: then one join is enough.
+// Nobody waits for the partition, so one join is enough.
 #[test]
 fn a_change_of_the_subscription_is_joined_with_once_it_is_given_up() {
     let mut world = World::stable(defers(), &[0, 1]);

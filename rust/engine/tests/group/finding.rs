@@ -14,7 +14,7 @@ fn any_broker_is_asked_for_the_coordinator_and_only_the_one_that_it_names_gets_c
     world.subscribe(&["t"]);
     let (id, target, _) = world.call_to("FindCoordinator");
     assert_eq!(target, Target::Any { attempt: 0 });
-    // An id that no hash of the group's name would bring.
+    // A node id that no hash of the group's name yields.
     world.answer(id, coordinator(ErrorCode::None, 4711));
     let named = Target::Coordinator { node_id: 4711 };
     let (id, target, _) = world.call_to("JoinGroup");
@@ -168,7 +168,7 @@ fn the_last_words_of_an_old_coordinator_say_nothing_about_the_new_one() {
 #[test]
 fn a_join_that_waits_at_a_former_coordinator_is_sent_to_the_new_one() {
     let (mut world, _, _) = pending("JoinGroup");
-    // Nothing of it comes back; a heartbeat for the lease finds out.
+    // No answer arrives; a heartbeat for the lease notices that.
     world.pass(SESSION / 2);
     let (id, _) = world.call("Heartbeat");
     world.lose(id);

@@ -22,7 +22,8 @@ fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after(
     world.look_up(10);
     let since = world.now;
     world.pass(secs(17));
-    // The first at once: the join was held for longer than an interval, and the answer to SyncGroup proves nothing.
+    // The first heartbeat is sent at once: the join took longer than an interval, and the answer to SyncGroup does not
+    // renew the lease.
     let expected: Vec<_> = (0..=10).map(|n| since + ms(1700) * n).collect();
     assert_eq!(world.beats, expected);
     world.put(Input::Unsubscribe);
@@ -61,7 +62,7 @@ fn a_rebalance_is_noticed_within_one_heartbeat_interval() {
     world.beating = true;
     world.pass(secs(60));
     world.beating = false;
-    // The rebalance begins right after a heartbeat was answered.
+    // The rebalance begins right after the answer to a heartbeat.
     let begun = world.now;
     world.pass(HEARTBEAT);
     let (id, _) = world.call("Heartbeat");
@@ -122,7 +123,7 @@ fn a_wrong_generation_and_a_rebalance_both_lead_to_a_join() {
         let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
         world.beat(code);
         assert_eq!(identity(&world.call("JoinGroup").1).0, "m");
-        // Who hears of a wrong generation was left out of one: what it owned may be another's.
+        // A member that gets ILLEGAL_GENERATION was left out of a generation: others may own its partitions.
         let lost = code == ErrorCode::IllegalGeneration;
         assert_eq!(world.owned().is_empty(), lost);
     }
@@ -144,7 +145,7 @@ fn a_pause_shorter_than_the_session_costs_nothing() {
         let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
         world.beat(ErrorCode::None);
         match lost {
-            // A network that is gone for a while.
+            // The network fails for a while.
             true => {
                 let until = world.now + SESSION - secs(5);
                 while world.now < until {
@@ -163,7 +164,7 @@ fn a_pause_shorter_than_the_session_costs_nothing() {
                     world.find(1);
                 }
             }
-            // A process that stands still.
+            // The process is stopped for a while.
             false => {
                 world.sleep(SESSION - secs(5));
                 world.put(Input::Tick);
@@ -187,7 +188,7 @@ fn a_long_pause_before_a_join_costs_the_membership_and_a_short_one_after_it_noth
     world.beat(ErrorCode::RebalanceInProgress);
     world.sleep(SESSION + secs(10));
     world.put(Input::Tick);
-    // The group went on without it.
+    // The group rebalanced without the member.
     world.find(1);
     let (id, _) = world.call("Heartbeat");
     world.answer(id, Answer::Heartbeat { code: ErrorCode::UnknownMemberId });
@@ -258,7 +259,7 @@ fn polls_are_watched_in_every_state_of_a_membership() {
         assert_eq!(world.state(), State::Stale, "{api}");
         assert_eq!((world.owned().len(), world.raised.len()), (0, 1), "{api}");
     }
-    // While the user settles, and while it is told.
+    // While the user finishes, and during the callback.
     for settled in [false, true] {
         let mut world = World::stable(config(Protocol::Eager), &[0]);
         world.busy = true;
@@ -274,7 +275,7 @@ fn polls_are_watched_in_every_state_of_a_membership() {
         world.polling = false;
         world.pass(MAX_POLL + ms(1));
         let lost = world.trace().contains(&format!("Lost {}", t(0)));
-        assert_eq!((world.state(), lost), (State::Stale, !settled), "each partition is told of once");
+        assert_eq!((world.state(), lost), (State::Stale, !settled), "each partition is reported once");
     }
 }
 

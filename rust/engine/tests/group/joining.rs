@@ -42,12 +42,12 @@ fn an_assignment_that_comes_later_than_the_session_ends_is_asked_for_anew() {
     let (id, _) = world.call("JoinGroup");
     world.join(id, 1);
     let (id, _) = world.call("SyncGroup");
-    // The process was stopped: the member was thrown out, and others read what it was given.
+    // The process was stopped: the member was removed, and others read its partitions.
     world.sleep(SESSION);
     world.trace();
     world.answer(id, synced(&[0]));
     assert_eq!(world.owned(), [0; 0]);
-    assert!(!world.trace().iter().any(|it| it.starts_with("Assigned")), "nothing to be told of");
+    assert!(!world.trace().iter().any(|it| it.starts_with("Assigned")), "there is nothing to report");
     world.pass(BACKOFF);
     let (id, _) = world.call_past_heartbeats("JoinGroup");
     world.answer(id, join_error(ErrorCode::UnknownMemberId, ""));
@@ -123,7 +123,7 @@ fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
     let (_, _, call) = pending("SyncGroup");
     assert!(matches!(call, Call::SyncGroup { assignments, .. } if assignments.is_empty()));
 
-    // Another type of group, where the broker says it (KIP-559), is not ours.
+    // A group of another type, if the broker names the type (KIP-559), is refused.
     for wrong in [Some("connect"), None] {
         let (mut world, id, _) = pending("JoinGroup");
         let Answer::JoinGroup { generation, member_id, leader, protocol, skip_assignment, members, code, .. } =
@@ -239,7 +239,7 @@ fn a_join_without_an_answer_is_sent_again_after_another_search() {
 #[test]
 fn a_member_that_is_not_known_any_more_joins_by_itself() {
     for code in [ErrorCode::UnknownMemberId, ErrorCode::IllegalGeneration] {
-        // A long pause: nothing is handed out until it is known what became of the membership.
+        // After a long pause, nothing is handed out until the member knows whether it is still in the group.
         let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
         world.finished = offsets(&[(0, 30)]);
         world.sleep(secs(200));
@@ -250,7 +250,7 @@ fn a_member_that_is_not_known_any_more_joins_by_itself() {
         world.trace();
         world.answer(id, Answer::Heartbeat { code });
         assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "JoinGroup"]);
-        // Too late at a new coordinator.
+        // The call reaches a new coordinator too late.
         let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
         world.beat(ErrorCode::NotCoordinator);
         world.find(2);
@@ -265,16 +265,16 @@ fn a_member_that_is_not_known_any_more_joins_by_itself() {
 // seed: S145
 #[test]
 fn after_a_failover_in_the_middle_of_a_rebalance_each_goes_on_from_what_it_knows() {
-    // It has the stored generation: a heartbeat says so.
+    // The new coordinator has the same generation: the answer to a heartbeat shows it.
     let mut world = World::stable(config(Protocol::Eager), &[0]);
     world.beat(ErrorCode::NotCoordinator);
     world.find(2);
     world.beat(ErrorCode::None);
     assert_eq!(world.state(), State::Stable);
-    // It has another.
+    // The new coordinator has another generation.
     world.beat(ErrorCode::IllegalGeneration);
     assert_eq!(identity(&world.call("JoinGroup").1).0, "m");
-    // It has no answer yet.
+    // The new coordinator has not answered yet.
     let (mut world, id, _) = pending("JoinGroup");
     world.lose(id);
     world.find(2);
@@ -328,7 +328,7 @@ fn bytes_that_are_no_assignment_end_the_membership_with_a_reason() {
     assert!(error.to_string().contains("cannot be read"), "{error}");
 }
 
-// KIP-814: a static leader that comes back is told to leave the assignment as it is.
+// KIP-814: a static leader that returns gets skip_assignment, and leaves the assignment as it is.
 #[test]
 fn a_leader_that_is_to_skip_the_assignment_brings_none_and_still_watches_the_topics() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -397,8 +397,8 @@ fn a_sync_that_is_told_of_another_rebalance_joins_at_once_and_keeps_what_it_owns
     assert_eq!(subscription(&call).owned, [t(0), t(1)]);
 }
 
-// An upgrade or a downgrade of the group in between: the coordinator takes another assignor for the chosen one. What is common to
-// none, JoinGroup says.
+// The group was upgraded or downgraded in between, and the coordinator counts another assignor as the chosen one. If
+// the members have no assignor in common, JoinGroup fails.
 #[test]
 fn a_sync_whose_assignor_is_not_taken_joins_again_after_a_pause_and_keeps_what_it_owns() {
     let (mut world, id, _) = pending("SyncGroup");

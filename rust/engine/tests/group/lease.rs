@@ -1,4 +1,5 @@
-//! Contract 7: past the session's time, less a margin, since the sending of the last acknowledged heartbeat nothing is handed out.
+//! Contract 7: nothing is handed out once the session timeout, less a margin, has passed since the last acknowledged
+//! heartbeat was sent.
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::State;
@@ -24,14 +25,15 @@ fn the_lease_counts_from_the_sending_of_what_was_acknowledged() {
 fn self_fence_at_session_deadline_without_coordinator() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
     let lease = world.lease.expect("there is one");
-    world.pass(lease - world.now - ms(1));
+    let left = lease - world.now;
+    world.pass(left - ms(1));
     assert!(!world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(ms(1));
     assert!(world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(secs(100));
     assert_eq!(world.lease, Some(lease), "nothing renews it");
     assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it is only the coordinator knows");
-    // A heartbeat that succeeds does.
+    // A heartbeat that succeeds renews the lease.
     world.call("Heartbeat");
     world.find(1);
     let (id, _) = world.call("Heartbeat");
@@ -59,7 +61,7 @@ fn heartbeats_that_fail_do_not_renew_it() {
         world.answer(id, Answer::Heartbeat { code });
         assert_eq!(world.lease, lease, "{code}");
     }
-    // A notice of a rebalance comes from a coordinator that knows the member.
+    // A coordinator that announces a rebalance knows the member, so the lease is renewed.
     let (mut world, id, _) = pending("Heartbeat");
     world.answer(id, Answer::Heartbeat { code: ErrorCode::RebalanceInProgress });
     assert_eq!(world.lease, Some(world.now + SESSION - secs(1)));

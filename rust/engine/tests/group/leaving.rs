@@ -47,7 +47,7 @@ fn what_was_brought_for_one_way_out_goes_with_the_next() {
     world.finished = offsets(&[(0, 30)]);
     world.put(Input::Unsubscribe);
     world.close();
-    // The first way out is over: what comes for it is for the second, and that is over as well when it is closed once more.
+    // The first leaving is over. A late answer to it does not count for the second, and closing again ends that too.
     world.pay_one();
     world.close();
     world.user_returns();
@@ -77,7 +77,7 @@ fn close_sends_leave_retrying_not_coordinator() {
     assert_eq!(world.raised, []);
 }
 
-/// A member with a call of each kind under way, and in each state besides.
+/// Members with one call of each kind in flight, and members in each other state.
 fn everywhere() -> Vec<(String, World)> {
     let mut worlds: Vec<(String, World)> = APIS.iter().map(|api| ((*api).to_owned(), pending(api).0)).collect();
     worlds.push(("Unsubscribed".into(), World::new(config(Protocol::Cooperative))));
@@ -222,7 +222,7 @@ fn a_member_that_leaves_gives_up_at_once_what_is_another_members_by_the_answer_t
         world.answer(id, failed(api, ErrorCode::UnknownMemberId));
         assert_eq!(world.trace(), ["dropped t-0 t-1", "Lost t-0 t-1", "closed"], "{api}");
     }
-    // Another process has its static id.
+    // Another process has the member's static id.
     let mut world = World::stable(GroupConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }, &[0]);
     world.beat(ErrorCode::RebalanceInProgress);
     let (id, _) = world.call("JoinGroup");
@@ -231,7 +231,7 @@ fn a_member_that_leaves_gives_up_at_once_what_is_another_members_by_the_answer_t
     world.trace();
     world.answer(id, failed("JoinGroup", ErrorCode::FencedInstanceId));
     assert_eq!(world.trace(), ["dropped t-0", "Lost t-0", "fatal", "closed"]);
-    // What else it may say is about a generation that the member is not in any more.
+    // Its other answers are about a generation that the member is not in any more.
     let (mut world, id, _) = pending("SyncGroup");
     world.busy = true;
     world.close();
@@ -239,7 +239,7 @@ fn a_member_that_leaves_gives_up_at_once_what_is_another_members_by_the_answer_t
     assert_eq!(world.owned(), [0, 1]);
 }
 
-/// In generation 1, and the JoinGroup for the next is under way.
+/// A member in generation 1 whose JoinGroup for the next generation is in flight.
 fn joining(partitions: &[i32]) -> (World, CallId) {
     let mut world = World::subscribed(config(Protocol::Cooperative));
     world.rebalance(1, partitions);
@@ -252,7 +252,7 @@ fn joining(partitions: &[i32]) -> (World, CallId) {
     (world, join)
 }
 
-/// A commit goes out in this generation, and is answered.
+/// Expects a commit in this generation, and answers it.
 #[track_caller]
 fn commits(world: &mut World, generation: i32, code: ErrorCode) {
     let (id, call) = world.call_past_heartbeats("OffsetCommit");
@@ -262,7 +262,7 @@ fn commits(world: &mut World, generation: i32, code: ErrorCode) {
 
 #[test]
 fn what_was_finished_is_committed_though_the_group_moves_on_while_the_member_leaves() {
-    // Whether the coordinator hears the old generation first, or the member of the new one.
+    // Either the coordinator gets the commit of the old generation first, or the member learns of the new one first.
     for refused_first in [true, false] {
         let (mut world, join) = joining(&[0, 1]);
         world.finished = offsets(&[(0, 30)]);
@@ -304,7 +304,7 @@ fn a_leader_that_leaves_assigns_while_it_has_something_to_commit() {
     let (_, call) = world.call("SyncGroup");
     let Call::SyncGroup { assignments: sent, .. } = call else { panic!("{call:?}") };
     assert_eq!(sent, assignments);
-    // Nothing is waited for that does not concern what it gives up.
+    // The member does not wait for commits of other partitions.
     world.user_returns();
     commits(&mut world, 2, ErrorCode::None);
     world.call_past_heartbeats("LeaveGroup");

@@ -1,4 +1,4 @@
-//! The ledger of what was handed out and finished (contract 1).
+//! The ledger of rows that were handed out and finished (contract 1).
 
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CommitOffset;
@@ -76,7 +76,7 @@ fn a_seek_is_never_overwritten_by_what_was_finished_or_failed_before_it() {
     ledger.not_committed(&t(0), 20);
     assert_eq!(ledger.finished(&t(0)), Some(place(5)));
     assert_eq!(snapshot(&mut ledger), [(0, 5)], "the seek itself is committed, after the other");
-    // To a place that is not known yet: nothing until it is.
+    // A seek to an offset that is not known yet: nothing is committed until it is known.
     ledger.restart(&t(0), 3, None);
     assert_eq!(snapshot(&mut ledger), []);
     ledger.start(&t(0), 2, place(99), false);
@@ -157,14 +157,14 @@ fn reading_begins_again_where_the_last_commit_is() {
     hand_out(&mut ledger, 1, 7, &[(0, 20)]);
     assert!(ledger.is_ahead(&t(0)) && !ledger.is_ahead(&t(1)));
     ledger.finish(1);
-    // Brought is not committed.
+    // Offsets that were taken for a commit are not committed yet.
     assert_eq!(snapshot(&mut ledger), [(0, 20)]);
     assert_eq!(ledger.bases(), [(t(0), Some(place(10)))]);
     ledger.committed(&t(0), place(20));
     assert_eq!(ledger.bases(), []);
     hand_out(&mut ledger, 2, 7, &[(0, 30)]);
     assert_eq!(ledger.bases(), [(t(0), Some(place(20)))]);
-    // A seek is where it begins, whatever was committed before.
+    // Reading begins at the offset of the seek, whatever was committed before.
     ledger.restart(&t(0), 2, Some(place(5)));
     assert_eq!(ledger.bases(), []);
     ledger.committed(&t(0), place(30));
@@ -175,7 +175,7 @@ fn reading_begins_again_where_the_last_commit_is() {
 fn what_is_committed_while_it_is_held_is_not_read_again() {
     let mut ledger = reading();
     hand_out(&mut ledger, 1, 7, &[(0, 20)]);
-    // Nobody has this: it says nothing of what was handed out.
+    // No holder has this batch, so it says nothing about rows that were handed out.
     ledger.committed(&t(0), place(99));
     assert_eq!(ledger.bases(), [(t(0), Some(place(10)))]);
     ledger.committed(&t(0), place(20));
@@ -189,7 +189,7 @@ fn what_is_given_back_is_passed_by_no_frontier_before_it_is_handed_out_again() {
     let mut ledger = reading();
     hand_out(&mut ledger, 1, 7, &[(0, 20)]);
     hand_out(&mut ledger, 2, 8, &[(0, 30)]);
-    // The first took two rows and left; the second goes on.
+    // The first holder took two rows and ended; the second goes on.
     assert!(ledger.divide(1, &t(0), &[(1, place(12)), (3, place(20))], Keeper::Queue));
     ledger.finish_held(8);
     ledger.finish_held(7);
@@ -216,7 +216,7 @@ fn what_was_given_back_whole_is_in_nobodys_hands() {
 #[test]
 fn parts_that_were_handed_over_are_finished_in_any_order_and_the_frontier_goes_to_the_first_gap() {
     let mut ledger = reading();
-    // A batch that comes back to partition 0 after rows of the other; its last markers belong to its last part.
+    // A batch that returns to partition 0 after rows of the other partition. Its last markers belong to its last part.
     hand_out(&mut ledger, 1, 7, &[(0, 14), (1, 15), (0, 21)]);
     assert!(ledger.divide(1, &t(0), &[(2, place(14)), (3, place(20))], Keeper::Name));
     assert!(ledger.divide(1, &t(1), &[(4, place(15))], Keeper::Name));

@@ -56,7 +56,7 @@ fn unstable_offset_commit_waits_without_error() {
 // 9. offset_fetch_interrupted_by_rebalance_resumes_once
 #[test]
 fn offset_fetch_interrupted_by_rebalance_resumes_once() {
-    // Kept: the answer is as good as before.
+    // The partition is kept, so the answer still counts.
     let mut world = World::subscribed(config(Protocol::Cooperative));
     world.rebalance(1, &[0, 1]);
     let (id, _) = world.call("OffsetFetch");
@@ -68,7 +68,7 @@ fn offset_fetch_interrupted_by_rebalance_resumes_once() {
     world.pass(ms(2000));
     world.no_call();
 
-    // Gained anew: it is looked up anew, and the old answer may be as old as it likes.
+    // The partition is assigned anew: it is looked up again, and a late answer to the old lookup is ignored.
     let mut world = World::subscribed(config(Protocol::Eager));
     world.rebalance(1, &[0]);
     let (old, _) = world.call("OffsetFetch");
@@ -81,7 +81,7 @@ fn offset_fetch_interrupted_by_rebalance_resumes_once() {
     world.pass(ms(2000));
     world.no_call();
 
-    // The same after a loss.
+    // The same after the partition was lost.
     let mut world = World::subscribed(config(Protocol::Cooperative));
     world.rebalance(1, &[0]);
     let (old, _) = world.call("OffsetFetch");
@@ -157,7 +157,7 @@ fn what_a_group_level_error_says_is_told_of_the_partitions_that_were_asked_for()
     assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
 }
 
-// A permission may be given, and a topic may come: the membership goes on, and so does the question.
+// An ACL may be added, and a topic may be created: the membership continues, and the lookup is repeated.
 #[test]
 fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
     for code in [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicOrPartition] {
@@ -177,7 +177,7 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
                 id = world.call("OffsetFetch").0;
                 world.answer(id, refused(&[0, 1]));
             }
-            assert_eq!(world.trace(), ["OffsetFetch"; 20], "told once");
+            assert_eq!(world.trace(), ["OffsetFetch"; 20], "reported once");
             world.pass(BACKOFF);
             let (id, _) = world.call("OffsetFetch");
             world.answer(id, found(&[(0, Ok(Some(at(7)))), (1, Err(ErrorCode::TopicAuthorizationFailed))]));
@@ -205,7 +205,7 @@ fn what_is_gained_meanwhile_does_not_wait_for_an_offset_that_is_refused() {
     assert!(matches!(call, Call::OffsetFetch { partitions, .. } if partitions == [t(1)]), "at once, and alone");
     world.answer(id, found(&[(1, Ok(Some(at(6))))]));
     assert_eq!(world.starts, [(t(1), Some(at(6)), false)]);
-    // Given up, it is asked for no more; assigned again, it is told again.
+    // A released partition is not looked up any more; one that is assigned again is.
     world.trace();
     world.rejoin();
     world.rebalance(3, &[1]);

@@ -1,5 +1,5 @@
-//! A member of a group in virtual time: each statement about clients in groups that the machine alone can prove, and what
-//! happens when answers are late, lost, doubled or wrong.
+//! A classic member in virtual time: each requirement that the machine alone can prove, and answers that are late,
+//! lost, duplicated or wrong.
 
 mod commits;
 #[path = "../common/mod.rs"]

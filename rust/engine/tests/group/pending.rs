@@ -1,4 +1,4 @@
-//! A member with a call under way, for each API.
+//! A member with a call in flight, for each API.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(crate) const APIS: [&str; 7] =
 /// The ticket of the user's commit in [`pending`].
 pub(crate) const TICKET: Ticket = 77;
 
-/// A cooperative member with a call of this API under way. It owns t-0 and t-1, but for the first calls of all.
+/// A cooperative member with a call of this API in flight. It owns t-0 and t-1, except in its first calls.
 pub(crate) fn pending(api: &str) -> (World, CallId, Call) {
     let mut config = config(Protocol::Cooperative);
     config.auto_commit_interval = None;
@@ -63,7 +63,7 @@ pub(crate) fn failed(api: &str, code: ErrorCode) -> Answer {
     }
 }
 
-/// What is sent again after such a call came to nothing: an assignment is had by a new join only.
+/// The call that is sent after such a call failed: only another join leads to an assignment.
 pub(crate) fn again(api: &str) -> &str {
     if api == "SyncGroup" { "JoinGroup" } else { api }
 }

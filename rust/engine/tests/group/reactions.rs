@@ -1,4 +1,4 @@
-//! Each error code of each call, injected: what the member does is what the table says (seed S121).
+//! Each error code in the answer to each call: the member reacts as the table says (seed S121).
 
 use monedula_engine::group::CommitError;
 use monedula_engine::group::classic::{REACTIONS, Reaction, State, reaction};
@@ -7,12 +7,12 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::pending::{APIS, TICKET, again, failed, pending};
 use crate::world::{BACKOFF, identity};
 
-/// Every code that Kafka has, and some that it has not.
+/// All of Kafka's codes, and some unknown ones.
 fn codes() -> impl Iterator<Item = ErrorCode> {
     (-1..=150).chain([i16::MAX, i16::MIN]).filter(|code| *code != 0).map(ErrorCode::from_code)
 }
 
-/// What the member is seen to do.
+/// The reaction that the outputs show.
 fn seen(api: &str, code: ErrorCode) -> Reaction {
     let (mut world, id, _) = pending(api);
     world.answer(id, failed(api, code));
@@ -30,7 +30,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
     if told {
         world.pass(BACKOFF);
         if api == "OffsetFetch" {
-            // It may be had later.
+            // It may succeed later.
             world.call(api);
         }
         world.no_call();
@@ -55,7 +55,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
             _ => Reaction::Rejoin,
         };
     }
-    // Nothing at once: after a backoff, the same.
+    // Nothing at once; after a backoff, the same call.
     world.no_call();
     world.pass(BACKOFF);
     let (_, call) = world.call(again(api));
@@ -70,7 +70,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
 fn every_code_of_every_call_leads_to_what_the_table_says() {
     for api in APIS {
         for code in codes() {
-            // It owns nothing yet that could be lost, and has no id either: asked with one below.
+            // The member owns nothing that it could lose, and has no id yet. A member with an id is tested below.
             if api == "JoinGroup" && code == ErrorCode::MemberIdRequired {
                 continue;
             }

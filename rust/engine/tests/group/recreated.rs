@@ -1,5 +1,5 @@
-//! Topics that are deleted and made anew under their names, with as many partitions as before: assignments speak of names, so
-//! only metadata tells; commits speak of ids, so that the coordinator tells as well.
+//! Topics that are deleted and recreated under the same name, with as many partitions as before. Assignments name
+//! topics by name, so only metadata shows it; commits name them by id, so the coordinator shows it too.
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
@@ -16,7 +16,7 @@ fn u(partition: i32) -> TopicPartition {
     TopicPartition::new("u", partition)
 }
 
-/// Stable with t-0, t-1 and u-0, whose topics have ids.
+/// A stable member with t-0, t-1 and u-0, whose topics have ids.
 fn owner(protocol: Protocol) -> World {
     let mut world = World::new(config(protocol));
     world.subscribe(&["t", "u"]);
@@ -42,7 +42,7 @@ fn recreate(world: &mut World) {
     world.topics_by_id(&[("t", NEW, 2), ("u", 7, 1)]);
 }
 
-/// Nothing is committed of these; where each starts follows.
+/// These partitions have no committed offset; returns where each starts.
 fn nothing_committed(world: &mut World) {
     let (id, call) = world.call("OffsetFetch");
     let Call::OffsetFetch { partitions, .. } = call else { panic!("{call:?}") };
@@ -68,7 +68,7 @@ fn what_is_owned_of_a_topic_that_was_made_anew_is_lost_and_gained_anew() {
     );
     assert_eq!(world.trace()[1..3], ["assigned t-0 t-1", "Assigned t-0 t-1"]);
     nothing_committed(&mut world);
-    // What was written before this was noticed is not skipped, whatever the policy.
+    // Records that were written before the member noticed are not skipped, whatever the reset policy.
     assert_eq!(world.starts, [(t(0), None, true), (t(1), None, true)]);
     recreate(&mut world);
     world.pass(secs(30));
@@ -110,7 +110,7 @@ fn partitions_of_a_topic_that_is_made_anew_are_new_however_many_it_has() {
         nothing_committed(&mut world);
         assert_eq!(world.starts, [(t(0), None, true)], "{ids:?} {count}");
     }
-    // Without ids a topic that lost partitions is another one, too.
+    // Without ids, a topic that has fewer partitions than before is a new one, too.
     let mut world = World::new(config(Protocol::Cooperative));
     world.subscribe(&["t"]);
     world.topics(&[("t", 2)]);
@@ -163,7 +163,11 @@ fn where_nothing_else_is_given_up_the_join_follows_at_once() {
         let told = if step == "calling back" { &[][..] } else { &["Lost t-0 t-1".to_owned()] };
         let trace = world.trace();
         assert_eq!(trace[0], "dropped t-0 t-1", "{step}");
-        assert_eq!(&trace[1..trace.len() - 1], told, "{step}: what was told as revoked is not told again");
+        assert_eq!(
+            &trace[1..trace.len() - 1],
+            told,
+            "{step}: a partition that was reported as revoked is not reported again"
+        );
         assert_eq!(trace.last().map(String::as_str), Some("JoinGroup"), "{step}");
         world.user_returns();
         while world.apis().first() == Some(&"OffsetCommit") {
@@ -208,7 +212,7 @@ fn a_join_that_is_under_way_gains_it_anew() {
     assert_eq!(world.starts, [(t(0), None, true)]);
 }
 
-/// The ids of the topics of the next commit, and the highest version that can carry it.
+/// The topic ids in the next commit, and the highest version of OffsetCommit that can carry it.
 fn commit_ids(world: &mut World) -> (Vec<(String, u8)>, i16) {
     let mut of = offsets(&[(0, 500)]);
     of.insert(u(0), at(20));
@@ -225,7 +229,7 @@ fn a_commit_names_the_topics_that_were_gained_by_their_ids() {
     let mut world = owner(Protocol::Cooperative);
     let known = (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10);
     assert_eq!(commit_ids(&mut world), known);
-    // A broker that tells none, or knows no topic, takes nothing away.
+    // A broker that sends no ids, or does not know the topic, takes no partition away.
     for topics in [&[("t", 0, 2), ("u", 0, 1)][..], &[]] {
         world.topics_by_id(topics);
         assert_eq!(commit_ids(&mut world), known);
@@ -247,7 +251,7 @@ fn a_commit_names_the_topics_that_were_gained_by_their_ids() {
 fn a_commit_goes_by_names_while_an_id_is_not_known() {
     let mut world = World::new(config(Protocol::Cooperative));
     world.subscribe(&["t", "u"]);
-    // The leader knows of u already.
+    // The leader has metadata of u already.
     world.topics_by_id(&[("t", OLD, 2)]);
     world.find(1);
     assigned(&mut world, 1, &[t(0), u(0)]);
@@ -262,7 +266,7 @@ fn a_commit_goes_by_names_while_an_id_is_not_known() {
     assert!(world.trace().contains(&"Lost u-0".to_owned()));
 }
 
-// The coordinator hears of it first: by the topic's name it would take the offset for one of the new topic.
+// The coordinator learns of the new topic first: by name, it would store the offset for the new topic.
 #[test]
 fn a_commit_that_the_new_topic_refuses_asks_for_metadata_and_ends_with_it() {
     let mut world = owner(Protocol::Cooperative);
@@ -276,7 +280,7 @@ fn a_commit_that_the_new_topic_refuses_asks_for_metadata_and_ends_with_it() {
     assert!(!world.apis().contains(&"OffsetCommit"), "{:?}", world.apis());
 }
 
-// It is what is owned that counts: what was known of the name is forgotten with the subscription.
+// The id of the owned partition counts: what metadata had for the name is forgotten with the subscription.
 #[test]
 fn a_topic_that_is_made_anew_while_it_is_not_subscribed_to_is_another_one() {
     let mut world = owner(Protocol::Cooperative);
@@ -290,7 +294,7 @@ fn a_topic_that_is_made_anew_while_it_is_not_subscribed_to_is_another_one() {
     assert_eq!(trace[..2], ["dropped t-0 t-1", "Lost t-0 t-1"], "{trace:?}");
 }
 
-// A coordinator that was loading while the topic was made anew has the old one's offsets still, under the same name.
+// A coordinator that was loading while the topic was recreated still has the old topic's offsets under the same name.
 #[test]
 fn what_is_committed_is_looked_up_by_the_ids_with_which_partitions_were_gained() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -315,7 +319,7 @@ fn what_is_committed_is_looked_up_by_the_ids_with_which_partitions_were_gained()
     assert!(!world.apis().contains(&"OffsetFetch"), "{:?}", world.apis());
 }
 
-/// The topic ids of the next OffsetFetch by topic, and the highest version that can carry it.
+/// The topic ids in the next OffsetFetch, and the highest version that can carry it.
 fn fetch_ids(world: &mut World) -> (Vec<(String, u8)>, i16) {
     let (_, call) = world.call_past_heartbeats("OffsetFetch");
     let highest = *call.versions().end();
@@ -323,8 +327,8 @@ fn fetch_ids(world: &mut World) -> (Vec<(String, u8)>, i16) {
     (topic_ids.into_iter().map(|(topic, id)| (topic.to_string(), id.0[0])).collect(), highest)
 }
 
-// The process has just started, and its JoinGroup is answered before its first Metadata: under the name the coordinator may have
-// offsets of a topic that was deleted while it was down.
+// The process has just started, and JoinGroup is answered before the first Metadata: under the name, the coordinator
+// may have offsets of a topic that was deleted while the process was down.
 #[test]
 fn nothing_is_looked_up_by_a_name_before_metadata_tells_which_topic_has_it() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -336,7 +340,7 @@ fn nothing_is_looked_up_by_a_name_before_metadata_tells_which_topic_has_it() {
     assert_eq!(world.trace().last().map(String::as_str), Some("refresh"));
     world.topics_by_id(&[("t", NEW, 2)]);
     assert_eq!(fetch_ids(&mut world), (vec![("t".to_owned(), NEW)], 10), "u waits for its own");
-    // Brokers of old send no ids: then the name is all that there is.
+    // Old brokers send no ids: then only the name is known.
     let mut world = World::new(config(Protocol::Cooperative));
     world.subscribe_to_unknown(&["t", "u"]);
     world.find(1);
@@ -367,7 +371,7 @@ fn metadata_is_asked_for_until_it_has_the_topic() {
     assert_eq!(world.starts, [(t(0), None, true)], "made while it was subscribed to");
     world.pass(secs(30));
     assert!(!world.trace().contains(&"refresh".to_owned()));
-    // A partition that is taken away waits for nothing any more.
+    // A partition that is taken away does not wait for metadata any more.
     let mut world = World::new(config(Protocol::Cooperative));
     world.subscribe_to_unknown(&["t"]);
     world.find(1);
@@ -380,7 +384,7 @@ fn metadata_is_asked_for_until_it_has_the_topic() {
     assert!(!world.trace().contains(&"refresh".to_owned()));
 }
 
-// A leader is told of all topics of its group, and once of each.
+// A leader gets the metadata of all topics of its group, each once.
 #[test]
 fn what_was_told_of_a_topic_before_it_was_subscribed_to_counts() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -391,4 +395,32 @@ fn what_was_told_of_a_topic_before_it_was_subscribed_to_counts() {
     world.beating = true;
     assigned(&mut world, 1, &[t(0), u(0)]);
     assert_eq!(fetch_ids(&mut world), (vec![("t".to_owned(), OLD), ("u".to_owned(), 7)], 10));
+}
+
+// Where other members use KIP-848, the coordinator assigns topics by id. What it assigned of the topic before says nothing about
+// the one after, whose partitions may have other owners.
+#[test]
+fn what_the_coordinator_assigned_of_a_topic_before_it_was_made_anew_is_not_taken() {
+    for (leader, is_taken) in [("", false), ("other", true)] {
+        let mut world = World::new(config(Protocol::Cooperative));
+        world.subscribe(&["t", "u"]);
+        world.topics_by_id(&[("t", OLD, 2), ("u", 7, 1)]);
+        world.find(1);
+        let (join, _) = world.call("JoinGroup");
+        let joined = world.joined(1, leader, Vec::new());
+        world.answer(join, joined);
+        let (sync, _) = world.call("SyncGroup");
+        recreate(&mut world);
+        world.no_call();
+        world.trace();
+        let assignment = assignment(&[t(0), u(0)]);
+        world
+            .answer(sync, Answer::SyncGroup { code: ErrorCode::None, protocol_type: None, protocol: None, assignment });
+        let trace = world.trace();
+        match is_taken {
+            true => assert!(trace.contains(&"assigned t-0 u-0".to_owned()), "{trace:?}"),
+            false => assert!(trace.contains(&"assigned u-0".to_owned()), "{trace:?}"),
+        }
+        assert_eq!(world.apis().contains(&"JoinGroup"), !is_taken, "it is assigned again, by the new id");
+    }
 }

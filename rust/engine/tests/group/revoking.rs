@@ -22,7 +22,7 @@ fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_joi
     assert_eq!(world.trace(), ["Heartbeat", "settle t-0 t-1"], "and no join before the user has finished");
     world.no_call();
     assert!(matches!(world.events.last(), Some(GroupEvent::RebalanceWanted { partitions }) if partitions.len() == 2));
-    // What is finished meanwhile counts; the snapshot is taken when nothing is out any more.
+    // Rows that are finished meanwhile count; the snapshot is taken when the user holds none any more.
     world.finished = offsets(&[(0, 15), (1, 20)]);
     world.user_returns();
     assert_eq!(world.trace(), ["OffsetCommit"]);
@@ -53,7 +53,7 @@ fn a_deleted_topic_does_not_hold_up_a_revocation() {
     }
 }
 
-// Whoever names the deleted topic: the user's commit stands in the queue before that of the revocation.
+// Whichever commit names the deleted topic: the user's is in the queue before that of the revocation.
 #[test]
 fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocation() {
     for deleted in [0, 1] {
@@ -79,7 +79,7 @@ fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocatio
             world.pass(BACKOFF);
         }
         let refused = CommitError::Refused { code: ErrorCode::UnknownTopicOrPartition };
-        assert_eq!(world.commit_error(1), refused, "the user is told why");
+        assert_eq!(world.commit_error(1), refused, "the user gets the reason");
         world.trace();
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(1 - deleted, 25)]));
         assert_eq!(world.trace(), ["Revoked t-0 t-1", "dropped t-0 t-1", "JoinGroup"]);
@@ -110,7 +110,7 @@ fn without_auto_commit_the_callback_is_where_the_user_commits() {
 #[test]
 fn what_the_user_commits_without_waiting_is_complete_before_the_join_leaves() {
     let mut world = World::stable(config(Protocol::Eager), &[0]);
-    // Synchronous or not is the same to the machine: the ticket is answered once.
+    // Synchronous and asynchronous commits are the same to the machine: the ticket is answered once.
     world.commit(1, offsets(&[(0, 15)]));
     let (id, _) = world.call("OffsetCommit");
     world.commit(2, offsets(&[(0, 16)]));
@@ -159,14 +159,14 @@ fn the_waits_for_commits_leave_time_to_join_in() {
     noticed(&mut world);
     world.call("OffsetCommit");
     world.beating = true;
-    // The user's own is waited for after the machine's.
+    // The user's own commit is waited for after the machine's.
     let deadline = world.now + secs(3600);
     world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 15)]), deadline });
     world.pass(secs(8));
     assert_eq!(world.trace(), ["Revoked t-0", "dropped t-0", "JoinGroup"]);
 }
 
-// contract 2: lost is another path.
+// contract 2: partitions that are lost take another path.
 #[test]
 fn what_is_lost_is_dropped_and_never_committed() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
@@ -200,7 +200,7 @@ fn a_partition_is_told_of_once_when_it_is_lost_while_it_is_revoked() {
             vec!["Heartbeat", "dropped t-0", "Lost t-0", "JoinGroup"]
         };
         assert_eq!(world.trace(), told);
-        // The end of that callback, or what was to be committed, is late and changes nothing.
+        // The end of that callback and the collected offsets arrive too late, and change nothing.
         world.put(Input::Finished { ticket, offsets: offsets(&[(0, 15)]) });
         world.user_returns();
         assert_eq!(world.apis(), ["JoinGroup"]);
@@ -249,7 +249,7 @@ fn what_is_newly_finished_is_committed_every_interval() {
         world.pass(ms(1));
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 10 + round), (1, 20 + round)]));
     }
-    // Nothing new: nothing sent.
+    // Nothing has changed, so no commit is sent.
     world.pass(secs(30));
     world.no_call();
 }
@@ -294,7 +294,7 @@ fn a_subscription_or_an_unsubscription_in_the_middle_of_giving_up_is_minded_afte
     assert_eq!(world.state(), State::Stable);
     world.look_up(10);
 
-    // Closed in the middle of the commit: it is not taken back, nor made twice.
+    // Closing during the commit neither cancels nor repeats it.
     world.finished = offsets(&[(0, 30)]);
     world.trace();
     world.rejoin();
@@ -319,7 +319,7 @@ fn closing_while_the_user_finishes_commits_what_was_brought_for_the_rebalance() 
     world.close();
     let Some(Owed::Settle(second, all)) = world.owed.pop_front() else { panic!() };
     assert_eq!((all.len(), first == second), (2, false));
-    // The driver had answered the first already when it heard of the second.
+    // The driver had answered the first request already when it got the second.
     world.put(Input::Finished { ticket: first, offsets: offsets(&[(0, 30)]) });
     world.put(Input::Finished { ticket: second, offsets: offsets(&[(1, 40)]) });
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 30), (1, 40)]));

@@ -1,4 +1,4 @@
-//! docs/design/groups.md, "A member of a group", against the code.
+//! Compares docs/design/groups.md, "A member of a group", with the code.
 
 use monedula_engine::group::classic::{REACTIONS, State};
 

@@ -1,4 +1,4 @@
-//! KIP-345.
+//! Static members (KIP-345).
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::group::classic::{GroupConfig, State};

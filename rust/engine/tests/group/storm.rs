@@ -1,5 +1,6 @@
-//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
-//! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
+//! Thousands of random answers, losses, delays and calls of the user. The same seed does the same; every change of
+//! state is legal; the member never loops without time passing; Assigned and Revoked or Lost balance; every commit is
+//! answered once; closing ends the member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::world::{
 
 const SEEDS: u64 = 1500;
 const STEPS: u32 = 250;
-/// Codes that leave the member alive, and now and then one that does not.
+/// Error codes that the membership survives, and sometimes one that ends it.
 const CODES: [i16; 12] = [14, 15, 16, 27, 22, 25, 7, 3, 14, 16, 27, 27];
 
 struct Storm {
@@ -29,8 +30,8 @@ struct Storm {
     next_ticket: u64,
     tickets: BTreeSet<u64>,
     log: Vec<String>,
-    /// Callbacks of each partition: assigned less given up.
-    told: BTreeMap<String, i32>,
+    /// Of each partition: Assigned callbacks less Revoked and Lost ones.
+    callbacks: BTreeMap<String, i32>,
 }
 
 impl Storm {
@@ -54,7 +55,7 @@ impl Storm {
             next_ticket: 1_000_000,
             tickets: BTreeSet::new(),
             log: Vec::new(),
-            told: BTreeMap::new(),
+            callbacks: BTreeMap::new(),
         }
     }
 
@@ -108,7 +109,7 @@ impl Storm {
         self.settle();
     }
 
-    /// Takes what was sent, and follows the callbacks.
+    /// Takes the calls that were sent, and counts the callbacks.
     fn settle(&mut self) {
         while let Some(&api) = self.world.apis().first() {
             self.waiting.push(self.world.call(api));
@@ -120,9 +121,9 @@ impl Storm {
                 _ => 0,
             };
             for partition in line.split(' ').skip(1).filter(|_| change != 0) {
-                let told = self.told.entry(partition.to_owned()).or_default();
-                *told += change;
-                assert!((0..=1).contains(told), "{partition} is told of twice: {line}");
+                let count = self.callbacks.entry(partition.to_owned()).or_default();
+                *count += change;
+                assert!((0..=1).contains(count), "{partition} has two such callbacks: {line}");
             }
             self.log.push(line);
         }
@@ -135,6 +136,7 @@ impl Storm {
         let pick = self.roll(self.waiting.len() as u64) as usize;
         let (id, call) = self.waiting.swap_remove(pick);
         let input = match self.roll(10) {
+            0 if self.roll(2) == 0 => Input::Answer { id, outcome: Err(CallError::Unsent("dice".into())) },
             0 => Input::Answer { id, outcome: Err(CallError::Lost("dice".into())) },
             1 => {
                 let code = CODES[self.roll(CODES.len() as u64) as usize];
@@ -148,7 +150,7 @@ impl Storm {
             _ => Input::Answer { id, outcome: Ok(self.good(&call)) },
         };
         self.world.put(input.clone());
-        // TCP does not double, a confused driver might.
+        // TCP does not duplicate answers, but a faulty driver might.
         if self.roll(20) == 0 {
             self.world.put(input);
         }
@@ -200,7 +202,7 @@ impl Storm {
         self.settle();
         assert_eq!(self.log.last().map(String::as_str), Some("closed"));
         assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
-        assert!(self.told.values().all(|told| *told == 0), "{:?}", self.told);
+        assert!(self.callbacks.values().all(|count| *count == 0), "{:?}", self.callbacks);
         for ticket in &self.tickets {
             assert!(self.world.outcome(*ticket).is_some(), "commit {ticket} is not answered");
         }
@@ -231,7 +233,7 @@ fn the_seed_decides() {
         assert_eq!(first.log, second.log);
         assert_eq!(first.world.events, second.world.events);
     }
-    // And only the seed: another waits otherwise.
+    // Another seed leads to other backoffs.
     let wakes = |seed| {
         let mut world = World::seeded(config(Protocol::Eager), seed);
         world.subscribe(&["t"]);

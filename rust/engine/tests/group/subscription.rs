@@ -41,7 +41,7 @@ fn partitions_that_are_added_make_the_leader_join_once() {
     assert_eq!(world.apis(), ["OffsetFetch"]);
 }
 
-/// Answers JoinGroup as for the leader, whose step it is then.
+/// Answers JoinGroup as for the leader, which then assigns.
 fn begin_to_lead(world: &mut World, generation: i32) -> u64 {
     let (id, _) = world.call("JoinGroup");
     let answer = world.joined(generation, "m", Vec::new());
@@ -49,7 +49,7 @@ fn begin_to_lead(world: &mut World, generation: i32) -> u64 {
     world.assigning.take().expect("asked to assign")
 }
 
-// Brokers that do not answer in time are no fault of this leader's, and the next one would hear as little of them.
+// If brokers do not answer in time, another leader would get no answer either.
 #[test]
 fn a_leader_that_gets_no_metadata_joins_again_and_goes_on_with_what_it_has() {
     let mut world = leader(2);
@@ -137,7 +137,7 @@ fn partitions_added_while_the_member_knew_the_topic_are_new_and_others_are_not()
     assert_eq!(world.starts, [(t(1), None, false), (t(3), None, true)]);
 }
 
-/// Whether t-0 is new when it is assigned now.
+/// Whether t-0 counts as new when it is assigned now.
 fn is_new(world: &mut World, generation: i32) -> bool {
     world.rebalance(generation, &[0]);
     let (id, _) = world.call("OffsetFetch");
@@ -172,7 +172,7 @@ fn a_topic_that_is_created_after_it_was_subscribed_to_is_new_and_one_that_was_th
     world.topics(&[("t", 1)]);
     assert!(is_new(&mut world, 2), "a pattern matches what it did not match before");
 
-    // Left and subscribed again: what came meanwhile is as old as the rest.
+    // After leaving and subscribing again, partitions that were added meanwhile count as old like the rest.
     let mut world = leader(0);
     world.put(Input::Unsubscribe);
     let (id, _) = world.call("LeaveGroup");

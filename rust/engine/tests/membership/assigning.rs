@@ -1,4 +1,4 @@
-//! Targets and the names of their topics.
+//! Target assignments, and the names of their topics.
 
 use monedula_engine::group::consumer::State;
 
@@ -16,7 +16,7 @@ fn the_first_target_is_gained_told_looked_up_and_acknowledged() {
     world.look_up(10);
     assert_eq!(world.trace(), ["start t-0 t-1"]);
     world.no_call();
-    // The user's callback ends: now it is acknowledged.
+    // Once the user's callback has ended, the assignment is acknowledged.
     world.user_returns();
     assert_eq!(world.trace(), ["ConsumerGroupHeartbeat"]);
     assert_eq!(world.state(), State::Stable);
@@ -51,7 +51,7 @@ fn a_topic_without_a_name_is_asked_for_and_does_not_block_the_others() {
     world.settle_heartbeats(2);
     assert_eq!(world.state(), State::Reconciling, "the name is still missing");
     assert_eq!(world.member.status().unresolved, [id("u")].into());
-    // Its name comes: it is assigned and acknowledged in turn.
+    // Once its name is known, it is assigned and acknowledged too.
     world.trace();
     world.topic("u", 2);
     assert_eq!(world.trace()[..2], ["assigned u-0", "Assigned u-0"]);
@@ -74,10 +74,10 @@ fn names_are_asked_for_again_after_a_backoff_and_what_is_known_is_acknowledged_o
     let asked = world.trace();
     assert!(asked.iter().all(|line| line == "resolve 1"), "{asked:?}");
     assert!((10..60).contains(&asked.len()), "{}", asked.len());
-    // Nor is metadata without it an answer.
+    // Metadata without the topic does not name it either.
     world.learn();
     assert_eq!(world.state(), State::Reconciling);
-    // A target without it ends that.
+    // A target without the topic ends the search for its name.
     world.beating = false;
     world.target(3, &ids(&[0]));
     let (id, call) = world.heartbeat();

@@ -1,4 +1,4 @@
-//! Commits carry the member's epoch; no error of theirs makes a member join again.
+//! Commits carry the member's epoch. No error of a commit makes the member join again.
 
 use monedula_engine::group::consumer::{MembershipConfig, State};
 use monedula_engine::group::{Call, CommitError, GroupError, Input};
@@ -116,7 +116,8 @@ fn commits_never_reorder_and_the_next_waits_for_the_answer_to_one_that_timed_out
     assert!(world.outcome(2).is_some_and(|outcomes| outcomes[&t(0)].1.is_ok()));
 }
 
-// Found by the simulation: the commit arrived after the member had come back in the same epoch, and undid what it committed since.
+// Found by the simulation: the commit arrived after the member had returned in the same epoch, and overwrote its later
+// commits.
 #[test]
 fn a_static_member_joins_again_only_after_the_answer_to_a_commit_of_before() {
     for lost in [false, true] {
@@ -203,7 +204,7 @@ fn a_commit_hears_that_another_took_the_static_id() {
     world.no_call();
 }
 
-// It carries the epoch, which is still good: what the next owner committed meanwhile would go back.
+// The commit carries an epoch that is still valid: it would overwrite what the next owner has committed meanwhile.
 #[test]
 fn a_commit_that_timed_out_is_no_more_on_its_way_when_its_partition_is_given_back() {
     for answered in [true, false] {
@@ -218,7 +219,7 @@ fn a_commit_that_timed_out_is_no_more_on_its_way_when_its_partition_is_given_bac
         assert_eq!(world.owned(), [0, 1], "another would read from before it, and commit");
         match answered {
             true => world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None)),
-            // Nor is it waited for till the member is thrown out.
+            // The member does not wait for it until it is removed from the group.
             false => world.pass(by_hand().revocation_commit_timeout()),
         }
         assert_eq!(world.owned(), [1]);

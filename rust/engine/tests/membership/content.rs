@@ -1,4 +1,4 @@
-//! What is in a heartbeat, and when it goes.
+//! The fields of a heartbeat, and when it is sent.
 
 use monedula_engine::Now;
 use monedula_engine::group::consumer::{MembershipConfig, State};
@@ -40,7 +40,7 @@ fn what_has_not_changed_is_not_said_again() {
     }
 }
 
-// Others hear of what this member gave back, and it hears of what they did, without a whole interval for each.
+// Quick heartbeats: the group's changes do not take a whole interval each.
 #[test]
 fn for_two_intervals_after_a_join_and_one_after_a_new_target_heartbeats_go_four_times_as_often() {
     let quick = |from: Now, intervals: u32| {
@@ -112,7 +112,7 @@ fn after_any_heartbeat_that_failed_everything_is_said_again() {
     }
 }
 
-// Brokers repeat an assignment to nobody who does not say everything.
+// Brokers repeat the assignment only if a heartbeat has all fields.
 #[test]
 fn as_long_as_a_heartbeat_may_still_arrive_whose_answer_nobody_hears_everything_is_said() {
     let mut world = World::stable(config(), &[0]);

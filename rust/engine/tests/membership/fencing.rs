@@ -1,4 +1,4 @@
-//! Fenced: everything is lost, and the member joins again with epoch 0 and the same id.
+//! Fencing: all partitions are lost, and the member joins again with epoch 0 and the same id.
 
 use monedula_engine::assign::builtin;
 use monedula_engine::group::classic::GroupConfig;
@@ -10,7 +10,7 @@ use crate::world::{BACKOFF, MEMBER, Owed, World, by_hand, config, fixed, ids, is
 
 const FENCING: [ErrorCode; 2] = [ErrorCode::FencedMemberEpoch, ErrorCode::UnknownMemberId];
 
-// contract 2: lost is another path.
+// contract 2: partitions that are lost take another path.
 #[test]
 fn what_is_lost_is_dropped_never_committed_and_told() {
     for code in FENCING {
@@ -50,7 +50,7 @@ fn a_commit_that_waits_when_it_is_fenced_fails() {
     let (commit, _) = world.call("OffsetCommit");
     world.refuse_next(ErrorCode::FencedMemberEpoch);
     assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::FencedMemberEpoch });
-    // Its answer is late.
+    // Its answer arrives late.
     world.answer(commit, crate::world::commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
     assert!(world.outcome(1).is_some());
 }
@@ -95,8 +95,8 @@ fn fenced_right_after_each_join_it_does_not_storm_the_coordinator() {
     assert!((3..25).contains(&joins), "{joins}");
 }
 
-// Kafka 4.3's coordinator fails without a word while the classic group that it is to upgrade has no generation yet. In a rolling
-// upgrade that is over soon; a member that is in the group already is not refused for that.
+// Kafka 4.3's coordinator answers UNKNOWN_SERVER_ERROR while the classic group that it has to upgrade has no generation
+// yet. In a rolling upgrade that ends soon. Members that are in the group already are not refused.
 #[test]
 fn a_join_that_the_coordinator_failed_at_is_tried_again_and_not_for_ever() {
     let mut world = World::subscribed(config());
@@ -223,7 +223,7 @@ fn a_broker_that_loses_the_protocol_later_costs_what_is_owned_before_it_falls_ba
     assert_eq!(world.trace(), ["fall back"]);
 }
 
-// The answer to an OffsetFetch of before was taken for that to the new member's SyncGroup.
+// The late answer to an OffsetFetch was taken for the answer to the new member's SyncGroup.
 #[test]
 fn after_a_fall_back_no_id_of_a_call_is_used_again() {
     let call_ids = |member: &mut Member| -> Vec<u64> {
@@ -250,7 +250,7 @@ fn after_a_fall_back_no_id_of_a_call_is_used_again() {
     member.handle(secs(1), topics());
     let after = call_ids(&mut member);
     assert!(before.iter().max() < after.iter().min(), "{before:?} {after:?}");
-    // What still comes for the old call changes nothing.
+    // A late answer to the old call changes nothing.
     for id in before {
         let outcome = Err(CallError::Never("no version in common".into()));
         member.handle(secs(2), Input::Answer { id, outcome });

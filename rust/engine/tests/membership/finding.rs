@@ -1,4 +1,4 @@
-//! The coordinator: found, moved, loading, lost.
+//! The coordinator is found, moves, loads, and is lost.
 
 use monedula_engine::group::consumer::State;
 use monedula_engine::group::{Input, Target};
@@ -87,7 +87,7 @@ fn a_lost_commit_has_the_coordinator_looked_for_and_the_heartbeat_under_way_give
     world.find(2);
     let (id, call) = world.heartbeat();
     assert!(is_full(&call), "the other one may not have arrived");
-    // What the old one still says does not count.
+    // A late answer of the old coordinator does not count.
     world.ok(heartbeat, 77, Some(&ids(&[3])));
     assert_eq!((world.member.status().generation, world.owned()), (1, vec![0]));
     world.ok(id, 2, None);

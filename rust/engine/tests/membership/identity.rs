@@ -1,4 +1,4 @@
-//! Who the member is (KIP-1082).
+//! The member id (KIP-1082).
 
 use monedula_engine::group::consumer::member_id;
 use monedula_protocol::error_code::ErrorCode;

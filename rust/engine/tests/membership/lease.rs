@@ -1,5 +1,5 @@
-//! Contract 7: past the session's time, less a margin, since the sending of the last acknowledged heartbeat nothing is handed out.
-//! The session's time is a setting of the client, as the broker's is not on the wire.
+//! Contract 7: nothing is handed out once the session timeout, less a margin, has passed since the last acknowledged
+//! heartbeat was sent. The client's setting counts, because the protocol does not carry the broker's.
 
 use std::time::Duration;
 
@@ -34,11 +34,12 @@ fn the_setting_says_how_long_the_session_is() {
 fn with_the_coordinator_gone_it_ends_and_a_fresh_answer_renews_it() {
     let mut world = World::stable(by_hand(), &[0]);
     let lease = world.lease.expect("there is one");
-    world.pass(lease - world.now - ms(1));
+    let left = lease - world.now;
+    world.pass(left - ms(1));
     assert!(!world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(ms(1));
     assert!(world.events.contains(&GroupEvent::LeaseExpired));
-    // Commits wait, though the coordinator is still taken for alive: another may own the partition.
+    // Commits wait although the coordinator still counts as alive: another member may own the partition.
     let deadline = world.now + secs(600);
     world.put(Input::Commit { ticket: 1, offsets: offsets(&[(0, 15)]), deadline });
     assert!(world.member.status().coordinator.is_some());
@@ -86,7 +87,7 @@ fn a_stopped_process_finds_its_lease_over_before_it_does_anything() {
     assert!(world.events.contains(&GroupEvent::LeaseExpired));
 }
 
-// Whoever does not give back in time is thrown out with all that it keeps, however many heartbeats are answered.
+// The coordinator removes a member that does not revoke in time, however many heartbeats it has answered.
 #[test]
 fn what_is_kept_is_leased_no_longer_than_the_time_to_give_back_the_rest() {
     let mut world = World::stable(MembershipConfig { session_timeout: MAX_POLL * 2, ..by_hand() }, &[0, 1]);
@@ -114,7 +115,7 @@ fn a_process_that_stood_still_asks_again_before_it_gains_what_others_may_have_by
     world.sleep(SESSION);
     world.ok(join, 1, Some(&ids(&[0])));
     assert_eq!(world.owned(), [] as [i32; 0], "it may have been thrown out since");
-    // At once: nothing is to be read before.
+    // The heartbeat is sent at once, because nothing may be read before its answer.
     let (id, call) = world.heartbeat();
     assert_eq!((call.epoch, call.owned), (1, None));
     world.ok(id, 1, None);

@@ -1,4 +1,4 @@
-//! Leaving: -1, for static members -2, after everything is given up.
+//! Leaving with epoch -1, or -2 for static members, after all partitions were revoked.
 
 use monedula_engine::group::consumer::State;
 use monedula_engine::group::{GroupEvent, Input};
@@ -166,4 +166,26 @@ fn closing_is_bounded_whatever_the_user_and_the_coordinator_do() {
     world.answer(commit, commit_codes(&offsets(&[(0, 14)]), ErrorCode::None));
     world.pass(INTERVAL);
     assert_eq!(world.beats.last().map(|at| *at < world.now - INTERVAL), Some(true));
+}
+
+// A request that leaves may be on its way for long, on a connection that its sender has given up.
+#[test]
+fn a_leave_without_an_answer_cannot_end_the_next_membership() {
+    for is_lost in [false, true] {
+        let mut world = World::stable(by_hand(), &[0]);
+        world.put(Input::Unsubscribe);
+        let (mut id, left) = world.heartbeat();
+        if is_lost {
+            world.lose(id);
+            world.find(1);
+            world.pass(BACKOFF);
+            let (again, call) = world.heartbeat();
+            assert_eq!((call.epoch, &call.member_id), (-1, &left.member_id));
+            id = again;
+        }
+        world.refuse(id, ErrorCode::UnknownMemberId);
+        world.subscribe(&["t"]);
+        let (_, call) = world.next_heartbeat();
+        assert_eq!((call.epoch, call.member_id != left.member_id), (0, is_lost));
+    }
 }

@@ -1,4 +1,4 @@
-//! Committed offsets are looked up with the member's epoch (KIP-848), and the policy decides only where there is none.
+//! Committed offsets are looked up with the member's epoch (KIP-848). The reset policy decides only if there is none.
 
 use monedula_engine::group::{Answer, Call, Committed, Input};
 use monedula_protocol::error_code::ErrorCode;
@@ -131,7 +131,7 @@ fn what_the_user_may_not_read_is_told_of_that_partition() {
     assert_eq!((world.owned(), world.starts.len()), (vec![0], 0));
 }
 
-// A permission may be given, and a topic may come: the membership goes on, and so does the question.
+// An ACL may be added, and a topic may be created: the membership continues, and the lookup is repeated.
 #[test]
 fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
     for code in [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicOrPartition] {
@@ -151,7 +151,7 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
                 id = world.call("OffsetFetch").0;
                 world.answer(id, refused());
             }
-            assert_eq!(world.trace(), ["OffsetFetch"; 20], "told once");
+            assert_eq!(world.trace(), ["OffsetFetch"; 20], "reported once");
             world.pass(BACKOFF);
             let (id, _) = world.call("OffsetFetch");
             world.answer(id, found(Some(at(7))));
@@ -162,7 +162,7 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
     }
 }
 
-// A topic that is made anew has as many partitions as before; none of them was there when the member subscribed.
+// The recreated topic has as many partitions as before, but none of them existed when the member subscribed.
 #[test]
 fn partitions_of_a_topic_that_is_made_anew_are_new_however_many_it_has() {
     let anew = monedula_protocol::types::Uuid([99; 16]);

@@ -1,5 +1,5 @@
-//! A member under KIP-848 in virtual time: each rule of the protocol that the machine alone can prove, the bugs that other
-//! clients had, and what happens when answers are late, lost, doubled or wrong.
+//! A member under KIP-848 in virtual time: each rule of the protocol that the machine alone can prove, bugs that other
+//! clients had, and answers that are late, lost, duplicated or wrong.
 
 mod assigning;
 mod commits;

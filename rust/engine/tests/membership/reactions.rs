@@ -1,4 +1,4 @@
-//! Each error code of each call, injected: what the member does is what the table says (seed S121).
+//! Each error code in the answer to each call: the member reacts as the table says (seed S121).
 
 use monedula_engine::group::consumer::{REACTIONS, Reaction, State, reaction};
 use monedula_engine::group::{Answer, CallId, CommitError, Input};
@@ -9,12 +9,12 @@ use crate::world::{BACKOFF, World, by_hand, commit_codes, coordinator, ids, offs
 const LEAVING: &str = "ConsumerGroupHeartbeat, leaving";
 const TICKET: u64 = 77;
 
-/// Every code that Kafka has, and some that it has not.
+/// All of Kafka's codes, and some unknown ones.
 fn codes() -> impl Iterator<Item = ErrorCode> {
     (-1..=150).chain([i16::MAX, i16::MIN]).filter(|code| *code != 0).map(ErrorCode::from_code)
 }
 
-/// A member with a call of this API under way. It owns t-0 and t-1, but for the first call of all.
+/// A member with a call of this API in flight. It owns t-0 and t-1, except in its first call.
 fn pending(api: &str) -> (World, CallId) {
     let mut world = match api {
         "FindCoordinator" => {
@@ -54,7 +54,7 @@ fn failed(api: &str, code: ErrorCode) -> Answer {
     }
 }
 
-/// What the member is seen to do.
+/// The reaction that the outputs show.
 fn seen(api: &str, code: ErrorCode) -> Reaction {
     let (mut world, id) = pending(api);
     world.answer(id, failed(api, code));
@@ -81,7 +81,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
     if trace.iter().any(|line| line.starts_with("Lost")) {
         let (id, call) = world.heartbeat();
         assert_eq!(call.epoch, 0);
-        // The same answer to a join tells one from the other.
+        // The same answer to a join distinguishes the two.
         world.answer(id, failed(api, code));
         return if world.state() == State::Fatal { Reaction::FallBack } else { Reaction::Fence };
     }
@@ -91,7 +91,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
         world.call(wire(api));
         return Reaction::Rediscover;
     }
-    // Nothing at once: after a backoff, the same, or a heartbeat first.
+    // Nothing at once; after a backoff the same call, or a heartbeat first.
     world.no_call();
     world.pass(BACKOFF);
     if world.apis() == ["ConsumerGroupHeartbeat"] && api.starts_with("Offset") {

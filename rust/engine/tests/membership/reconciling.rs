@@ -1,4 +1,4 @@
-//! One target at a time; revocation in its order (contract 2).
+//! Reconciliation: one target at a time, and the order of a revocation (contract 2).
 
 use monedula_engine::group::consumer::State;
 use monedula_engine::group::{CallbackKind, CommitError, GroupEvent, Input};
@@ -24,14 +24,14 @@ fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_ack
     world.pass(INTERVAL * 2);
     assert_eq!(world.trace(), [""; 0], "heartbeats go on, and acknowledge nothing");
     world.beating = false;
-    // What is finished meanwhile counts.
+    // Rows that are finished meanwhile count.
     world.finished = offsets(&[(0, 15)]);
     world.pay_one();
     assert_eq!(world.trace(), ["OffsetCommit"]);
     let (commit, _) = world.call("OffsetCommit");
     world.no_call();
     world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
-    assert_eq!(world.trace(), ["Revoked t-0"], "the user is told, and still owns it");
+    assert_eq!(world.trace(), ["Revoked t-0"], "the user gets the callback, and still owns it");
     assert_eq!(world.owned(), [0, 1]);
     world.no_call();
     world.pay_one();
@@ -77,8 +77,9 @@ fn a_newer_target_waits_until_the_one_at_hand_is_acknowledged() {
     assert_eq!(world.state(), State::Stable);
 }
 
-// Found by the simulation: an acknowledgement says that t-1 is not owned, a name comes, t-1 is assigned, and the coordinator, whose
-// newer target leaves t-1 out, takes the acknowledgement for its return and gives it to another.
+// Found by the simulation: an acknowledgement without t-1 is in flight when the topic's name arrives and t-1 is
+// assigned. The coordinator, whose newer target leaves t-1 out, takes the acknowledgement for the revocation of t-1,
+// and assigns it to another member.
 #[test]
 fn nothing_is_gained_while_a_heartbeat_is_out_that_says_that_it_is_not_owned() {
     let mut world = World::stable(by_hand(), &[0]);
@@ -94,7 +95,8 @@ fn nothing_is_gained_while_a_heartbeat_is_out_that_says_that_it_is_not_owned() {
     world.ok(acknowledgement, 3, Some(&ids(&[0])));
     assert!(!world.trace().iter().any(|line| line.starts_with("assigned")));
 
-    // Where the coordinator does not mind, it is assigned then; and where nobody knows, after the next answer.
+    // If the coordinator's answer leaves it in the target, it is assigned then; if the answer was lost, after the next
+    // answer.
     let mut world = World::stable(by_hand(), &[0]);
     world.subscribe(&["t", "u"]);
     let (heartbeat, _) = world.heartbeat();
@@ -117,7 +119,7 @@ fn what_a_newer_target_takes_back_is_not_gained_any_more() {
     world.busy = true;
     world.target(2, &ids(&[1]));
     let (id, _) = world.next_heartbeat();
-    // Before t-0 is given up, the coordinator gives t-1 to another.
+    // Before t-0 is revoked, the coordinator assigns t-1 to another member.
     world.ok(id, 3, Some(&ids(&[2])));
     world.trace();
     world.user_returns();
@@ -134,7 +136,7 @@ fn a_target_that_is_owned_already_is_only_acknowledged() {
     world.busy = true;
     world.target(2, &ids(&[1]));
     let (id, _) = world.next_heartbeat();
-    // The coordinator changes its mind: but the user was asked for t-0 already.
+    // The coordinator changes the target, but the revocation of t-0 has begun already.
     world.ok(id, 3, Some(&ids(&[0, 1])));
     world.user_returns();
     let (id, call) = world.heartbeat();
@@ -196,7 +198,7 @@ fn a_coordinator_that_does_not_commit_holds_the_acknowledgement_for_a_bounded_ti
     world.pass(ms(1));
     assert_eq!(world.trace(), ["Revoked t-0"]);
     assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
-    // It may still arrive, with an epoch that is good.
+    // The commit may still arrive, with an epoch that is valid.
     world.pass(secs(30) - ms(1));
     assert_eq!(world.trace(), [""; 0]);
     world.pass(ms(1));

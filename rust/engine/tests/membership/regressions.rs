@@ -1,4 +1,5 @@
-//! Bugs that Kafka's own consumer, librdkafka, franz-go and others had under this protocol, each with its name.
+//! Bugs that Kafka's own consumer, librdkafka, franz-go and others had under this protocol, each test named after the
+//! bug's number.
 
 use monedula_engine::group::consumer::State;
 use monedula_engine::group::{Answer, Call, CommitError, Input};
@@ -9,7 +10,7 @@ use crate::world::{
     ms, offsets, secs, t,
 };
 
-// The answer to a heartbeat of before it left was applied after it had begun to join again.
+// The answer to a heartbeat from before the member left was applied after it had begun to join again.
 #[test]
 fn kafka_19335_joining_never_carries_the_epoch_of_leaving() {
     let mut world = World::stable(by_hand(), &[0]);
@@ -23,7 +24,7 @@ fn kafka_19335_joining_never_carries_the_epoch_of_leaving() {
     world.ok(leave, -1, None);
     let (join, call) = world.heartbeat();
     assert_eq!((call.epoch, call.owned, world.state()), (0, Some(ids(&[])), State::Joining));
-    // Nor does a late word of the leaving end the join.
+    // A late answer to the leaving does not end the join either.
     world.ok(leave, -1, None);
     world.refuse(beat, ErrorCode::UnknownMemberId);
     assert_eq!((world.member.status().generation, world.state()), (-1, State::Joining));
@@ -50,7 +51,7 @@ fn kafka_19233_a_join_that_is_refused_leaves_first_and_joins_then() {
     assert_eq!((world.state(), world.owned(), &world.raised[..]), (State::Stable, vec![0], &[][..]));
 }
 
-// The same for static members, whose place is kept: of a join whose answer was lost, the place is the member's own.
+// The same for static members, whose place is kept. If the answer to a join was lost, the place is the member's own.
 #[test]
 fn a_static_member_is_not_refused_for_its_own_lost_join() {
     let mut world = World::subscribed(fixed());
@@ -67,7 +68,7 @@ fn a_static_member_is_not_refused_for_its_own_lost_join() {
     world.ok(id, -2, None);
     let (id, call) = world.heartbeat();
     assert_eq!(call.epoch, 0);
-    // Whoever has it now is another.
+    // The current owner is another member.
     world.refuse(id, ErrorCode::UnreleasedInstanceId);
     assert_eq!(world.state(), State::Fatal);
 
@@ -85,7 +86,7 @@ fn a_static_member_is_not_refused_for_its_own_lost_join() {
     assert!(world.raised[0].0.to_string().contains("UNRELEASED_INSTANCE_ID"));
 }
 
-// Records went out after the snapshot of what was committed before they were revoked.
+// Records were handed out after the snapshot of the offsets that were committed before the revocation.
 #[test]
 fn kafka_16460_delivery_stops_before_the_last_commit_is_put_together() {
     let mut world = World::stable(config(), &[0, 1]);
@@ -93,7 +94,7 @@ fn kafka_16460_delivery_stops_before_the_last_commit_is_put_together() {
     world.pass(AUTO_COMMIT - INTERVAL - ms(10));
     world.target(2, &ids(&[1]));
     assert_eq!(world.trace()[0], "settle t-0", "before anything else");
-    // A commit in the interval comes between: it may not stand for the last one.
+    // An auto-commit comes between. It does not replace the commit before the revocation.
     world.finished = offsets(&[(0, 12)]);
     world.beating = true;
     world.pass(ms(20));
@@ -107,7 +108,8 @@ fn kafka_16460_delivery_stops_before_the_last_commit_is_put_together() {
     assert_eq!(world.owned(), [1]);
 }
 
-// A commit that failed forced a rejoin, which failed the next commit, and so on. That another has the static id ends the membership.
+// A commit that failed forced a rejoin, which failed the next commit, and so on. But if another member has the static
+// id, the membership ends.
 #[test]
 fn franz_go_1340_a_commit_that_fails_never_makes_the_member_join_again() {
     let codes = (-1..=150).filter(|code| *code != 0).map(ErrorCode::from_code);
@@ -153,7 +155,7 @@ fn kafka_20765_a_stale_epoch_is_not_tried_before_a_heartbeat() {
         world.pass(ms(10));
     }
     assert!((5..60).contains(&commits), "{commits}");
-    // And without an answer to a heartbeat none at all.
+    // Without an answer to a heartbeat, no commit is sent at all.
     while world.apis().contains(&"OffsetCommit") {
         world.commit_answered(ErrorCode::StaleMemberEpoch);
     }
@@ -161,7 +163,7 @@ fn kafka_20765_a_stale_epoch_is_not_tried_before_a_heartbeat() {
     assert!(!world.apis().contains(&"OffsetCommit"));
 }
 
-// librdkafka 0148: five stale answers in a row, and then the offset, not the reset policy.
+// librdkafka 0148: after five STALE_MEMBER_EPOCH in a row the committed offset counts, not the reset policy.
 #[test]
 fn librdkafka_0148_a_lookup_that_is_stale_again_and_again_never_falls_to_the_policy() {
     let mut world = World::subscribed(by_hand());
@@ -195,7 +197,7 @@ fn kafka_python_2629_no_error_of_a_lookup_is_taken_for_nothing_committed() {
     }
 }
 
-// Offsets of partitions that were lost were committed, over those of the new owner.
+// Offsets of lost partitions were committed over those of the new owner.
 #[test]
 fn librdkafka_5604_what_is_lost_is_never_committed() {
     let mut world = World::stable(config(), &[0]);
@@ -211,7 +213,7 @@ fn librdkafka_5604_what_is_lost_is_never_committed() {
     assert!(!world.trace().contains(&"OffsetCommit".to_owned()));
 }
 
-// An acknowledgement that came after the revocation put an old offset back.
+// An acknowledgement of rows after the revocation committed an old offset again.
 #[test]
 fn redpanda_connect_4477_what_is_finished_after_the_revocation_is_not_committed() {
     let mut world = World::stable(by_hand(), &[0, 1]);
@@ -224,7 +226,8 @@ fn redpanda_connect_4477_what_is_finished_after_the_revocation_is_not_committed(
     assert_eq!(sent, offsets(&[(1, 20)]));
 }
 
-// librdkafka 2.15.0: it left before it had revoked, and joined again with partitions: INVALID_REQUEST, fatal.
+// librdkafka 2.15.0: the member left before it had revoked, and joined again with partitions, which the coordinator
+// refused with INVALID_REQUEST.
 #[test]
 fn librdkafka_2_15_0_after_leaving_for_not_polling_it_joins_with_nothing() {
     let mut world = World::stable(by_hand(), &[0]);

@@ -1,4 +1,4 @@
-//! docs/design/groups.md, "A member under KIP-848", against the code.
+//! Compares docs/design/groups.md, "A member under KIP-848", with the code.
 
 use monedula_engine::group::consumer::{REACTIONS, State};
 

@@ -1,5 +1,6 @@
-//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
-//! no time makes the member spin, callbacks balance, every commit is answered once, and closing ends it.
+//! Thousands of random answers, losses, delays and calls of the user. The same seed does the same; every change of
+//! state is legal; the member never loops without time passing; Assigned and Revoked or Lost balance; every commit is
+//! answered once; closing ends the member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::world::{World, beat, commit_codes, config, coordinator, ids, ms, of, 
 
 const SEEDS: u64 = 1500;
 const STEPS: u32 = 250;
-/// Codes that leave the member alive, and now and then one that does not.
+/// Error codes that the membership survives, and sometimes one that ends it.
 const CODES: [i16; 14] = [14, 15, 16, 25, 110, 29, 14, 16, 113, 110, 111, 69, 35, 82];
 
 struct Storm {
@@ -23,8 +24,8 @@ struct Storm {
     next_ticket: u64,
     tickets: BTreeSet<u64>,
     log: Vec<String>,
-    /// Callbacks of each partition: assigned less given up.
-    told: BTreeMap<String, i32>,
+    /// Of each partition: Assigned callbacks less Revoked and Lost ones.
+    callbacks: BTreeMap<String, i32>,
 }
 
 impl Storm {
@@ -44,7 +45,7 @@ impl Storm {
             next_ticket: 1_000_000,
             tickets: BTreeSet::new(),
             log: Vec::new(),
-            told: BTreeMap::new(),
+            callbacks: BTreeMap::new(),
         }
     }
 
@@ -105,7 +106,7 @@ impl Storm {
         }
     }
 
-    /// Takes what was sent, and follows the callbacks.
+    /// Takes the calls that were sent, and counts the callbacks.
     fn settle(&mut self) {
         while let Some(&api) = self.world.apis().first() {
             self.waiting.push(self.world.call(api));
@@ -114,7 +115,7 @@ impl Storm {
             .waiting
             .iter()
             .filter(|(_, call)| matches!(call, Call::ConsumerGroupHeartbeat(call) if call.epoch >= 0));
-        // Those of before a loss, or of before leaving, may be under way still; no more than one is waited for.
+        // Heartbeats from before a loss, or before leaving, may still be in flight; the member waits for one at most.
         assert!(beats.count() < 40);
         for line in self.world.trace() {
             let change = match line.split(' ').next() {
@@ -123,9 +124,9 @@ impl Storm {
                 _ => 0,
             };
             for partition in line.split(' ').skip(1).filter(|_| change != 0) {
-                let told = self.told.entry(partition.to_owned()).or_default();
-                *told += change;
-                assert!((0..=1).contains(told), "{partition} is told of twice: {line}");
+                let count = self.callbacks.entry(partition.to_owned()).or_default();
+                *count += change;
+                assert!((0..=1).contains(count), "{partition} has two such callbacks: {line}");
             }
             self.log.push(line);
         }
@@ -150,7 +151,7 @@ impl Storm {
         };
         let input = Input::Answer { id, outcome };
         self.world.put(input.clone());
-        // TCP does not double, a confused driver might.
+        // TCP does not duplicate answers, but a faulty driver might.
         if self.roll(20) == 0 {
             self.world.put(input);
         }
@@ -208,7 +209,7 @@ impl Storm {
         assert_eq!(self.log.last().map(String::as_str), Some("closed"));
         assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
         assert_eq!((self.world.member.wake_at(), self.world.lease), (None, None));
-        assert!(self.told.values().all(|told| *told == 0), "{:?}", self.told);
+        assert!(self.callbacks.values().all(|count| *count == 0), "{:?}", self.callbacks);
         for ticket in &self.tickets {
             assert!(self.world.outcome(*ticket).is_some(), "commit {ticket} is not answered");
         }
@@ -246,7 +247,7 @@ fn the_seed_decides() {
         assert_eq!(first.log, second.log);
         assert_eq!((&first.world.events, &first.world.steps), (&second.world.events, &second.world.steps));
     }
-    // And only the seed: another waits otherwise.
+    // Another seed leads to other backoffs.
     let wakes = |seed| {
         let mut world = World::seeded(config(), seed);
         world.subscribe(&["t"]);

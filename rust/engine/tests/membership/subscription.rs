@@ -1,4 +1,4 @@
-//! What is subscribed to: names, patterns of the client, patterns of the broker.
+//! Subscriptions: names, the client's patterns, and the broker's patterns.
 
 use monedula_engine::group::Input;
 use monedula_engine::group::consumer::State;
@@ -43,7 +43,7 @@ fn a_pattern_of_the_broker_is_sent_as_it_is() {
     world.subscribe_regex("u.*");
     let (id, call) = world.heartbeat();
     assert_eq!((call.regex.as_deref(), call.topics), (Some("u.*"), None));
-    // Whatever matches, its name is asked for.
+    // The member asks for the names of matching topics.
     world.trace();
     world.ok(id, 2, Some(&of("u", &[0])));
     assert!(world.trace().contains(&"resolve 1".to_owned()));
@@ -71,7 +71,7 @@ fn a_pattern_is_taken_back_even_where_it_is_not_certain_that_it_arrived() {
         let (_, call) = world.heartbeat();
         assert_eq!((call.regex.as_deref(), call.topics), (Some(""), Some(names(&["t"]))), "lost: {lost}");
     }
-    // Who never sent one, takes none back.
+    // A member that never sent a pattern does not send an empty one.
     let mut world = World::subscribed(config());
     assert_eq!(world.heartbeat().1.regex, None);
 }
@@ -96,10 +96,10 @@ fn nobody_gets_what_it_does_not_subscribe_to() {
     let (id, _) = world.next_heartbeat();
     world.topic("u", 2);
     world.subscribe(&["u"]);
-    // Computed before the coordinator knew.
+    // The target was computed before the coordinator had the new subscription.
     world.ok(id, 2, Some(&ids(&[0])));
     assert_eq!(world.owned(), [0; 0]);
-    // The subscription is told with the acknowledgement of what is owned: nothing.
+    // The subscription is sent together with the owned partitions, which are none.
     let (id, call) = world.heartbeat();
     assert_eq!((call.topics, call.owned), (Some(names(&["u"])), Some(ids(&[]))));
     world.ok(id, 3, Some(&of("u", &[0, 1])));

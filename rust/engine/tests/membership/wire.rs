@@ -1,4 +1,4 @@
-//! The bytes, against the protocol's own codec: field by field what the broker reads, and what comes back of its answers.
+//! The encoded requests and decoded answers, checked field by field with the protocol's codec.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn bare(epoch: i32) -> HeartbeatCall {
     }
 }
 
-/// The whole request, whose header is found to be right.
+/// Checks the header, and returns the request.
 fn frame(call: &Call, version: i16) -> Vec<u8> {
     assert!(call.versions().contains(&version));
     let frame = call.encode(version, CORRELATION, Some("c")).expect("it encodes");
@@ -105,7 +105,7 @@ fn what_is_not_said_is_null() {
         };
         assert_eq!(request, expected);
     }
-    // An empty list is not the same as none.
+    // An empty list differs from an absent one.
     let frame = frame(&Call::ConsumerGroupHeartbeat(HeartbeatCall { owned: Some(ids(&[])), ..bare(7) }), 1);
     let request = read::<ConsumerGroupHeartbeatRequest<'_>>(&frame, 1);
     assert_eq!(request.topic_partitions, Some(vec![]));
@@ -190,7 +190,7 @@ fn commits_and_lookups_carry_member_and_epoch() {
     assert_eq!(topics, [("t", &[0, 2][..])].into());
 }
 
-// franz-go#1426: offsets of a topic that was deleted were committed for the one made anew under its name.
+// franz-go#1426: offsets of a deleted topic were committed for the topic that was recreated under its name.
 #[test]
 fn where_the_broker_takes_them_topics_go_by_their_ids() {
     let topic_ids: TopicIds = [("t".into(), id("t"))].into();

@@ -1,4 +1,4 @@
-//! How batches come to nothing, what is divided, and what a transaction asks for.
+//! Batches that fail, batches that are split, and batches of a transaction.
 
 use std::time::Duration;
 
@@ -149,7 +149,7 @@ fn a_leader_that_is_named_is_told_of() {
     answer.leader = Some((2, 8));
     world.input(Input::Answer { request: sent.id, outcome: Ok(vec![answer]) });
     assert_eq!(world.hints, [(p(0), 2, 8)]);
-    // Another leader need not be waited for.
+    // The machine does not wait for another leader.
     world.move_leader(0, Some(2));
     world.metadata();
     assert_eq!(world.at(2), [[batch]]);
@@ -194,7 +194,8 @@ fn when_a_transaction_is_aborted_what_was_not_sent_fails_and_the_rest_is_waited_
     assert!(world.done[&next].is_ok());
 }
 
-/// Records whose topic became known just before: their batches are opened when the transaction has failed of another.
+/// Records whose topic has just become known: their batches are opened after the transaction has failed because of
+/// another batch.
 #[test]
 fn what_is_opened_in_a_transaction_that_failed_elsewhere_fails_at_once() {
     let mut world = World::new(transactional(), &[1, 1]);
@@ -214,7 +215,7 @@ fn what_is_opened_in_a_transaction_that_failed_elsewhere_fails_at_once() {
     assert!(world.done[&next].is_ok());
 }
 
-/// Else a commit that waits for the flush would go out before anybody knows that records are missing.
+/// Otherwise a commit that waits for the flush would be sent before anybody knows that records are missing.
 #[test]
 fn a_flush_is_over_only_after_its_transaction_is_told_of_what_was_given_up() {
     let mut world = World::new(transactional(), &[1]);

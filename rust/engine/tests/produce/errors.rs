@@ -1,4 +1,5 @@
-//! Each error code, injected: what becomes of the batch is what the table says, in the code and in docs/design/producing.md.
+//! Each error code in an answer: the outcome of the batch is the one in the table, in the code and in
+//! docs/design/producing.md.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +8,12 @@ use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, DELIVERY_TIMEOUT, FIRST, World, idempotent, p, refusal, transactional};
 
-/// Every code that Kafka has, and some that it has not.
+/// All of Kafka's codes, and some unknown ones.
 fn codes() -> impl Iterator<Item = ErrorCode> {
     (-1..=150).chain([i16::MAX, i16::MIN]).filter(|code| *code != 0).map(ErrorCode::from_code)
 }
 
-/// What is seen to become of the second batch of a partition.
+/// The outcome that a partition's second batch shows.
 fn seen(code: ErrorCode) -> Reaction {
     let mut world = World::new(idempotent(), &[1]);
     world.fill(0);
@@ -30,7 +31,7 @@ fn seen(code: ErrorCode) -> Reaction {
         (Some(Err(SendFault::Refused { .. })), Some(Err(SendFault::Fatal { .. }))) => Reaction::FailAll,
         (Some(Err(SendFault::Refused { code: told, .. })), None) => {
             assert_eq!(*told, code);
-            // Its numbers are free for the next, unless it may be in the log.
+            // Its sequence numbers are free for the next batch, unless it may be in the log.
             match world.requests.first().and_then(|sent| sent.batches[0].sequence) {
                 Some(sequence) => {
                     assert_eq!(sequence, (FIRST, 1));
@@ -119,7 +120,7 @@ fn what_ends_a_batch_ends_its_transaction() {
         let mut world = World::new(transactional(), &[1, 1]);
         let batch = world.fill(0);
         world.refuse(1, code);
-        // In the broker's words, also where it might have been sent again outside of a transaction.
+        // With the broker's message, also if it would be retried outside of a transaction.
         match &world.done[&batch] {
             Err(SendFault::Refused { code: told, .. }) => assert_eq!(*told, code),
             other => assert!(other.is_err() && matches!(reaction(code), Reaction::Fence | Reaction::FailAll), "{code}"),

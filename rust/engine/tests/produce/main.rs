@@ -1,4 +1,4 @@
-//! Delivery of batches in virtual time: no sockets, no clock, brokers that judge sequence numbers as Kafka does.
+//! Delivery of batches in virtual time, without sockets, to brokers that check sequence numbers as Kafka does.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Order within a partition, and each batch once, whatever is lost.
+//! Order within a partition, and each batch written once, whatever answers are lost.
 
 use monedula_protocol::error_code::ErrorCode;
 

@@ -1,4 +1,4 @@
-//! When batches are closed, and which request carries them.
+//! When batches are closed, and in which requests they are sent.
 
 use monedula_engine::produce::{Input, ProduceConfig};
 
@@ -62,7 +62,7 @@ fn one_request_carries_the_batches_of_several_partitions_of_a_broker() {
     let waiting: Vec<_> = [0, 1, 2, 3].map(|index| world.fill(index)).to_vec();
     assert_eq!(world.at(2), [[waiting[3]]]);
     world.answer(1);
-    // The one that had its turn comes last, and each has one batch.
+    // The partition that had its turn comes last, and each has one batch in the request.
     assert_eq!(world.at(1), [[waiting[1], waiting[2], waiting[0]]]);
     world.answer_all();
     assert_eq!(world.log(0), [first, waiting[0]]);
@@ -96,7 +96,7 @@ fn a_partition_without_a_leader_or_with_a_slow_one_blocks_no_other() {
         assert!(world.done[&batch].is_ok());
     }
     assert!(!world.done.contains_key(&stuck) && !world.done.contains_key(&hot[0]));
-    // And what is hot lets others of its broker through.
+    // A busy partition does not keep out others of the same broker.
     world.move_leader(0, Some(1));
     world.metadata();
     world.answer(1);

@@ -1,4 +1,4 @@
-//! Sequence numbers when something was given up, refused or forgotten (KIP-98, KIP-360).
+//! Sequence numbers after a batch was given up, refused, or forgotten by the broker (KIP-98, KIP-360).
 
 use monedula_engine::produce::{Identity, Input, SendFault};
 use monedula_protocol::error_code::ErrorCode;
@@ -113,7 +113,7 @@ fn a_batch_that_expires_in_flight_is_waited_for_before_numbers_begin_anew() {
     world.pass(DELIVERY_TIMEOUT);
     assert!(matches!(world.done[&slow], Err(SendFault::TimedOut { outcome_unknown: true, attempts: 1, .. })));
     let next = world.fill(0);
-    // It was written, as its answer says: nothing is in doubt any more.
+    // Its answer shows that it was written, so no outcome is unknown any more.
     assert_eq!(sequences(&world), [(FIRST, 1), (FIRST, 2)]);
     world.answer_all();
     assert_eq!(world.log(0), [first, slow, next]);
@@ -148,7 +148,7 @@ fn those_in_flight_behind_one_in_doubt_settle_it() {
 fn a_broker_that_lost_records_gets_what_follows_under_a_new_epoch() {
     let (mut world, _) = known();
     let batches: Vec<_> = (0..3).map(|_| world.fill(0)).collect();
-    // Its log was cut short: it expects an earlier number.
+    // The leader's log was truncated, so it expects an earlier sequence number.
     let sent = world.requests.clone();
     for _ in &sent {
         world.refuse(1, ErrorCode::OutOfOrderSequenceNumber);
@@ -164,7 +164,7 @@ fn after_a_restart_the_last_batch_speaks_for_those_before_it() {
     let (mut world, first) = known();
     let batches: Vec<_> = (0..5).map(|_| world.fill(0)).collect();
     world.break_off(1, 5);
-    // A snapshot of a producer has its last batch only, so the others seem out of order.
+    // A producer snapshot has only the last batch, so the others seem out of order.
     world.logs.get_mut(&p(0)).unwrap().restart();
     for _ in 0..10 {
         world.pass(BACKOFF);
@@ -183,7 +183,8 @@ fn after_a_restart_the_last_batch_speaks_for_those_before_it() {
 fn a_leader_that_knows_nothing_of_the_producer_gets_what_another_refused_from_the_first_on() {
     let (mut world, first) = known();
     let batches: Vec<_> = (0..3).map(|_| world.fill(0)).collect();
-    // The first is refused as out of order; before the next is, another leader takes over that has lost all it knew.
+    // The first batch is refused as out of order. Before the next is refused, a leader without any producer state takes
+    // over.
     world.refuse(1, ErrorCode::OutOfOrderSequenceNumber);
     world.logs.get_mut(&p(0)).unwrap().forget_producers();
     world.move_leader(0, Some(2));
@@ -245,12 +246,12 @@ fn a_partition_in_doubt_keeps_no_other_from_sending() {
     world.pass(BACKOFF);
     world.answer_all();
     assert!(world.done[&broken].is_ok());
-    // The other one takes the new epoch when nothing of it is under way.
+    // The other partition takes the new epoch once it has no batch in flight.
     world.fill(1);
     assert_eq!(sequences(&world), [(SECOND, 0)]);
 }
 
-/// Its first attempt is still on its way, and gets in as soon as those before it do.
+/// Its first attempt is still in flight, and is accepted once the batches before it are.
 #[test]
 fn a_batch_that_waits_for_another_number_may_be_written_under_the_old_one() {
     let (mut world, _) = known();
@@ -266,7 +267,7 @@ fn a_batch_that_waits_for_another_number_may_be_written_under_the_old_one() {
     world.metadata();
     world.answer(1);
     world.answer(1);
-    // Both are out of order, and get numbers of the next epoch. The first of them goes alone.
+    // Both are out of order, and get sequence numbers of the next epoch. The first of them is sent alone.
     assert_eq!((world.at(1), sequences(&world)), (vec![vec![before]], vec![(SECOND, 0)]));
     world.pass(ms(300));
     let done = &world.done[&batch];

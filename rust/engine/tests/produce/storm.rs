@@ -1,5 +1,5 @@
-//! Random events against logs that judge sequence numbers: each batch has one end, what is acknowledged is in the log, once and in
-//! order, and everything comes to rest.
+//! Random events with logs that check sequence numbers: each batch has one outcome, acknowledged batches are in the
+//! log, once and in order, and all work ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,20 +15,20 @@ const PARTITIONS: u64 = 4;
 const NODES: u64 = 3;
 const STEPS: usize = 250;
 const SEEDS: u64 = 400;
-/// Brokers take larger batches of several records for too large.
+/// Brokers refuse larger batches of several records as too large.
 const LARGEST: usize = 400;
-/// How long a request whose connection broke may still come to be carried out. Less than any backoff.
+/// How long after its connection broke a request may still be carried out. Less than any backoff.
 const ZOMBIE_MS: u64 = 60;
 
-/// What is broken on purpose, to see it found.
+/// A planted fault that the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// An append that is answered and not made.
+    /// An append is acknowledged but not made.
     Unwritten,
-    /// Sequence numbers that nobody looks at.
+    /// Brokers do not check sequence numbers.
     Unjudged,
-    /// An end of a batch that is not told.
+    /// The outcome of a batch is dropped.
     Untold,
 }
 
@@ -36,7 +36,7 @@ struct Storm {
     world: World,
     dice: Jitter,
     planted: Planted,
-    /// Places of batches in the order in which they were opened; parts of a batch come in its place.
+    /// Numbers of batches in the order in which they were opened; the parts of a batch take its place.
     places: BTreeMap<BatchId, Vec<u64>>,
     partitions: BTreeMap<BatchId, TopicPartition>,
     open: BTreeMap<BatchId, Now>,
@@ -193,7 +193,7 @@ impl Storm {
         }
     }
 
-    /// Some of what is on its way is carried out, some a little later, the rest never.
+    /// Some of the requests in flight are carried out, some a little later, the rest never.
     fn break_off(&mut self, broker: i32) {
         let sent: Vec<Sent> = self.world.requests.iter().filter(|sent| sent.broker == broker).cloned().collect();
         let (before, after) = (self.roll(6) as usize, self.roll(6) as usize);
@@ -212,7 +212,7 @@ impl Storm {
         }
     }
 
-    /// No more faults: everything ends.
+    /// Ends the faults, and lets all work end.
     fn heal(&mut self) {
         self.healthy = true;
         for index in 0..PARTITIONS as i32 {
@@ -264,7 +264,7 @@ fn hasty(config: ProduceConfig) -> ProduceConfig {
     ProduceConfig { delivery_timeout: Duration::from_secs(1), ..config }
 }
 
-/// One that lost its connection while all was well.
+/// A request that lost its connection without a fault.
 #[test]
 fn whatever_happens_each_batch_is_written_once_and_in_order() {
     for seed in 0..SEEDS {

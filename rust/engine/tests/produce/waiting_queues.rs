@@ -1,4 +1,4 @@
-//! Queues of records that wait: in order, each record of its own transaction.
+//! Queues of waiting records: in order, and each record in its own transaction.
 
 use monedula_engine::produce::WaitingQueues;
 

@@ -1,4 +1,4 @@
-//! A machine, virtual time, and brokers that keep logs.
+//! The world of a delivery machine: virtual time, and brokers with logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) fn transactional() -> ProduceConfig {
     ProduceConfig { transactional: true, ..idempotent() }
 }
 
-/// What a leader knows of a producer.
+/// A leader's state of a producer.
 #[derive(Clone, Debug, Default)]
 struct Producer {
     epoch: i16,
@@ -64,14 +64,14 @@ struct Producer {
 pub(crate) struct Log {
     pub(crate) leader: Option<i32>,
     pub(crate) epoch: i32,
-    /// Ids of batches by their place.
+    /// Ids of batches, in the order of the log.
     pub(crate) batches: Vec<BatchId>,
     pub(crate) end: i64,
     producers: BTreeMap<i64, Producer>,
 }
 
 impl Log {
-    /// What a leader does with a batch.
+    /// A leader's verdict on a batch.
     pub(crate) fn append(&mut self, sending: &RequestBatch, records: u32) -> Result<i64, ErrorCode> {
         let Some((identity, sequence)) = sending.sequence else { return Ok(self.write(sending.batch, records)) };
         let known = self.producers.get(&identity.producer_id).cloned();
@@ -104,7 +104,7 @@ impl Log {
         self.end - i64::from(records)
     }
 
-    /// What stays of the producers after a clean restart: a snapshot holds the last batch of each only.
+    /// Keeps of the producers what a clean restart keeps: a snapshot has only the last batch of each.
     pub(crate) fn restart(&mut self) {
         for producer in self.producers.values_mut() {
             let old = producer.recent.len().saturating_sub(1);
@@ -140,13 +140,13 @@ pub(crate) struct World {
     pub(crate) joins: Vec<TopicPartition>,
     pub(crate) flushed: Vec<u64>,
     pub(crate) failed: Vec<SendFault>,
-    /// Identities asked for that did not come yet.
+    /// Requested identities that have not arrived yet.
     pub(crate) asked: Vec<Option<Identity>>,
     pub(crate) refreshes: usize,
     pub(crate) hints: Vec<(TopicPartition, i32, i32)>,
-    /// Brokers take larger batches of several records for too large.
+    /// Brokers refuse larger batches of several records as too large.
     pub(crate) largest: usize,
-    /// Whether what is asked for (packing, identities) comes at once.
+    /// Whether requests of the machine (packing, identities) are answered at once.
     pub(crate) prompt: bool,
     identity: Option<Identity>,
     next_batch: BatchId,
@@ -185,7 +185,7 @@ impl World {
         world
     }
 
-    /// Tells the machine who leads what.
+    /// Gives the machine the leaders of the partitions.
     pub(crate) fn metadata(&mut self) {
         let mut cluster = Cluster::default();
         for id in 1..=3 {
@@ -204,7 +204,7 @@ impl World {
         self.drain();
     }
 
-    /// Another broker leads; the machine does not know of it yet.
+    /// Moves a leader; the machine does not know it yet.
     pub(crate) fn move_leader(&mut self, index: i32, leader: Option<i32>) {
         let log = self.logs.get_mut(&p(index)).unwrap();
         log.leader = leader;
@@ -236,7 +236,7 @@ impl World {
         self.open_since(index, (records, bytes), self.now)
     }
 
-    /// Opens a batch whose first record was sent then.
+    /// Opens a batch whose first record was sent at that time.
     pub(crate) fn open_since(&mut self, index: i32, size: (u32, usize), since: Now) -> BatchId {
         let batch = self.next_batch;
         self.next_batch += 1;
@@ -273,7 +273,7 @@ impl World {
         Batch { id, records, bytes }
     }
 
-    /// The broker carries out the oldest request that it has, and answers.
+    /// The broker carries out its oldest request, and answers.
     pub(crate) fn answer(&mut self, broker: i32) {
         let sent = self.take_request(broker);
         let answers = self.carry_out(&sent);
@@ -294,7 +294,7 @@ impl World {
         self.input(Input::Answer { request: sent.id, outcome: Ok(answers) });
     }
 
-    /// The connection to the broker breaks: its requests were carried out or not, their answers are lost.
+    /// The connection to the broker breaks: its requests may have been carried out, and their answers are lost.
     pub(crate) fn break_off(&mut self, broker: i32, carried_out: usize) {
         let (lost, kept): (Vec<Sent>, Vec<Sent>) = self.requests.drain(..).partition(|sent| sent.broker == broker);
         self.requests = kept;
@@ -392,7 +392,7 @@ impl World {
         }
     }
 
-    /// What must hold of every request.
+    /// Checks what holds for every request.
     fn sent(&mut self, sent: Sent) {
         assert!(!sent.batches.is_empty());
         let partitions: BTreeSet<_> = sent.batches.iter().map(|sending| &sending.partition).collect();

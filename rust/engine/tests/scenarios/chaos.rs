@@ -1,4 +1,4 @@
-//! Random events against a log that is known: nothing lost, nothing twice, no spin, and it comes to rest at the end.
+//! Random events with a known log: no record is lost or delivered twice, there is no busy loop, and reading ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Chaos {
         self.world.metadata(&leaders);
     }
 
-    /// Lets everything happen that needs no time. Some requests stay without an answer for now.
+    /// Carries out everything that takes no time. Some requests stay without an answer for now.
     fn settle(&mut self) {
         let mut idle = 0;
         loop {
@@ -138,7 +138,7 @@ impl Chaos {
         }
     }
 
-    /// Whether records came of it.
+    /// Whether the answer brought records.
     fn answer(&mut self, node: i32) -> bool {
         let Some(request) = self.requests.remove(&node) else { return false };
         if self.strikes(15) {
@@ -234,7 +234,7 @@ impl Chaos {
         self.world.answer_list_offsets(partition.partition, span, answer);
     }
 
-    /// No more faults: everything that is assigned gets to the end of its log.
+    /// Ends the faults: every assigned partition is read to the end of its log.
     fn heal(&mut self) {
         self.healthy = true;
         self.metadata();

@@ -1,4 +1,4 @@
-//! Many brokers and many partitions: each has its turn, and a fetch costs what changed.
+//! Many brokers and many partitions: each gets its turn, and the cost of a fetch depends on what changed.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use monedula_engine::fetch::{Demand, Start};
 
 use crate::world::{Reply, World, asked, data, empty, ms};
 
-/// Everything up to `end` in one batch, which is all that there is.
+/// One batch with all records up to `end`, the end of the log.
 fn all_of(partition: i32, offsets: std::ops::Range<i64>) -> Reply {
     Reply { high_watermark: Some(offsets.end), ..data(partition, offsets) }
 }
@@ -61,7 +61,7 @@ fn a_node_is_behind_until_all_of_its_partitions_are_fetched_to_their_ends() {
     world.fetch(1);
     world.answer(1, vec![all_of(1, 10..20)]);
     assert_eq!((world.machine.demand(), world.machine.is_behind(1)), (demand(0, 2, 1), false));
-    // A record more than was fetched.
+    // One record more than was fetched.
     world.answer(2, vec![Reply { high_watermark: Some(11), ..data(2, 0..10) }]);
     assert!(world.machine.is_behind(2));
     world.seek(0, Start::Offset(3, -1));

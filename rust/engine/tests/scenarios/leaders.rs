@@ -1,4 +1,4 @@
-//! Leaders that move, and what has to be known before reading goes on.
+//! Leaders that move, and the checks before reading continues.
 
 use monedula_engine::fetch::{Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;

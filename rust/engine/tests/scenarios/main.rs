@@ -1,4 +1,4 @@
-//! Everything that can happen to a reader, in virtual time: no sockets, no clock.
+//! The fetch machine in virtual time, without sockets.
 
 mod chaos;
 mod fairness;

@@ -1,4 +1,4 @@
-//! Which offsets are asked for, in which order, and what becomes of answers that come too late.
+//! Which offsets are fetched in which order, and what happens to late answers.
 
 use monedula_engine::fetch::{Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
@@ -183,7 +183,7 @@ fn a_partition_that_stopped_is_asked_for_again_once_what_came_before_is_dropped(
     world.answer(1, vec![error(0, ErrorCode::CorruptMessage)]);
     assert_eq!(world.machine.stopped(), (1, 1));
     world.outputs();
-    // The error stood behind the records that were dropped: nobody has heard of it.
+    // The error came after the records that were dropped, so it was not reported.
     world.rewind(0, span, 4);
     assert!(world.outputs().contains(&Output::RefreshMetadata));
     assert_eq!(asked(&world.fetch(1), 0), Some(4));

@@ -1,4 +1,4 @@
-//! Nothing is asked in a spin, and large records get through.
+//! Fetches are not sent in a busy loop, and large records are read.
 
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::{FetchConfig, ResetPolicy, Start};
@@ -71,7 +71,7 @@ fn a_fetch_wait_of_zero_is_no_spin_either() {
     let mut world = World::with(config, &[1]);
     world.assign(0, Start::Offset(0, -1));
     let count = requests(&mut world, |_| vec![]);
-    // It was asked for because of latency, so the waits stay short.
+    // The fetch was sent for latency's sake, so the waits stay short.
     assert!((1000..3000).contains(&count), "{count}");
 }
 

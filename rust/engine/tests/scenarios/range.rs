@@ -1,11 +1,11 @@
-//! Positions that the log does not hold.
+//! Positions outside of the log.
 
 use monedula_engine::fetch::{Fault, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{Reply, World, asked, batch, data, empty, error, ms, p};
 
-/// At offset 50, which the leader says it does not hold.
+/// At offset 50, which the leader does not have.
 fn out_of_range(reset: ResetPolicy) -> (World, u64) {
     let mut world = World::new(reset, &[1]);
     let span = world.assign(0, Start::Offset(50, -1));

@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227) as a broker sees them.
+//! Fetch sessions (KIP-227) from a broker's view.
 
 use std::collections::BTreeSet;
 
@@ -105,7 +105,8 @@ fn a_broker_without_room_for_sessions_gets_full_requests() {
 
 #[test]
 fn without_a_session_a_partition_that_brought_data_is_asked_for_last() {
-    // The broker fills its answer in the order asked; a busy partition at the front would starve those behind it.
+    // The broker fills its answer in the order of the request; a busy partition at the front would starve those behind
+    // it.
     let mut world = World::reading(&[1, 1, 1]);
     world.session_id = 0;
     assert_eq!(named(&world.fetch(1)), vec![0, 1, 2]);

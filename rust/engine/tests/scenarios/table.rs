@@ -1,4 +1,4 @@
-//! What each error of a Fetch answer leads to: one table, every code in it injected.
+//! The reaction to each error code in a Fetch answer: every code of the table is tested.
 
 use monedula_engine::fetch::Output;
 use monedula_protocol::error_code::ErrorCode;
@@ -7,7 +7,7 @@ use crate::world::{World, asked, error, ms};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reaction {
-    /// Metadata is refreshed, the partition backs off and is then asked for again.
+    /// Metadata is refreshed, and the partition is fetched again after a backoff.
     RefreshAndRetry,
     /// Both ends of the log are looked up.
     LookUp,

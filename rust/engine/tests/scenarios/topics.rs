@@ -1,4 +1,4 @@
-//! Topics that are missing, go, come back as others, or may not be read.
+//! Topics that are missing, deleted, recreated, or not authorized.
 
 use monedula_engine::fetch::{Fault, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
@@ -28,7 +28,7 @@ fn a_deleted_topic_is_a_fault_once_several_answers_in_a_row_say_so() {
     assert_eq!(stopped(&mut world), vec![unknown_topic()]);
 }
 
-// A member's group takes the partition away at its next rebalance, and nobody has to hear of it.
+// The group takes the partition away at its next rebalance, so the user gets no error.
 #[test]
 fn a_member_waits_for_a_deleted_topic_and_for_a_partition_that_is_missing() {
     let mut world = World::reading_as_a_member(&[1]);
@@ -39,7 +39,7 @@ fn a_member_waits_for_a_deleted_topic_and_for_a_partition_that_is_missing() {
         world.metadata(&[]);
     }
     assert_eq!(stopped(&mut world), vec![]);
-    // It was only unknown to the broker that was asked.
+    // Only this broker did not know the topic yet.
     world.metadata(&[(1, 0)]);
     assert_eq!(asked(&world.fetch(1), 0), Some(0));
 }
@@ -65,7 +65,7 @@ fn a_recreated_topic_is_a_fault_and_never_a_silent_jump() {
     assert!(world.try_fetch(1).is_none());
 }
 
-// Its group takes the partition away, and gives it anew: no error for the user, and nothing is read until then.
+// The group takes the partition away, and assigns it anew: the user gets no error, and nothing is read until then.
 #[test]
 fn a_member_hears_nothing_of_a_recreated_topic_and_reads_nothing_of_it() {
     let mut world = World::reading_as_a_member(&[1]);
@@ -98,7 +98,7 @@ fn a_seek_in_a_recreated_topic_leaves_nothing_of_the_old_one_in_the_session() {
     world.fetch(1);
     world.answer(1, vec![]);
     world.recreate(&[(1, 0)]);
-    // To the very offset that the session holds for the old topic: the broker still has to be told of the new id.
+    // The same offset as the session has for the old topic: the request still has to name the new id.
     world.seek(0, Start::Offset(10, -1));
     world.advance(ms(1200));
     world.fetch(1);

@@ -1,4 +1,4 @@
-//! Truncated logs (KIP-320): noticed once, never skipped over in silence, and never suspected without proof.
+//! Truncated logs (KIP-320): reported once, never skipped silently, and never assumed without proof.
 
 use monedula_engine::fetch::{Fault, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;

@@ -1,5 +1,5 @@
-//! A world for one [`FetchMachine`]: virtual time, a cluster view, and brokers whose side of a session is kept as Kafka
-//! keeps it. A test plays the brokers: it takes requests and gives answers.
+//! The world of a [`FetchMachine`]: virtual time, a cluster view, and brokers that keep fetch sessions as Kafka does.
+//! The test plays the brokers: it takes requests and gives answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,10 +26,10 @@ pub(crate) const MAX_WAIT: Duration = Duration::from_millis(500);
 pub(crate) const UNKNOWN_ANSWERS: u32 = 5;
 pub(crate) const PARTITION_BYTES: i32 = 1000;
 pub(crate) const SESSION: i32 = 77;
-/// More than any scenario needs.
+/// A cap that is larger than any scenario needs.
 const MOST_REQUESTS: u32 = 20_000;
 
-/// Partition `index` of the topic that most scenarios need.
+/// Partition `index` of the topic that most scenarios use.
 pub(crate) fn p(index: i32) -> TopicPartition {
     TopicPartition::new(TOPIC, index)
 }
@@ -39,22 +39,22 @@ pub(crate) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// What a broker says of one partition.
+/// A broker's answer for one partition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) partition: i32,
     pub(crate) error: Option<ErrorCode>,
     pub(crate) records: Vec<u8>,
     pub(crate) preferred: Option<i32>,
-    /// Where its log ends; 1000 if it is not said.
+    /// The end of its log; 1000 by default.
     pub(crate) high_watermark: Option<i64>,
-    /// Largest epoch below the asked one, and where it ends.
+    /// The largest epoch below the requested one, and its end.
     pub(crate) diverging: Option<(i32, i64)>,
     /// Node id and epoch.
     pub(crate) leader: Option<(i32, i32)>,
 }
 
-/// No news.
+/// An answer without records.
 pub(crate) fn empty(partition: i32) -> Reply {
     Reply { partition, ..Reply::default() }
 }
@@ -85,7 +85,7 @@ pub(crate) fn batch(offsets: std::ops::Range<i64>, epoch: i32) -> Vec<u8> {
     bytes
 }
 
-/// A request, and what it makes the broker fetch, the earlier requests of its session included.
+/// A request, and all that the broker fetches for it, including earlier requests of its session.
 #[derive(Debug)]
 pub(crate) struct Request {
     plan: FetchPlan,
@@ -110,7 +110,7 @@ impl Request {
     }
 }
 
-/// See the module.
+/// The world; see the module.
 pub(crate) struct World {
     pub(crate) machine: FetchMachine,
     pub(crate) cluster: Cluster,
@@ -119,10 +119,10 @@ pub(crate) struct World {
     pub(crate) topic_id: Uuid,
     /// Session id that brokers give; 0 for none.
     pub(crate) session_id: i32,
-    /// What each broker holds in its session with us: by topic id and index.
+    /// Each broker's session with the machine: partitions by topic id and index.
     sessions: BTreeMap<i32, BTreeMap<(Uuid, i32), Sent>>,
     in_flight: BTreeMap<i32, FetchPlan>,
-    /// What the machine put out since [`Self::outputs`], but for what answers brought.
+    /// The machine's outputs since [`Self::outputs`], except records of answers.
     outputs: Vec<Output>,
     /// Whether it asked for metadata since then.
     refresh_wanted: bool,
@@ -144,7 +144,7 @@ impl World {
         Self::with(config, leaders)
     }
 
-    /// The same, with other settings.
+    /// As before, with other settings.
     pub(crate) fn with(config: FetchConfig, leaders: &[i32]) -> Self {
         let mut world = Self {
             machine: FetchMachine::new(config, 7),
@@ -169,7 +169,7 @@ impl World {
         Self::reading_until(leaders, |_| None)
     }
 
-    /// The same, each partition only before the end that `end` says.
+    /// As before, each partition only up to the offset that `end` returns.
     pub(crate) fn reading_until(leaders: &[i32], end: impl Fn(i32) -> Option<i64>) -> Self {
         let mut world = Self::new(ResetPolicy::Earliest, leaders);
         for index in 0..leaders.len() as i32 {
@@ -189,7 +189,7 @@ impl World {
         world
     }
 
-    /// Gives the machine an input and takes what it puts out; returns the records that an answer brought.
+    /// Gives the machine an input, and takes its outputs; returns the records that an answer brought.
     fn handle_answer(&mut self, input: Input<'_>) -> Vec<(i32, Vec<u8>)> {
         let answer = match input {
             Input::FetchAnswer { answer, .. } => Some(answer),
@@ -294,7 +294,7 @@ impl World {
         self.machine.is_complete()
     }
 
-    /// Everything that the machine wants done, but for what answers brought. Metadata comes first, and once.
+    /// All outputs, except records of answers. A request for metadata comes first, and once.
     pub(crate) fn outputs(&mut self) -> Vec<Output> {
         let refresh = std::mem::take(&mut self.refresh_wanted).then_some(Output::RefreshMetadata);
         refresh.into_iter().chain(std::mem::take(&mut self.outputs)).collect()
@@ -305,7 +305,7 @@ impl World {
         self.handle(Input::Tick);
     }
 
-    /// The request that goes to `node` now, if any.
+    /// The request for `node` now, if there is one.
     pub(crate) fn try_fetch(&mut self, node: i32) -> Option<Request> {
         if !self.machine.ready_nodes(self.now).contains(&node) {
             return None;
@@ -318,12 +318,12 @@ impl World {
         Some(Request { plan, effective })
     }
 
-    /// The request that goes to `node` now.
+    /// The request for `node` now.
     pub(crate) fn fetch(&mut self, node: i32) -> Request {
         self.try_fetch(node).unwrap_or_else(|| panic!("no request to node {node} at {:?}", self.now))
     }
 
-    /// The node answers what it was asked: partitions and offsets that came of it.
+    /// The node answers its request; returns the partitions and offsets that were delivered.
     pub(crate) fn answer(&mut self, node: i32, replies: Vec<Reply>) -> Vec<(i32, i64)> {
         let session_id = self.session_id;
         self.answer_as(node, ErrorCode::None, session_id, replies)
@@ -357,12 +357,12 @@ impl World {
             .collect()
     }
 
-    /// Partitions that `node` fetches for us, with the topic id that they were named by.
+    /// The partitions in the session of `node`, with the topic ids that named them.
     pub(crate) fn held(&self, node: i32) -> BTreeSet<(Uuid, i32)> {
         self.sessions.get(&node).into_iter().flat_map(|held| held.keys().copied()).collect()
     }
 
-    /// What `node` was last asked for.
+    /// The last request to `node`.
     pub(crate) fn held_state(&self, node: i32, partition: i32) -> Option<Sent> {
         self.sessions.get(&node)?.get(&(self.topic_id, partition)).copied()
     }
@@ -411,8 +411,8 @@ impl Reply {
     }
 }
 
-/// What a broker fetches for us after `plan`. In Kafka's order: what is added first, then what is forgotten, so that
-/// naming a partition in both removes it.
+/// A session after `plan`. As in Kafka, partitions are added first and then forgotten, so a partition in both is
+/// removed.
 fn effective(held: Option<&BTreeMap<(Uuid, i32), Sent>>, plan: &FetchPlan) -> BTreeMap<(Uuid, i32), Sent> {
     let mut held = held.filter(|_| plan.session_epoch > 0).cloned().unwrap_or_default();
     held.extend(plan.partitions.iter().map(|(partition, id, sent)| ((*id, partition.partition), *sent)));

@@ -47,7 +47,9 @@ impl World {
         let extra = call.extra_timeout();
         self.push(now + self.plan.request_timeout + extra, Event::Timeout(pid, id));
         if self.stopped_nodes.contains(&node) {
-            let at = now + self.latency();
+            // Between attempts to connect there is a backoff.
+            let backoff = if self.chance.odds(300) { self.chance.ms(50, 2000) } else { Duration::ZERO };
+            let at = now + self.latency() + backoff;
             return self.push(at, Event::Refused(pid, id));
         }
         let versions = call.versions();
@@ -158,7 +160,7 @@ impl World {
             Err(error) => return self.checks.fail(Rule::Outcomes, format!("{}: {error}", request.call.api())),
         };
         say!(self, "n{node} -> p{pid} #{} {}{}", request.id, brief_answer(&answer), if late { ", late" } else { "" });
-        self.checks.served(pid, &request.call, &answer, late);
+        self.checks.served(pid, request.id, &request.call, &answer, late);
         if let Some(id) = request.call.joins_as().filter(|_| answer.code() == ErrorCode::None) {
             self.checks.took(pid, id);
         }
@@ -197,11 +199,9 @@ impl World {
 
     /// What a coordinator believes wrongly, or makes a member believe, because it heard it late, or loads.
     fn mislead(&mut self, pid: Pid, request: &Request, answer: &Answer, late: bool) {
-        let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
-        if let Some(said) = said.filter(|_| late && answer.code() == ErrorCode::None) {
+        let says = request.call.heartbeat().is_some_and(|call| call.owned.is_some() || call.epoch < 0);
+        if says && late && answer.code() == ErrorCode::None {
             self.checks.met.met(Situation::MisledByLateRequest);
-            let owns = self.checks.names_of(said.owned.iter().flatten().filter(|_| said.epoch >= 0));
-            self.checks.misled(pid, &owns);
         }
         let blindly = matches!(answer, Answer::Heartbeat { code: ErrorCode::None });
         let waits = self.processes.get(&pid).and_then(|process| process.calls.get(&request.id));
@@ -264,9 +264,27 @@ impl World {
         }
     }
 
+    /// A member waits no longer for an answer. What was sent stays on its way.
+    pub(crate) fn abandon(&mut self, pid: Pid, id: CallId) {
+        let is_sent = self.network.waits_on(pid, id).is_some();
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        if process.calls.remove(&id).is_none() {
+            return;
+        }
+        process.abandoned.insert(id);
+        let reason = "it was abandoned".to_owned();
+        let error = if is_sent { CallError::Lost(reason) } else { CallError::Unsent(reason) };
+        say!(self, "p{pid} #{id} {error:?}");
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        process.inbox.push_back(Input::Answer { id, outcome: Err(error) });
+    }
+
     /// A call has its outcome.
     pub(crate) fn outcome(&mut self, pid: Pid, id: CallId, outcome: Result<Answer, CallError>) {
         let Some(process) = self.processes.get_mut(&pid) else { return };
+        if process.abandoned.remove(&id) {
+            return;
+        }
         let Some((sent, commit)) = process.calls.remove(&id) else {
             return self.checks.fail(Rule::Outcomes, format!("p{pid}: #{id} has two outcomes"));
         };
@@ -276,15 +294,11 @@ impl World {
         if outcome.as_ref().is_ok_and(Answer::proves_membership) {
             self.checks.proved(pid, id, sent);
         }
-        let heard = matches!(outcome, Ok(Answer::ConsumerGroupHeartbeat { code: ErrorCode::None, .. }));
         if let Ok(answer) = &outcome {
             process.answered.extend(answer.codes().into_iter().map(|code| (code, id)));
         }
         process.inbox.push_back(Input::Answer { id, outcome });
         self.run_process(pid);
-        if heard {
-            self.checks.heard(pid, sent);
-        }
     }
 
     /// A process closes its end of a connection: what it waited for is lost. What was sent already may arrive all the same.

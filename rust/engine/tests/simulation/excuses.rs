@@ -15,13 +15,12 @@ pub(crate) enum Excuse {
     BackAfterStray,
     /// Reading starts at what was committed when it was looked up, and a stray commit came since.
     StartBeforeStray,
-    /// A stray commit stands at the end, over one of the owner's that had all.
+    /// A stray commit stands at the end, over one of the owner's that had all. Counted by requests: one has as many partitions as its
+    /// member owned, and each is over with the owner's next commit of it.
     StrayAtTheEnd,
     /// A coordinator that was loading answered a heartbeat, as Kafka's do, with success and without knowing whether the member is in
     /// the group. Until the next answer, or the end of the lease that this one gave, the member and its successor both believe.
     Blind,
-    /// A late request told the coordinator that a member owns less than it does, until that has heard what came of it.
-    Misled,
     /// The coordinator made a consumer group of a classic one without knowing that a member has a partition.
     Unaccounted,
     /// Kafka's coordinator takes the targets of members for what they own when it makes a classic group of a consumer group, and gives
@@ -50,7 +49,6 @@ impl Excuse {
         Self::StartBeforeStray,
         Self::StrayAtTheEnd,
         Self::Blind,
-        Self::Misled,
         Self::Unaccounted,
         Self::Downgraded,
         Self::Replaced,
@@ -69,10 +67,9 @@ impl Excuse {
             Self::StrayGoesBack => (25, 80),
             Self::BackAfterStray => (8, 8),
             Self::StartBeforeStray => (8, 10),
-            Self::StrayAtTheEnd => (8, 15),
+            Self::StrayAtTheEnd => (6, 15),
             // From the failover on to the next heartbeat of each member.
             Self::Blind => (400, 2),
-            Self::Misled => (8, 1),
             // Partitions stay doubtful for as long as a user takes with what is to be given up.
             Self::Unaccounted => (150, 70),
             Self::Downgraded => (15, 4),
@@ -90,9 +87,7 @@ impl Excuse {
     /// or a conversion of the group in one certain moment.
     pub(crate) fn is_rare(self) -> bool {
         match self {
-            Self::Blind | Self::Misled | Self::Downgraded | Self::ReadBack | Self::Nudged | Self::GrownForTarget => {
-                true
-            }
+            Self::Blind | Self::Downgraded | Self::ReadBack | Self::Nudged | Self::GrownForTarget => true,
             Self::BackAfterSeek
             | Self::StrayGoesBack
             | Self::BackAfterStray

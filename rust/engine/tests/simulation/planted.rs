@@ -112,7 +112,6 @@ impl Bug {
         Self::SkipKnownCommit,
         Self::ForgetTheEnd,
         Self::GoodOnce(Excuse::Blind),
-        Self::GoodOnce(Excuse::Misled),
         Self::IgnoreReplaced,
         Self::NoCommitOnceSought,
         Self::NoCommitOnceFailed,
@@ -147,7 +146,8 @@ impl Bug {
             Self::PauseKept => &[Rule::Stalled],
             Self::IgnoreLease => &[Rule::LeasedDelivery],
             Self::IgnoreSettling | Self::OpenEarly => &[Rule::OwnedDelivery],
-            Self::ResetOnError => &[Rule::Start, Rule::CommitByOwner],
+            // The lookup may have failed because metadata lacks the topic. What starts all the same is not read before it is there.
+            Self::ResetOnError => &[Rule::Start, Rule::CommitByOwner, Rule::Stalled],
             // A user that was not told of a loss still believes to own the partitions when the group has settled.
             Self::SwallowLost => &[Rule::Callbacks, Rule::Converges],
             Self::MoveAtOnce => &[Rule::Rationed],

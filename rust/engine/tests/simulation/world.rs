@@ -341,7 +341,7 @@ impl World {
             Event::Fin(link) => self.fin(link),
             Event::Answered(link, correlation_id, frame) => self.answered(link, correlation_id, &frame),
             Event::Lost(link) => self.close_link(link, "the connection was reset"),
-            Event::Refused(pid, id) => self.outcome(pid, id, Err(CallError::Lost("connection refused".into()))),
+            Event::Refused(pid, id) => self.outcome(pid, id, Err(CallError::Unsent("connection refused".into()))),
             Event::Timeout(pid, id) => {
                 if let Some(link) = self.network.waits_on(pid, id) {
                     self.close_link(link, "no answer in time");

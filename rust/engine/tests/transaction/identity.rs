@@ -1,4 +1,4 @@
-//! A producer that is idempotent only, and the first steps of a transactional one.
+//! An idempotent producer, and the first steps of a transactional one.
 
 use monedula_engine::produce::SendFault;
 use monedula_engine::transaction::{Answer, Call, Input, State, Target, TransactionError};
@@ -18,7 +18,7 @@ fn any_broker_gives_an_idempotent_producer_its_id() {
     let mut world = idempotent();
     let (_, target, call) = world.calls[0].clone();
     assert_eq!((target, call), (Target::Any { attempt: 0 }, Call::InitProducerId { current: None }));
-    // Asked again meanwhile: one call is enough.
+    // A second request meanwhile needs no second call.
     world.put(Input::NeedIdentity { old: None });
     world.answer("InitProducerId", Answer::Identity(identity(4, 0)));
     assert_eq!(world.identities, [identity(4, 0)]);
@@ -52,7 +52,7 @@ fn its_epoch_is_raised_without_asking_until_they_are_used_up() {
     world.answer("InitProducerId", Answer::Identity(identity(4, i16::MAX - 1)));
     world.put(Input::NeedIdentity { old: Some(identity(4, i16::MAX - 1)) });
     assert_eq!(world.identities.last(), Some(&identity(4, i16::MAX)));
-    // One that is old already is not raised again.
+    // An identity that is outdated already is not raised again.
     world.put(Input::NeedIdentity { old: Some(identity(4, i16::MAX - 1)) });
     assert_eq!(world.identities.last(), Some(&identity(4, i16::MAX)));
     world.no_call();
@@ -97,7 +97,7 @@ fn a_transactional_producer_asks_its_coordinator_when_told_to() {
     world.answer("InitProducerId", Answer::Identity(identity(9, 3)));
     world.succeeded(ticket);
     assert_eq!(world.identities, [identity(9, 3)]);
-    // Once more is nothing more.
+    // Another request changes nothing.
     let again = world.init();
     world.succeeded(again);
 }
@@ -113,7 +113,7 @@ fn a_transaction_that_an_older_producer_left_is_waited_for() {
         waits.push(world.session.wake_at().expect("a time") - world.now);
         world.pass(BACKOFF);
     }
-    // Markers take moments: it begins with less than the backoff, and ends with no more.
+    // Markers are written within moments: the first retry comes sooner than the backoff, and no retry later than it.
     assert!(waits[0] < ms(30) && waits[5] > ms(500), "{waits:?}");
     world.answer("InitProducerId", Answer::Identity(identity(9, 3)));
     world.succeeded(ticket);
@@ -162,7 +162,7 @@ fn a_coordinator_that_moved_is_looked_for() {
     world.refuse("InitProducerId", ErrorCode::NotCoordinator);
     world.no_call();
     world.pass(BACKOFF);
-    // Who named it may not know better yet: it is another's turn.
+    // The broker that named it may not have newer metadata yet, so another one is asked.
     let (id, target, _) = world.call("FindCoordinator");
     assert_eq!(target, Target::Any { attempt: 1 });
     world.put(Input::Answer { id, outcome: Ok(crate::world::coordinator(3)) });

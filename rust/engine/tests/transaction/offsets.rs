@@ -27,13 +27,13 @@ fn the_group_is_added_once_and_its_coordinator_gets_the_offsets() {
     assert_eq!(world.outcome(ticket), None);
     world.answer("TxnOffsetCommit", good(&[0, 1]));
     world.succeeded(ticket);
-    // The second time it is in already.
+    // The second time, the group is in the transaction already.
     let ticket = world.send_offsets(&[(0, 6)]);
     world.answer("TxnOffsetCommit", good(&[0]));
     world.succeeded(ticket);
     world.end(Ending::Commit);
     world.answer("EndTxn", Answer::Ok);
-    // Each transaction has its own.
+    // Each transaction adds it anew.
     world.begin();
     world.send_offsets(&[(0, 9)]);
     world.answer("AddOffsetsToTxn", Answer::Ok);
@@ -49,7 +49,7 @@ fn under_version_2_the_offsets_take_their_group_in() {
     assert!(matches!(call, Call::TxnOffsetCommit { version2: true, .. }));
     world.succeeded(ticket);
     world.end(Ending::Commit);
-    // Though it has no records.
+    // Although it has no records.
     world.answer("EndTxn", Answer::Identity(identity(9, 1)));
 }
 
@@ -79,7 +79,7 @@ fn a_group_whose_coordinator_moved_is_looked_for() {
     world.find();
     world.answer("TxnOffsetCommit", good(&[0]));
     world.succeeded(ticket);
-    // The coordinator of the transaction is known all the time.
+    // The transaction's coordinator stays known.
     world.end(Ending::Commit);
     world.answer("EndTxn", Answer::Identity(identity(9, 1)));
 }
@@ -106,7 +106,7 @@ fn a_group_that_refuses_the_member_spoils_the_transaction() {
     }
 }
 
-// A broker may not have heard of the topic yet; but one that was deleted never comes back under its id.
+// A broker may not know a new topic yet; but a deleted topic never comes back under its id.
 #[test]
 fn offsets_of_a_topic_whose_id_nobody_knows_spoil_the_transaction_in_the_end() {
     let mut world = World::open(true);
@@ -141,7 +141,7 @@ fn offsets_that_took_too_long_are_in_the_transaction_or_spoil_it() {
     world.pass(secs(61));
     assert!(matches!(world.error(late), TransactionError::TimedOut { what: "send_offsets", .. }));
     let commit = world.end(Ending::Commit);
-    // The end waits for them.
+    // The end of the transaction waits for the offsets.
     assert!(matches!(world.calls[..], [(_, _, Call::TxnOffsetCommit { .. })]));
     world.answer("TxnOffsetCommit", good(&[0]));
     world.answer("EndTxn", Answer::Identity(identity(9, 1)));

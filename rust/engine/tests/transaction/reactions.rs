@@ -1,4 +1,4 @@
-//! Each error code of each call, injected: what the session does is what the table says.
+//! Each error code in the answer to each call: the session reacts as the table says.
 
 use monedula_engine::transaction::{Ending, Input, REACTIONS, Reaction, State, TransactionError, reaction};
 use monedula_protocol::error_code::ErrorCode;
@@ -8,7 +8,7 @@ use crate::world::{BACKOFF, World, identity, t};
 const APIS: [&str; 6] =
     ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"];
 
-/// Every code that Kafka has, and some that it has not.
+/// All of Kafka's codes, and some unknown ones.
 fn codes() -> impl Iterator<Item = ErrorCode> {
     (-1..=150).chain([i16::MAX, i16::MIN]).filter(|code| *code != 0).map(ErrorCode::from_code)
 }
@@ -16,7 +16,7 @@ fn codes() -> impl Iterator<Item = ErrorCode> {
 /// A session that waits for an answer to this call, as the first of its kind.
 fn pending(api: &str) -> World {
     match api {
-        // Of a group: that of the transactional id comes before any transaction, and is asked for below.
+        // FindCoordinator of a group. That of the transactional id comes before any transaction, and is tested below.
         "FindCoordinator" => {
             let mut world = World::open(true);
             world.send_offsets(&[(0, 5)]);
@@ -53,7 +53,7 @@ fn pending(api: &str) -> World {
     }
 }
 
-/// What the session is seen to do.
+/// The reaction that the outputs show.
 fn seen(api: &str, code: ErrorCode) -> Reaction {
     let mut world = pending(api);
     let before = world.session.state();
@@ -67,7 +67,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
         State::Uninitialized => return Reaction::Deny,
         State::AbortableError => {
             world.end(Ending::Abort);
-            // A higher epoch is asked for, at once or after the end.
+            // The session asks for a higher epoch, at once or after the end.
             if world.calls[0].2.api() == "EndTxn" {
                 world.answer("EndTxn", monedula_engine::transaction::Answer::Ok);
             }
@@ -103,7 +103,7 @@ fn the_coordinator_of_the_id_itself_may_be_denied() {
     world.refuse("FindCoordinator", ErrorCode::TransactionalIdAuthorizationFailed);
     assert!(matches!(world.error(ticket), TransactionError::Denied { .. }));
     assert_eq!(world.session.state(), State::Uninitialized);
-    // There is no transaction yet that could be aborted.
+    // There is no transaction yet that it could abort.
     let ticket = world.init();
     world.refuse("FindCoordinator", ErrorCode::TransactionAbortable);
     assert!(matches!(world.error(ticket), TransactionError::Refused { .. }));

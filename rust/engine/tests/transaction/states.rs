@@ -1,4 +1,4 @@
-//! docs/design/transactions.md, "A producer's transactions", against the code.
+//! Compares docs/design/transactions.md, "A producer's transactions", with the code.
 
 use monedula_engine::transaction::{REACTIONS, State};
 

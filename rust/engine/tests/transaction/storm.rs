@@ -1,5 +1,6 @@
-//! Random answers, losses, delays and users, thousands of steps of them: the same seed does the same, only legal steps are taken,
-//! no time makes the session spin, every verb is answered once, and what is called aborted was not committed.
+//! Thousands of random answers, losses, delays and calls of the user. The same seed does the same; every change of
+//! state is legal; the session never loops without time passing; every call is answered once; and a transaction that is
+//! reported as aborted was not committed.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,12 @@ use crate::world::{COORDINATOR, GROUPS, World, coordinator, ms, refusal, secs, t
 
 const SEEDS: u64 = 1500;
 const STEPS: u32 = 200;
-/// Codes that a session survives, and now and then one that spoils the transaction.
+/// Error codes that a session survives, and sometimes one that spoils the transaction.
 const CODES: [i16; 10] = [14, 15, 16, 51, 7, 51, 16, 59, 120, 49];
-/// How many of them only say that it is to be tried again.
+/// How many of them are only retried.
 const RETRIED: u64 = 7;
 
-/// What a coordinator knows.
+/// A coordinator's state.
 #[derive(Default)]
 struct Broker {
     producer: Option<Identity>,
@@ -31,9 +32,9 @@ struct Storm {
     dice: Jitter,
     broker: Broker,
     tickets: BTreeSet<Ticket>,
-    /// Ends that are not heard of yet.
+    /// Ends without an answer yet.
     ends: Vec<(Ticket, Ending)>,
-    /// The broker's commits when the transaction began.
+    /// The number of the broker's commits when the transaction began.
     commits_before: u32,
     log: Vec<String>,
 }
@@ -102,7 +103,7 @@ impl Storm {
         ticket
     }
 
-    /// What came of ends: one that is told to be an abort, or to be aborted, was no commit.
+    /// Checks the outcomes of ends: one that is reported as an abort, or as aborted, was no commit.
     fn hear(&mut self) {
         let (heard, ends) = self.ends.drain(..).partition(|(ticket, _)| self.world.outcome(*ticket).is_some());
         self.ends = ends;
@@ -130,14 +131,14 @@ impl Storm {
     fn answer_one(&mut self) {
         let Some((id, _, call)) = self.world.calls.pop() else { return };
         let outcome = match self.roll(12) {
-            // Not sent, or its answer lost.
+            // The request was not sent, or its answer was lost.
             0 => Err(CallFailure::Lost("dice".into())),
             1 => {
                 drop(self.carry_out(&call));
                 Err(CallFailure::Lost("dice".into()))
             }
             2..=3 => {
-                // A coordinator that has carried a commit out says so.
+                // The answer of a coordinator that has carried out a commit.
                 let through = matches!(call, Call::EndTxn { .. }) && self.broker.commits > self.commits_before;
                 let code = CODES[self.roll(if through { RETRIED } else { CODES.len() as u64 }) as usize];
                 refusal(&call, ErrorCode::from_code(code))
@@ -147,7 +148,7 @@ impl Storm {
             _ => self.carry_out(&call),
         };
         self.world.put(Input::Answer { id, outcome: outcome.clone() });
-        // TCP does not double, a confused driver might.
+        // TCP does not duplicate answers, but a faulty driver might.
         if self.roll(20) == 0 {
             self.world.put(Input::Answer { id, outcome });
         }
@@ -194,7 +195,7 @@ impl Storm {
         for _ in 0..STEPS {
             self.step();
         }
-        // From now on all goes well: whatever waits comes to its end.
+        // From now on there are no faults: everything that waits ends.
         for _ in 0..100 {
             self.world.pass(secs(2));
             if let Some((id, _, call)) = self.world.calls.pop() {

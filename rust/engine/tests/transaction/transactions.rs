@@ -1,4 +1,4 @@
-//! Transactions from begin to end: what is asked of whom in which order, under both transaction versions.
+//! Transactions from begin to end: the order of calls and their brokers, under both transaction versions.
 
 use monedula_engine::produce::SendFault;
 use monedula_engine::transaction::{Answer, Call, Ending, Input, State, Target, TransactionError};
@@ -19,7 +19,7 @@ fn partitions_are_added_before_their_first_records_and_together() {
     for partition in [0, 1, 2] {
         world.put(Input::AddPartition(t(partition)));
     }
-    // Those that came while the first was under way go together.
+    // Partitions that were added while the first call was in flight share the next call.
     world.answer("AddPartitionsToTxn", good(&[0]));
     let (_, target, call) = world.calls[0].clone();
     assert_eq!(target, Target::Coordinator { node_id: COORDINATOR });
@@ -27,7 +27,7 @@ fn partitions_are_added_before_their_first_records_and_together() {
     assert_eq!((who, partitions), (identity(9, 0), [t(1), t(2)].into()));
     world.answer("AddPartitionsToTxn", good(&[1, 2]));
     assert_eq!(world.joined, [t(0), t(1), t(2)]);
-    // It is in already.
+    // The partition is in the transaction already.
     world.put(Input::AddPartition(t(1)));
     assert_eq!(world.joined.len(), 4);
     world.no_call();
@@ -64,7 +64,7 @@ fn a_commit_ends_at_the_coordinator_and_the_identity_stays() {
     assert_eq!(call, Call::EndTxn { identity: identity(9, 0), ending: Ending::Commit, version2: false });
     world.succeeded(ticket);
     assert_eq!((world.ended, world.identities.as_slice()), (1, &[identity(9, 0)][..]));
-    // The next one adds its partitions anew.
+    // The next transaction adds its partitions anew.
     world.begin();
     world.put(Input::AddPartition(t(0)));
     world.answer("AddPartitionsToTxn", good(&[0]));
@@ -124,7 +124,7 @@ fn a_commit_goes_on_after_its_time_and_is_heard_of_by_calling_it_again() {
     let abort = world.end(Ending::Abort);
     assert!(world.error(abort).to_string().contains("call commit_transaction() again"));
     world.answer("EndTxn", Answer::Ok);
-    // It is through, but nobody heard of it: the next transaction must not begin before.
+    // The commit was carried out, but its answer was lost: the next transaction must not begin before it is known.
     let begin = world.begin();
     assert!(world.error(begin).to_string().contains("call it again"), "{}", world.error(begin));
     let again = world.end(Ending::Commit);
@@ -153,10 +153,10 @@ fn an_abort_whose_transaction_may_never_have_begun() {
     world.put(Input::AddPartition(t(0)));
     world.lose("AddPartitionsToTxn");
     let ticket = world.end(Ending::Abort);
-    // It may have been carried out, so it has to be ended.
+    // The call may have been carried out, so the transaction has to be ended.
     world.find();
     world.refuse("EndTxn", ErrorCode::InvalidTxnState);
-    // It was not, and will not be: what comes now comes too late.
+    // The call was not carried out, and will not be: a late answer changes nothing.
     world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
     world.succeeded(ticket);
     assert_eq!(world.session.state(), State::Ready);
@@ -181,7 +181,7 @@ fn what_was_given_up_spoils_the_transaction_and_nothing_else() {
     assert!(matches!(world.error(commit), TransactionError::MustAbort { .. }));
     let abort = world.end(Ending::Abort);
     world.answer("EndTxn", Answer::Ok);
-    // Sequence numbers have gaps now: the next transaction needs a new epoch (KIP-360).
+    // Sequence numbers have gaps now, so the next transaction needs a new epoch (KIP-360).
     assert_eq!(world.outcome(abort), None);
     let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
     assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
@@ -220,7 +220,7 @@ fn under_version_2_the_end_itself_raises_the_epoch() {
     assert_eq!(world.session.state(), State::Ready);
 }
 
-/// Its user would send the records again, or hear that an abort went well.
+/// Otherwise the user would send the records again, or learn that an abort succeeded.
 #[test]
 fn a_commit_that_may_be_through_is_not_called_off() {
     let mut world = World::open(false);
@@ -234,7 +234,7 @@ fn a_commit_that_may_be_through_is_not_called_off() {
     world.pass(BACKOFF);
     world.find();
     world.answer("EndTxn", Answer::Ok);
-    // The doubt is seen to before the next transaction.
+    // The unknown outcome is resolved before the next transaction.
     assert_eq!(world.outcome(commit), None);
     let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
     assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
@@ -255,7 +255,7 @@ fn where_all_transactions_have_one_epoch_a_lost_call_raises_it() {
         let call = world.answer("InitProducerId", Answer::Identity(identity(9, 1)));
         assert_eq!(call, Call::InitProducerId { current: Some(identity(9, 0)) });
         world.succeeded(ticket);
-        // Only that once.
+        // Only this time.
         world.begin();
         world.join(0);
         let next = world.end(ending);

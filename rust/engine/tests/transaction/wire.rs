@@ -1,4 +1,4 @@
-//! The bytes of offsets on their way into a transaction, against the protocol's own codec.
+//! The encoded offsets of a transaction, checked with the protocol's codec.
 
 use monedula_engine::group::TopicIds;
 use monedula_engine::transaction::{Answer, Call, GroupMetadata, SessionConfig};
@@ -24,7 +24,7 @@ fn commit(version2: bool, topic_ids: TopicIds) -> Call {
     Call::TxnOffsetCommit { identity: identity(9, 3), group, offsets: offsets(&[(0, 5), (1, 7)]), version2 }
 }
 
-// KIP-1319: offsets of a topic that was deleted were committed for the one made anew under its name.
+// KIP-1319: offsets of a deleted topic were committed for the topic that was recreated under its name.
 #[test]
 fn topics_go_by_their_ids_where_all_are_known_and_the_transaction_takes_its_groups_in_by_itself() {
     let known: TopicIds = [("t".into(), ID)].into();
@@ -62,7 +62,7 @@ fn a_version_carries_names_or_ids_and_its_answer_is_that_of_the_partitions() {
             partitions,
             ..Default::default()
         };
-        // Nobody asked about the first.
+        // The first was not in the request.
         let topics =
             vec![topic("u", Uuid([8; 16]), vec![at(0, 3)]), topic("t", ID, vec![at(0, 0), at(1, 100), at(1, 0)])];
         let response = TxnOffsetCommitResponse { topics, ..Default::default() };

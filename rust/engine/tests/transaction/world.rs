@@ -1,4 +1,4 @@
-//! One session in a world whose brokers say what the test tells them to, and whose time moves when told.
+//! The world of a session: virtual time, and brokers whose answers the test chooses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use monedula_protocol::types::Uuid;
 
 /// More than any backoff with its jitter.
 pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
-/// Wakes that one instant may take before it counts as spinning.
+/// How often a machine may wake at one instant before it counts as a busy loop.
 const WAKES_PER_INSTANT: u32 = 12;
 /// The coordinator of the transactional id, and of every group.
 pub(crate) const COORDINATOR: i32 = 1;
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Initialized as producer 9 with epoch 0, its coordinator known.
+    /// A session that is initialized as producer 9 with epoch 0, and knows its coordinator.
     pub(crate) fn ready(version2: bool) -> Self {
         let mut world = Self::new(Some("id"));
         world.put(Input::TransactionVersion2(version2));
@@ -105,7 +105,7 @@ impl World {
         world
     }
 
-    /// In a transaction that has partition 0.
+    /// A session in a transaction with partition 0.
     pub(crate) fn open(version2: bool) -> Self {
         let mut world = Self::ready(version2);
         world.begin();
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, waking the session when it wants to be.
+    /// Lets time pass, and wakes the session at the times that it asks for.
     pub(crate) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         let mut wakes = 0;
@@ -178,7 +178,7 @@ impl World {
         ticket
     }
 
-    /// Takes a partition in, with its call where there is one.
+    /// Adds a partition to the transaction, with its call if there is one.
     pub(crate) fn join(&mut self, partition: i32) {
         self.put(Input::AddPartition(t(partition)));
         if !self.session.version2() {
@@ -187,7 +187,7 @@ impl World {
         assert_eq!(self.joined.last(), Some(&t(partition)));
     }
 
-    /// The call under way, which is of this API.
+    /// The call in flight, which has to be of this API.
     pub(crate) fn call(&mut self, api: &str) -> (CallId, Target, Call) {
         let found = self.calls.pop().unwrap_or_else(|| panic!("no {api}"));
         assert_eq!(found.2.api(), api);
@@ -241,12 +241,12 @@ pub(crate) fn coordinator(node_id: i32) -> Answer {
     Answer::Coordinator { node_id, host: "h".into(), port: 9092 }
 }
 
-/// These partitions of `t` are all right.
+/// An answer without an error for these partitions of `t`.
 pub(crate) fn good(partitions: &[i32]) -> Answer {
     Answer::Partitions(partitions.iter().map(|partition| (t(*partition), ErrorCode::None)).collect())
 }
 
-/// An error as this call's answer has it.
+/// The answer to this call with an error.
 pub(crate) fn refusal(call: &Call, code: ErrorCode) -> Result<Answer, CallFailure> {
     match call {
         Call::AddPartitionsToTxn { partitions, .. } => {

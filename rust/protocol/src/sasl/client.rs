@@ -8,7 +8,7 @@ use super::scram::{self, KeyDerivation, ScramHash, ScramKeys};
 use super::{Mechanism, NONCE_BYTES, plain};
 use crate::secret::Secret;
 
-/// What a client logs in with.
+/// The credentials of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// For PLAIN.
@@ -26,7 +26,7 @@ pub enum Credentials {
         username: String,
         /// The password, or the HMAC of a delegation token in base64.
         password: Secret,
-        /// Whether these are of a delegation token (KIP-48).
+        /// Whether these are the credentials of a delegation token (KIP-48).
         delegation_token: bool,
     },
     /// For OAUTHBEARER.
@@ -39,7 +39,7 @@ pub enum Credentials {
 }
 
 impl Credentials {
-    /// The mechanism that they are for.
+    /// The mechanism that the credentials are for.
     pub fn mechanism(&self) -> Mechanism {
         match self {
             Self::Plain { .. } => Mechanism::Plain,
@@ -57,7 +57,7 @@ pub enum Step {
     Send(Secret),
     /// Run [`KeyDerivation::run`], which takes long, and give the keys to [`ClientExchange::derived`].
     Derive(KeyDerivation),
-    /// The exchange has succeeded; with SCRAM, the server's signature was right.
+    /// The exchange has succeeded; with SCRAM, the server's signature was verified.
     Done,
 }
 
@@ -111,7 +111,7 @@ impl ClientExchange {
     /// Takes the keys that [`Step::Derive`] asked for.
     ///
     /// # Errors
-    /// [`SaslError::Ended`] if it did not ask.
+    /// [`SaslError::Ended`] if the exchange did not ask for keys.
     pub fn derived(&mut self, keys: Arc<ScramKeys>) -> Result<Step, SaslError> {
         match &mut self.0 {
             Client::Scram(client) => client.derived(&keys),

@@ -1,4 +1,4 @@
-//! What goes wrong in an exchange, without a word of what was secret in it.
+//! Errors of an exchange. They contain nothing secret.
 
 use super::Mechanism;
 use super::scram::{MAX_ITERATIONS, MIN_ITERATIONS};
@@ -7,7 +7,7 @@ use super::scram::{MAX_ITERATIONS, MIN_ITERATIONS};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
-    /// Bytes that are not a message of the mechanism at this place of the exchange.
+    /// Bytes that are not the mechanism's next message.
     #[error("{mechanism}: {problem}")]
     Malformed {
         /// The mechanism.
@@ -15,7 +15,7 @@ pub enum SaslError {
         /// What is wrong with them.
         problem: &'static str,
     },
-    /// User name, password, token or extension that the mechanism cannot carry.
+    /// A user name, password, token or extension that the mechanism cannot carry.
     #[error("{mechanism}: {problem}")]
     Credentials {
         /// The mechanism.
@@ -23,19 +23,19 @@ pub enum SaslError {
         /// What is wrong with them.
         problem: &'static str,
     },
-    /// A nonce that does not extend the client's: a replay, or an answer for someone else.
+    /// A nonce that does not begin with the client's: a replay, or an answer to another client.
     #[error("{mechanism}: the server's nonce does not begin with the client's, or adds nothing to it")]
     ForeignNonce {
         /// The mechanism.
         mechanism: Mechanism,
     },
-    /// SCRAM's `m=`, which says that the exchange has a meaning that this side does not know.
+    /// SCRAM's `m=`: a mandatory extension, which this side does not know.
     #[error("{mechanism}: the other side demands an extension (m=) that is not known here")]
     MandatoryExtension {
         /// The mechanism.
         mechanism: Mechanism,
     },
-    /// Too few iterations to protect the password, or so many that they serve to occupy the client.
+    /// Too few iterations to protect the password, or so many that they would keep the client busy.
     #[error(
         "{mechanism}: the server demands {iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are accepted"
     )]
@@ -45,7 +45,8 @@ pub enum SaslError {
         /// The demanded number, or `u64::MAX` if it is larger.
         iterations: u64,
     },
-    /// The server does not know the password either: it is not the server that it claims to be.
+    /// SCRAM's server signature is wrong: the server does not know the password, so it is not the one that it claims to
+    /// be.
     #[error(
         "{mechanism}: the server's signature is wrong; it does not know the password, so it may not be the broker that it \
          claims to be"
@@ -54,7 +55,7 @@ pub enum SaslError {
         /// The mechanism.
         mechanism: Mechanism,
     },
-    /// The other side says no.
+    /// The other side refused.
     #[error("{mechanism}: refused: {reason}")]
     Refused {
         /// The mechanism.
@@ -62,7 +63,7 @@ pub enum SaslError {
         /// The other side's words.
         reason: String,
     },
-    /// A message after the last one of the exchange, or out of turn.
+    /// A message after the last one of the exchange, or at the wrong time.
     #[error("{mechanism}: a message after the exchange has ended")]
     Ended {
         /// The mechanism.

@@ -1,4 +1,4 @@
-//! SASL exchanges without I/O: what the client and the broker write into SaslAuthenticate, and what they make of it.
+//! SASL exchanges without I/O: the messages that client and broker carry in SaslAuthenticate.
 //!
 //! Each side has one shape for all mechanisms. A driver carries bytes between [`ClientExchange`] or [`ServerExchange`]
 //! and the connection, and supplies the random bytes of a nonce. GSSAPI is not here: it needs the system's library.
@@ -66,7 +66,7 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Text of the other side for an error or log: without control characters, and not endless.
+/// Text of the other side for an error or log: without control characters, and shortened.
 pub fn readable(bytes: &[u8]) -> String {
     const MAX_CHARACTERS: usize = 300;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * MAX_CHARACTERS)]);

@@ -1,7 +1,7 @@
 //! OAUTHBEARER (RFC 7628): a bearer token, with Kafka's SASL extensions (KIP-342).
 //!
-//! The only answer that means success is an empty one. Any other is a refusal in JSON, after which the client sends one
-//! byte more to read the end of it.
+//! Only an empty answer means success. Any other is a refusal in JSON. The client answers it with one byte, after which
+//! the broker ends the exchange with an error.
 
 use super::client::Step;
 use super::error::SaslError;

@@ -1,4 +1,4 @@
-//! PLAIN (RFC 4616): user name and password as they are, so only TLS keeps them from others.
+//! PLAIN (RFC 4616): user name and password unencrypted, so only TLS hides them.
 
 use super::client::Step;
 use super::error::SaslError;
@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-/// The broker's side: one message decides.
+/// The broker's side. It decides after one message.
 pub(super) fn check(message: &[u8], accounts: &dyn Accounts) -> Result<ServerStep, String> {
     let parts: Vec<&[u8]> = message.splitn(4, |&byte| byte == 0).collect();
     let &[authorization_id, username, password] = parts.as_slice() else {

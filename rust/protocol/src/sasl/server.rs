@@ -5,7 +5,7 @@ use super::scram::{self, ScramCredential, ScramHash};
 use super::{Mechanism, NONCE_BYTES, plain};
 use crate::secret::Secret;
 
-/// Where the broker's side looks up who may log in.
+/// Looks up the users who may log in, for the broker's side.
 pub trait Accounts {
     /// Whether this is the user's password. Compare it in constant time, as [`Secret`] does.
     fn has_password(&self, username: &str, password: &Secret) -> bool;
@@ -19,11 +19,11 @@ pub trait Accounts {
     /// Checks a bearer token and its extensions.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The reason for refusing, which the client gets.
     fn check_token(&self, token: &str, extensions: &Extensions) -> Result<Authenticated, TokenRefusal>;
 }
 
-/// Who has logged in.
+/// The user who has logged in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authenticated {
     /// The name of the principal, without `User:`.
@@ -44,9 +44,9 @@ impl Authenticated {
 /// Why a login was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What the client is told, in Kafka's words.
+    /// The reason that the client gets, in Kafka's words.
     pub message: String,
-    /// What the broker's log says besides.
+    /// Details for the broker's log only.
     pub reason: String,
 }
 

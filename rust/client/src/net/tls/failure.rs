@@ -1,5 +1,5 @@
-//! What went wrong on an encrypted connection: refused by one of the sides, which trying again does not change, or
-//! broken.
+//! Errors of an encrypted connection: one side refused the other, which another attempt does not change, or the
+//! connection broke.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use x509_parser::time::ASN1Time;
 
 use crate::error::{AuthenticationError, RequestError};
 
-/// The error of a handshake that failed. `first_bytes` are those that came first.
+/// The error of a handshake that failed. `first_bytes` are the first bytes that the broker sent.
 pub(super) fn of_handshake(broker: &str, error: &io::Error, first_bytes: &[u8]) -> RequestError {
     let disconnected = |reason: String| RequestError::Disconnected { broker: broker.to_owned(), reason };
     let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
@@ -45,8 +45,8 @@ pub(super) fn of_handshake(broker: &str, error: &io::Error, first_bytes: &[u8]) 
     }
 }
 
-/// The error of a refusal that came after the handshake: in TLS 1.3 the client is done before the broker has seen its
-/// certificate, and hears of a refusal when it reads for the first time. `None` for any other error.
+/// The error of a refusal that arrives after the handshake: in TLS 1.3 the client's handshake ends before the broker
+/// has checked the client's certificate, and a refusal arrives with the first read. `None` for any other error.
 pub(crate) fn alert_after_handshake(broker: &str, error: &io::Error) -> Option<RequestError> {
     match error.get_ref()?.downcast_ref::<Error>()? {
         Error::AlertReceived(alert) => of_alert(*alert).map(|reason| refused(broker, reason)),
@@ -74,7 +74,7 @@ fn not_tls(first_bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// What the broker's alert says; `None` if another attempt may go better.
+/// The meaning of the broker's alert; `None` if another attempt may succeed.
 fn of_alert(alert: AlertDescription) -> Option<String> {
     use AlertDescription as Alert;
     let reason = match alert {
@@ -117,7 +117,7 @@ fn incompatible(reason: &PeerIncompatible) -> String {
     )
 }
 
-/// What is wrong with the broker's certificate, and what to do.
+/// Says what is wrong with the broker's certificate, and what to do about it.
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::NotValidForNameContext { expected, presented } => of_names(expected, presented),
@@ -152,7 +152,7 @@ fn of_certificate(error: &CertificateError) -> String {
              bits, or an uncommon curve"
                 .into()
         }
-        // webpki's own words, such as CaUsedAsEndEntity.
+        // The names of webpki's errors, such as CaUsedAsEndEntity.
         other => {
             let words = format!("{other:?}");
             match words.contains("CaUsedAsEndEntity") {

@@ -1,4 +1,4 @@
-//! JKS, Java's keystore before PKCS#12 became the default with Java 9.
+//! JKS, the format of Java's keystores until PKCS#12 became the default with Java 9.
 //!
 //! Big-endian: magic, version (1 or 2), the number of entries; each is a private key with its chain, or a certificate;
 //! then a SHA-1 over the password, a constant phrase and all of this. Private keys are encrypted by Sun's own algorithm:
@@ -21,7 +21,7 @@ const PHRASE: &[u8] = b"Mighty Aphrodite";
 /// Sun's proprietary encryption of keys in a JKS, 1.3.6.1.4.1.42.2.17.1.1 as an object identifier in DER.
 const KEY_PROTECTOR: [u8; 12] = [0x06, 0x0a, 0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
 
-/// What is left of the store.
+/// The bytes of the store that are not read yet.
 struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -112,7 +112,7 @@ fn sha1(parts: &[&[u8]]) -> digest::Digest {
     context.finish()
 }
 
-/// Compares the hash at the end of the store.
+/// Checks the hash at the end of the store.
 fn check(store: &[u8], password: &[u8]) -> Result<(), Problem> {
     let cut = || Problem::new("the JKS keystore is cut or damaged");
     let (content, hash) = store.len().checked_sub(HASH).map(|at| store.split_at(at)).ok_or_else(cut)?;

@@ -1,4 +1,4 @@
-//! What rustls needs, made from the settings and the files that they name.
+//! Builds the configuration of rustls from the settings and the files that they name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ use super::identities::Identities;
 use super::material::{self, Entry, Material, Passwords, Problem};
 use super::settings::{IdentitySources, Place, Source, TlsSettings, Verification};
 use super::verifier::Verifier;
-use crate::config::ConfigError;
+use crate::config_values::ConfigError;
 
-/// Most bytes of a file with certificates or keys; a bundle of all public authorities has a quarter of a megabyte.
+/// Largest file with certificates or keys, in bytes. A bundle of all public authorities has a quarter of a megabyte.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What connections are made with.
+/// The TLS configuration of new connections.
 pub(super) struct Loaded {
     pub(super) config: Arc<ClientConfig>,
     /// The files that it is made from, as they were before they were read.
@@ -36,8 +36,9 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// Files, each with what tells one version of it from another. A time of change has the resolution of the file system's
-/// clock, so that the content counts too; it is hashed only where a change is recent or time or size differ.
+/// Files, each with the data that shows whether it has changed. The modification time has the resolution of the file
+/// system's clock, so the content counts too. It is hashed only if the modification is recent, or if time or size
+/// differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen(Vec<(PathBuf, Option<Print>)>);
 
@@ -46,7 +47,8 @@ struct Print {
     changed_at: Option<SystemTime>,
     bytes: u64,
     hash: [u8; 32],
-    /// Whether the file was so young that a change within the same tick of the clock would show in its hash alone.
+    /// Whether the file was modified so recently that only its hash would show another change within the same tick of
+    /// the clock.
     is_young: bool,
 }
 
@@ -58,11 +60,11 @@ impl PartialEq for Print {
 
 impl Eq for Print {}
 
-/// Changes within this time of the look may share the time of change.
+/// Changes within this time before a check may have the same modification time.
 const YOUNG: std::time::Duration = std::time::Duration::from_secs(3);
 
 impl Print {
-    /// What the file is like now; `None` if it cannot be read.
+    /// The state of the file now; `None` if it cannot be read.
     fn of(path: &Path, known: Option<&Self>) -> Option<Self> {
         let metadata = fs::metadata(path).ok()?;
         let (changed_at, bytes) = (metadata.modified().ok(), metadata.len());
@@ -78,14 +80,13 @@ impl Print {
     }
 }
 
-/// A text about a setting as an error of it.
+/// Makes a text about a setting an error.
 fn error(key: &str, what: impl std::fmt::Display) -> ConfigError {
     ConfigError { key: key.into(), message: format!("{key}: {what}") }
 }
 
 impl TlsSettings {
-    /// The files of the settings as they are now; those of `known` are hashed again only if something points to a
-    /// change.
+    /// The state of the settings' files now. Files in `known` are hashed again only if something points to a change.
     pub(super) fn look(&self, known: &Seen) -> Seen {
         let mut files = Vec::new();
         for source in self.sources() {
@@ -148,7 +149,7 @@ impl TlsSettings {
         match &source.place {
             Place::Path(path) if path.is_dir() => {
                 for file in files_of(path) {
-                    // Others' files may lie in a directory of certificates, as README and CRLs do.
+                    // A directory of certificates may have other files too, such as a README or CRLs.
                     if let Ok(material) = read(source, Some(&file), passwords) {
                         found.extend(material.all_certificates());
                     }
@@ -172,7 +173,7 @@ impl TlsSettings {
     }
 }
 
-/// The system's authorities; `SSL_CERT_FILE` and `SSL_CERT_DIR` name others.
+/// The system's authorities, or those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
 fn system(warnings: &mut Vec<String>) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
@@ -240,7 +241,7 @@ fn certified(
     }
 }
 
-/// The files of a path: itself, or those in the directory, in the order of their names.
+/// The files of a path: the file itself, or those in the directory in the order of their names.
 fn files_of(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(path) else { return vec![path.to_owned()] };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
@@ -271,8 +272,8 @@ fn wrong(source: &Source, file: Option<&Path>, what: impl std::fmt::Display) -> 
     }
 }
 
-/// Certificates as authorities. Those that webpki does not take for one are left out: a single odd one in a large store
-/// must not keep the rest from being used.
+/// Adds certificates as authorities. Those that webpki does not accept are left out: one invalid certificate in a large
+/// store must not make the rest unusable.
 pub(super) fn roots(trusted: &[CertificateDer<'static>]) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted.iter().cloned());

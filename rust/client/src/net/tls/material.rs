@@ -1,4 +1,4 @@
-//! Certificates and keys out of the bytes of a file or setting, whatever format they have.
+//! Reads certificates and keys from the bytes of a file or setting, in any of the formats.
 
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
@@ -24,7 +24,7 @@ impl Format {
         }
     }
 
-    /// The format that the content shows.
+    /// Recognizes the format by the content.
     fn of(bytes: &[u8]) -> Result<Self, Problem> {
         match bytes {
             [] => Err(Problem::new("it is empty")),
@@ -33,7 +33,7 @@ impl Format {
                 "it is a JCEKS keystore, which is not supported: convert it with keytool -importkeystore -srckeystore OLD \
                  -srcstoretype JCEKS -destkeystore NEW.p12 -deststoretype PKCS12",
             )),
-            // A sequence that begins with the version 3; a certificate's begins with another sequence.
+            // PKCS#12 is a sequence that begins with the version, 3. A certificate begins with another sequence.
             [0x30, ..] if pkcs12::is_one(bytes) => Ok(Self::Pkcs12),
             [0x30, ..] => Ok(Self::Der),
             _ if pem::is_one(bytes) => Ok(Self::Pem),
@@ -42,7 +42,8 @@ impl Format {
     }
 }
 
-/// What is wrong with material; never with bytes of it. The caller adds the setting and the file.
+/// Says what is wrong with certificates or keys. The text has none of their bytes; the caller adds the setting and the
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem(pub(super) String);
 
@@ -52,7 +53,7 @@ impl Problem {
     }
 }
 
-/// Passwords for what is read. Bytes that are no UTF-8 are taken for no password.
+/// The passwords of a keystore and its key. A password that is not UTF-8 counts as absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Passwords<'p> {
     pub(super) store: Option<&'p [u8]>,

@@ -2,9 +2,9 @@
 //! broker's certificate is verified (`verifier`), which of the client's it is shown (`identities`), the encrypted connection
 //! (`stream`), and what went wrong (`failure`).
 //!
-//! Files are read when the client is made, and again for each connection if they have changed since. The certificate
-//! and its key are two files that nothing replaces at once: what does not fit together, or cannot be read, is not
-//! taken, and connections are made with what was read before.
+//! Files are read when the client is created, and for a new connection again if they have changed since. A certificate
+//! and its key are two files, which cannot be replaced at the same moment. If they do not belong together, or cannot be
+//! read, new connections use what was read before.
 
 mod failure;
 mod identities;
@@ -30,8 +30,7 @@ use self::material::{Format, Material, Passwords, Problem};
 use self::settings::TlsSettings;
 use self::stream::Wire;
 pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
-use crate::config::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, Values};
 use crate::error::RequestError;
 use crate::lock::lock;
 use crate::log::{Level, Log};
@@ -39,7 +38,7 @@ use crate::log::{Level, Log};
 /// An encrypted connection.
 pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
 
-/// What a client's TLS connections are made with.
+/// The settings of a client's TLS connections, and the certificates and keys that were read from their files.
 #[derive(Debug)]
 pub struct Tls {
     settings: TlsSettings,
@@ -49,13 +48,13 @@ pub struct Tls {
 #[derive(Debug)]
 struct State {
     loaded: Loaded,
-    /// What the files were like when they could not be used, so that it is said once.
+    /// The state of the files when they could not be used: the warning about them is logged once.
     unusable: Option<Seen>,
 }
 
 impl Tls {
-    /// Reads what the settings name; `None`, with a warning about settings that then mean nothing, if the protocol is not
-    /// TLS.
+    /// Reads the files that the settings name. Without TLS it returns `None`, and warns of settings that have no
+    /// effect.
     pub(crate) fn of(values: &Values, is_used: bool, warnings: &mut Vec<String>) -> Result<Option<Self>, ConfigError> {
         if !is_used {
             let given: Vec<&str> = values.given_under("ssl.").chain(values.given_under("enable.ssl.")).collect();
@@ -77,8 +76,8 @@ impl Tls {
     /// Encrypts a connection to the broker of this name.
     ///
     /// # Errors
-    /// A final one if one side refused the other's certificate or they have no way of encryption in common; else that of
-    /// a broken connection.
+    /// A final error if one side refused the other's certificate, or they have no cipher suite or version in common;
+    /// otherwise the error of a broken connection.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         (host, port): (&str, u16),
@@ -96,7 +95,7 @@ impl Tls {
         handshake.map_err(|(error, wire)| failure::of_handshake(&broker, &error, wire.first_bytes()))
     }
 
-    /// The configuration by the files as they are now. Files are read on a thread that may block.
+    /// The TLS configuration for the files as they are now. A thread that may block reads the files.
     async fn current(self: &Arc<Self>, log: &Log) -> Arc<rustls::ClientConfig> {
         let (this, its_log) = (self.clone(), log.clone());
         let fresh = tokio::task::spawn_blocking(move || this.reload(&its_log)).await;

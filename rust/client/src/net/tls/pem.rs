@@ -21,7 +21,7 @@ pub(super) fn is_one(bytes: &[u8]) -> bool {
     bytes.windows(BEGIN.len()).any(|window| window == BEGIN.as_bytes())
 }
 
-/// One block: what it says it is, and its text.
+/// A block: its label and its text.
 struct Block<'t> {
     label: &'t str,
     body: &'t str,
@@ -41,7 +41,7 @@ fn next<'t>(rest: &mut &'t str) -> Result<Option<Block<'t>>, Problem> {
     Ok(Some(Block { label, body }))
 }
 
-/// A label for an error: what stands where one is expected may be part of a key.
+/// Shortens a label for an error message: the text in the place of a label may be part of a key.
 fn shown(label: &str) -> &str {
     let plain =
         label.len() <= 40 && label.bytes().all(|byte| byte.is_ascii_uppercase() || b" 0123456789".contains(&byte));
@@ -49,7 +49,7 @@ fn shown(label: &str) -> &str {
 }
 
 impl Block<'_> {
-    /// The bytes; a header such as `DEK-Info` is not among them.
+    /// The decoded bytes, without headers such as `DEK-Info`.
     fn decode(&self) -> Result<Zeroizing<Vec<u8>>, Problem> {
         let text: Zeroizing<String> =
             Zeroizing::new(self.body.chars().filter(|character| !character.is_ascii_whitespace()).collect());
@@ -73,7 +73,7 @@ pub(super) fn read(bytes: &[u8], passwords: Passwords<'_>) -> Result<Material, P
             label if label.ends_with("PRIVATE KEY") && material.key.is_none() => {
                 material.key = Some(private_key(&block, passwords)?);
             }
-            // Parameters, public keys, requests: of no use here.
+            // Parameters, public keys and certificate requests are not used.
             _ => {}
         }
     }

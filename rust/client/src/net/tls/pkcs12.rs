@@ -1,4 +1,4 @@
-//! PKCS#12: keystores and truststores of Java since 9, and what `openssl pkcs12 -export` writes.
+//! PKCS#12: the keystores and truststores that Java writes since version 9, and `openssl pkcs12 -export`.
 
 use p12_keystore::{CertificateBag, Pkcs12Archive, PrivateKeyBag};
 use rustls::crypto::aws_lc_rs;

@@ -1,4 +1,5 @@
-//! Private keys encrypted by a password: PKCS#8 with PBES2, and with what older versions of OpenSSL wrote.
+//! Private keys that are encrypted with a password: PKCS#8 with PBES2, and with the algorithms of older versions of
+//! OpenSSL.
 
 use pkcs8::EncryptedPrivateKeyInfoRef;
 use pkcs8::pkcs5::EncryptionScheme;
@@ -7,10 +8,10 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::material::Problem;
 
-/// Most rounds of PBKDF2: some seconds. OpenSSL writes 2048, others up to a million.
+/// Highest accepted number of PBKDF2 iterations, which take some seconds. OpenSSL writes 2048, others up to a million.
 const MOST_ROUNDS: u32 = 10_000_000;
 
-/// Most memory of scrypt.
+/// Highest accepted memory of scrypt.
 const MOST_SCRYPT_BYTES: u64 = 256 << 20;
 
 /// Decrypts a private key.

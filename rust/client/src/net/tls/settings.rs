@@ -7,8 +7,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
 use super::material::Format;
-use crate::config::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, Values};
 
 /// Where certificates or a key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +23,11 @@ pub(super) enum Place {
 pub(super) struct Source {
     pub(super) key: String,
     pub(super) place: Place,
-    /// What the user says it is.
+    /// The format that the user names.
     pub(super) format: Option<Format>,
 }
 
-/// What makes up the client's own certificate and key: one place with both, or two.
+/// The places of the client's own certificate and key: one place with both, or two.
 #[derive(Clone, Debug)]
 pub(super) struct IdentitySources {
     pub(super) chain: Source,
@@ -38,10 +37,11 @@ pub(super) struct IdentitySources {
     pub(super) key_password: Option<Secret>,
 }
 
-/// How much of a broker's certificate is checked.
+/// What is checked of a broker's certificate (`ssl.endpoint.identification.algorithm`,
+/// `enable.ssl.certificate.verification`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verification {
-    /// Its chain, its dates and its names.
+    /// Its chain, its dates and its host name.
     Full,
     /// Its chain and its dates.
     AnyName,
@@ -82,7 +82,7 @@ fn error(values: &Values, key: &str, what: impl std::fmt::Display) -> ConfigErro
     ConfigError { key: name.into(), message: format!("{name}: {what}") }
 }
 
-/// The one of these settings that is given; an error if several are.
+/// The one of these settings that is set; an error if several are.
 fn one_of(values: &Values, paths: &[&'static str], inline: &[&'static str]) -> Result<Option<Source>, ConfigError> {
     let of_path = |&key: &&'static str| Some((key, Place::Path(values.given(key)?.into())));
     let of_inline = |&key: &&'static str| {
@@ -182,7 +182,7 @@ fn provider(values: &Values, warnings: &mut Vec<String>) -> Result<CryptoProvide
     Ok(provider)
 }
 
-/// What a list names; names of what there is not are warned of, since a list says what may be used, not what must.
+/// The known names in a list. Unknown ones are only warned of, because a list says what may be used, not what must.
 fn chosen<T: Copy>(
     values: &Values,
     key: &str,
@@ -208,7 +208,7 @@ fn chosen<T: Copy>(
     Ok(chosen)
 }
 
-/// By IANA's names, then OpenSSL's.
+/// Cipher suites by the names of IANA, then of OpenSSL.
 fn suites() -> [(&'static [&'static str], SupportedCipherSuite); 9] {
     use aws_lc_rs::cipher_suite as suite;
     [
@@ -242,7 +242,7 @@ fn suites() -> [(&'static [&'static str], SupportedCipherSuite); 9] {
     ]
 }
 
-/// By OpenSSL's names, then Java's.
+/// Curves by the names of OpenSSL, then of Java.
 fn groups() -> [(&'static [&'static str], &'static dyn SupportedKxGroup); 6] {
     use aws_lc_rs::kx_group as group;
     [

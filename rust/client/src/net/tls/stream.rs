@@ -1,4 +1,5 @@
-//! The bytes of an encrypted connection: ciphertext read in large pieces below rustls, and the two halves above it.
+//! An encrypted connection: below rustls, ciphertext is read in large pieces; above it, there are two halves, to read
+//! from and to write to.
 
 use std::io;
 use std::pin::Pin;
@@ -11,14 +12,14 @@ use tokio::net::TcpStream;
 use super::TlsStream;
 use crate::lock::lock;
 
-/// How many of the first bytes are kept, to say what a peer that does not speak TLS may speak.
+/// How many of the first bytes are kept. They show which protocol a peer without TLS speaks.
 const FIRST: usize = 8;
 
-/// The socket below rustls. rustls reads 4 KiB at a time; here each system call takes what there is.
+/// The socket below rustls. rustls reads 4 KiB at a time; here each system call reads all that is there.
 pub(crate) struct Wire {
     stream: TcpStream,
     buffer: Box<[u8]>,
-    /// Where the bytes begin that rustls has not taken, and where they end.
+    /// The range of the bytes that rustls has not read yet.
     start: usize,
     end: usize,
     first: [u8; FIRST],
@@ -73,7 +74,7 @@ impl Wire {
         Self { stream, buffer, start: 0, end: 0, first: [0; FIRST], first_count: 0, records, write_error }
     }
 
-    /// The first bytes that came.
+    /// The first bytes that were received.
     pub(super) fn first_bytes(&self) -> &[u8] {
         &self.first[..self.first_count]
     }
@@ -175,7 +176,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// Both halves belong to one task, so nothing ever waits for this lock.
+/// Both halves belong to one task, so nobody ever waits for this lock.
 type Shared = Arc<Mutex<TlsStream>>;
 
 /// The half that is read from.
@@ -191,7 +192,7 @@ pub(crate) fn split(stream: TlsStream) -> (TlsReadHalf, TlsWriteHalf) {
 }
 
 impl TlsWriteHalf {
-    /// What is unsent when the socket is closed is discarded, and the broker's side reset.
+    /// Makes closing the socket discard unsent bytes and reset the connection.
     pub(crate) fn set_zero_linger(&self) -> io::Result<()> {
         lock(&self.0).get_ref().0.stream.set_zero_linger()
     }

@@ -1,5 +1,5 @@
-//! Whether a broker's certificate is good: by webpki, and as in Java also if the certificate itself stands in the
-//! truststore.
+//! Verifies the certificates of brokers with webpki: chain, dates and, unless `ssl.endpoint.identification.algorithm`
+//! is empty, the host name. As in Java, a certificate that is itself in the truststore is trusted too.
 
 use std::sync::Arc;
 
@@ -20,8 +20,9 @@ use super::settings::Verification;
 pub(super) struct Verifier {
     /// `None` if nothing is verified.
     webpki: Option<Arc<WebPkiServerVerifier>>,
-    /// webpki refuses an authority's certificate as a broker's own (CaUsedAsEndEntity), which the usual self-signed one
-    /// is. Java takes each certificate that stands in the truststore.
+    /// The certificates in the truststore. webpki refuses an authority's certificate as that of a broker
+    /// (CaUsedAsEndEntity), and a self-signed certificate usually is an authority's. Java accepts every certificate
+    /// that is in the truststore.
     trusted: Vec<CertificateDer<'static>>,
     verification: Verification,
     algorithms: WebPkiSupportedAlgorithms,
@@ -42,7 +43,7 @@ impl Verifier {
         Ok(Self { webpki, trusted, verification, algorithms })
     }
 
-    /// A certificate that stands in the truststore: without a chain to check, its name and its dates are.
+    /// Checks a certificate that is in the truststore: its host name and its dates. It needs no chain.
     fn verify_trusted(
         &self,
         certificate: &CertificateDer<'_>,
@@ -105,11 +106,11 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let Some(webpki) = &self.webpki else { return Ok(ServerCertVerified::assertion()) };
         match webpki.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // webpki looks at the name last: the rest was right.
+            // webpki checks the name last: all else was right.
             Err(error) if self.verification == Verification::AnyName && is_about_the_name(&error) => {
                 Ok(ServerCertVerified::assertion())
             }
-            // One that is revoked, expired or for another name stays refused, by the more telling error.
+            // A certificate that is revoked, expired or for another name stays refused, with the error that says so.
             Err(Error::InvalidCertificate(
                 CertificateError::Other(_) | CertificateError::UnknownIssuer | CertificateError::InvalidPurpose,
             )) if self.trusted.iter().any(|trusted| trusted == end_entity) => {

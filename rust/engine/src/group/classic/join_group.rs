@@ -10,7 +10,7 @@ use super::reactions::{api, reaction};
 use super::revocation::Then;
 use super::{Reaction, State};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
-use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Ticket, Timer};
+use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Output, Ticket, Timer};
 use crate::{Now, TopicPartition};
 
 /// The member id, static id and metadata of each member.
@@ -29,6 +29,11 @@ pub(super) struct Join {
     /// Whether everything that has to be revoked and committed before the next join is.
     pub(super) prepared: bool,
     pub(super) join_group: Option<CallId>,
+    /// Whether the generation has a leader, who assigns. If other members of the group use KIP-848, the coordinator
+    /// assigns.
+    pub(super) is_led: bool,
+    /// The JoinGroup that the driver was told to abandon. Its outcome follows at once.
+    pub(super) abandoned: Option<CallId>,
     pub(super) sync_group: Option<CallId>,
     pub(super) computing_assignment: Option<Ticket>,
     pub(super) attempts: u32,
@@ -157,13 +162,13 @@ impl Member {
         self.set_state(State::PreparingRebalance);
     }
 
-    pub(super) fn joined(&mut self, id: CallId, call: InFlight, outcome: Result<Answer, String>, now: Now) {
+    pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: Answer, now: Now) {
         if self.join.join_group != Some(id) {
             return;
         }
         self.join.join_group = None;
-        match outcome {
-            Ok(Answer::JoinGroup {
+        match answer {
+            Answer::JoinGroup {
                 code: code @ ErrorCode::None,
                 generation,
                 member_id,
@@ -172,7 +177,7 @@ impl Member {
                 protocol,
                 skip_assignment,
                 members,
-            }) => {
+            } => {
                 self.coordinator_answered(code);
                 let protocol = protocol.unwrap_or_default();
                 let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
@@ -180,22 +185,34 @@ impl Member {
                     return self.fail(self.error_of(api(Kind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
+                self.join.is_led = !leader.is_empty();
                 self.leader = leader == member_id;
                 (self.generation, self.member_id, self.assignor) = (generation, member_id, Some(protocol.clone()));
                 self.enter_generation(call, protocol, now);
                 self.ask_for_assignment(skip_assignment, members, now);
             }
-            Ok(Answer::JoinGroup { code, member_id, .. }) => {
+            Answer::JoinGroup { code, member_id, .. } => {
                 self.coordinator_answered(code);
                 self.join_refused(code, member_id, call, now);
             }
-            Ok(_) => self.join_again("an answer of another kind", now),
-            Err(reason) => {
-                self.coordinator_lost(call.node_id, &reason, false, now);
-                self.join_unanswered();
-                self.join_again(&reason, now);
-            }
+            _ => self.join_again("an answer of another kind", now),
         }
+    }
+
+    /// The JoinGroup has no answer. `is_unsent`: the coordinator has not processed it.
+    pub(super) fn join_failed(&mut self, id: CallId, call: InFlight, is_unsent: bool, reason: &str, now: Now) {
+        if self.join.join_group != Some(id) {
+            return;
+        }
+        self.join.join_group = None;
+        if !is_unsent {
+            self.join_unanswered();
+        }
+        if self.join.abandoned == Some(id) {
+            return self.join_elsewhere();
+        }
+        self.coordinator_lost(call.node_id, reason, false, now);
+        self.join_again(reason, now);
     }
 
     /// A static member that misses a rebalance is not removed, and gets no error either. But the leader of the
@@ -320,9 +337,19 @@ impl Member {
             (self.join.join_group, self.join.sync_group, self.join.computing_assignment) = (None, None, None);
             return;
         }
-        if self.join.join_group.is_some() {
-            self.join_unanswered();
+        match self.join.join_group {
+            // Only the driver knows whether the request was sent. While it waits for a connection to a broker that has
+            // failed, it was not; the owned partitions are not in doubt then.
+            Some(id) if self.join.abandoned != Some(id) => {
+                self.join.abandoned = Some(id);
+                self.out.push(Output::AbandonCall { id });
+            }
+            Some(_) => {}
+            None => self.join_elsewhere(),
         }
+    }
+
+    fn join_elsewhere(&mut self) {
         self.back_from_join();
         self.want_rejoin("the coordinator was lost during the rebalance".into());
     }

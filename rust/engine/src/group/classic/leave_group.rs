@@ -138,6 +138,7 @@ impl Member {
         if !ours || self.revocation.is_none() {
             return;
         }
+        self.join.is_led = !leader.is_empty();
         self.leader = leader == self.member_id;
         (self.generation, self.assignor) = (generation, protocol);
         self.confirm(call.sent);

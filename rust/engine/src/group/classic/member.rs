@@ -227,9 +227,10 @@ impl Member {
 
     fn answered(&mut self, id: CallId, outcome: Result<Answer, CallError>, now: Now) {
         let Some(call) = self.out.take_in_flight(id) else { return };
+        let is_unsent = matches!(outcome, Err(CallError::Unsent(_)));
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
-            Err(CallError::Lost(reason)) => {
+            Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
                 self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
                 Err(reason)
             }
@@ -247,7 +248,8 @@ impl Member {
             (Kind::JoinGroup | Kind::SyncGroup, outcome) if self.leave.exit.is_some() => {
                 self.answered_on_exit(id, call, outcome, now)
             }
-            (Kind::JoinGroup, outcome) => self.joined(id, call, outcome, now),
+            (Kind::JoinGroup, Ok(answer)) => self.joined(id, call, answer, now),
+            (Kind::JoinGroup, Err(reason)) => self.join_failed(id, call, is_unsent, &reason, now),
             (Kind::SyncGroup, outcome) => self.synced(id, call, outcome, now),
             (Kind::Heartbeat, outcome) => self.heartbeat_answered(id, call, outcome, now),
             (Kind::LeaveGroup, outcome) => self.left(id, call, outcome, now),

@@ -104,6 +104,7 @@ impl Member {
             rebalance_timeout: self.config.max_poll_interval,
             assignments,
         };
+        self.topics.asked_for_assignment(self.join.is_led);
         self.join.sync_group = self.send(Kind::SyncGroup, call, now);
         if self.join.sync_group.is_none() {
             self.join_again("the coordinator was lost before SyncGroup", now);
@@ -195,8 +196,11 @@ impl Member {
         // The subscription may have changed since the join: partitions of other topics are not taken (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.names.contains(&partition.topic));
-        let assigned: BTreeSet<TopicPartition> =
-            wanted.iter().filter(|partition| !self.owned.contains_key(*partition)).cloned().collect();
+        let (recreated, assigned): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) = wanted
+            .iter()
+            .filter(|partition| !self.owned.contains_key(*partition))
+            .cloned()
+            .partition(|partition| self.topics.is_recreated(&partition.topic));
         let revoked: BTreeSet<TopicPartition> =
             self.owned.keys().filter(|partition| !wanted.contains(*partition)).cloned().collect();
         let (started, reason) = self.join.rebalance.take().unwrap_or((sync.sent, String::new()));
@@ -204,7 +208,7 @@ impl Member {
             generation: self.generation,
             took: now - sync.sent,
             rebalance: now.saturating_sub(started),
-            owned: wanted.len(),
+            owned: wanted.len() - recreated.len(),
             assigned: assigned.len(),
             revoked: revoked.len(),
         });
@@ -250,6 +254,8 @@ impl Member {
             // A static member that comes back with fewer topics gets its former assignment, without a rebalance.
             self.back_off_join(now);
             self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
+        } else if !recreated.is_empty() {
+            self.want_rejoin("topics were deleted and made anew after the assignment".into());
         }
     }
 

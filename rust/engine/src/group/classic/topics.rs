@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use crate::group::{FirstSeen, Output, Timer, TopicInfo};
+use crate::group::{FirstSeen, Output, Timer, TopicIds, TopicInfo};
 use crate::{Now, TopicPartition};
 
 /// The subscribed topics and their partition counts.
@@ -22,6 +22,9 @@ pub(super) struct SubscribedTopics {
     /// The partition counts that the assignment computed by this member is based on.
     pub(super) assigned_counts: Option<BTreeMap<Arc<str>, usize>>,
     pub(super) first_seen: FirstSeen,
+    /// The ids of the subscribed topics when SyncGroup was sent, if the coordinator assigns (KIP-848). It assigns topics
+    /// by id, and the answer has only their names.
+    pub(super) ids_at_sync: Option<TopicIds>,
     /// How often metadata was requested for assigned partitions whose topics are not known.
     pub(super) refresh_attempts: u32,
 }
@@ -36,6 +39,21 @@ impl SubscribedTopics {
     pub(super) fn id(&self, topic: &str) -> Uuid {
         let told = || self.infos.get(topic).map(|info| info.id).unwrap_or_default();
         Some(self.first_seen.id(topic)).filter(|id| !id.is_zero()).unwrap_or_else(told)
+    }
+
+    fn ids(&self) -> TopicIds {
+        self.names.iter().map(|topic| (topic.clone(), self.id(topic))).collect()
+    }
+
+    /// SyncGroup is sent. `is_led`: a leader assigns, by names.
+    pub(super) fn asked_for_assignment(&mut self, is_led: bool) {
+        self.ids_at_sync = (!is_led).then(|| self.ids());
+    }
+
+    /// Whether another topic stands under this name than when SyncGroup was sent. The assignment was of the one that
+    /// was deleted, and the new one's partitions may have other owners.
+    pub(super) fn is_recreated(&self, topic: &Arc<str>) -> bool {
+        self.ids_at_sync.as_ref().is_some_and(|ids| ids.get(topic).copied().unwrap_or_default() != self.id(topic))
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, Jitter};
 
 /// The settings of a member. Settings that only the classic protocol has (`partition.assignment.strategy`,
 /// `heartbeat.interval.ms`) are the broker's under KIP-848.
@@ -56,7 +56,8 @@ impl MembershipConfig {
 }
 
 /// A member id from 16 random bytes: a version 4 UUID as Kafka writes it (KIP-1082). It is generated before the first
-/// join and kept for the life of the process, so a join whose answer is lost leaves no orphaned member in the group.
+/// join and kept for the life of the process, so a join whose answer is lost leaves no orphaned member in the group. A
+/// member that has left, and of whose leaving a request had no answer, joins again under another id.
 pub fn member_id(random: [u8; 16]) -> String {
     let mut bytes = random;
     bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -66,4 +67,13 @@ pub fn member_id(random: [u8; 16]) -> String {
         bytes[0] ^= 0x80;
     }
     Uuid(bytes).to_string()
+}
+
+/// The id of a member that has left under `member_id`. It is as random.
+pub(super) fn member_id_after(last: &str) -> String {
+    let half = |first: u64| last.bytes().fold(first, |state, byte| Jitter::new(state ^ u64::from(byte)).next());
+    let mut random = [0; 16];
+    random[..8].copy_from_slice(&half(1).to_be_bytes());
+    random[8..].copy_from_slice(&half(2).to_be_bytes());
+    member_id(random)
 }

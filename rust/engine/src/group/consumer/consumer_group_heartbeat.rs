@@ -163,6 +163,7 @@ impl Member {
     pub(super) fn forget_heartbeat(&mut self, now: Now) {
         if self.heartbeats.in_flight.take().is_some() {
             self.late_heartbeat_until = Some(now + self.config.session_timeout * 2);
+            self.leave_was_lost |= self.leave_first;
         }
         self.last_sent = LastSentSubscription::default();
         self.may_have_place |= self.epoch == JOIN;
@@ -325,7 +326,7 @@ impl Member {
             Reaction::Retry => self.heartbeat_again(now),
             Reaction::Rediscover => self.coordinator_lost(call.node_id, code.name(), now),
             _ => {
-                (self.leave_first, self.may_have_place) = (false, false);
+                self.has_left();
                 if code == ErrorCode::FencedInstanceId {
                     self.fail(self.heartbeat_error(ErrorCode::UnreleasedInstanceId, String::new()), now);
                 }

@@ -2,6 +2,7 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::config::member_id_after;
 use super::member::Member;
 use super::reactions::{api, reaction};
 use super::{Reaction, State};
@@ -84,13 +85,13 @@ impl Member {
                 // The coordinator may have removed the member although the answer was lost; the next attempt is then
                 // answered UNKNOWN_MEMBER_ID.
                 self.coordinator_lost(call.node_id, &reason, now);
-                self.may_have_place = true;
+                (self.may_have_place, self.leave_was_lost) = (true, true);
                 return self.leave_again(&reason, now);
             }
         };
         self.coordinator_answered(code);
         if code == ErrorCode::None {
-            (self.may_have_place, self.leave_first) = (false, false);
+            self.has_left();
             return self.stop_leaving("left the group", now);
         }
         match reaction(api(Kind::LeaveGroup), code) {
@@ -101,9 +102,17 @@ impl Member {
                 self.leave_again(code.name(), now);
             }
             _ => {
-                (self.may_have_place, self.leave_first) = (false, false);
+                self.has_left();
                 self.stop_leaving(code.name(), now);
             }
+        }
+    }
+
+    /// The coordinator does not have this member, so nothing is lost with its id.
+    pub(super) fn has_left(&mut self) {
+        (self.may_have_place, self.leave_first) = (false, false);
+        if std::mem::take(&mut self.leave_was_lost) {
+            self.member_id = member_id_after(&self.member_id);
         }
     }
 
@@ -139,6 +148,7 @@ impl Member {
     pub(super) fn exit_late(&mut self, now: Now) {
         if self.leave.exit.is_some() {
             self.may_have_place |= self.epoch > 0 || self.leave.in_flight.is_some();
+            self.leave_was_lost |= self.leave.in_flight.is_some();
             self.close_commits(now);
             self.lose(None, "the time for leaving is over");
             self.end_exit("the time for leaving is over", now);

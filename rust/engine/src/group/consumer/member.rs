@@ -28,7 +28,7 @@ pub struct Member {
     pub(super) out: Outbox,
     pub(super) coordinator: FindCoordinator,
 
-    /// The member id, which stays the same for the life of the process (KIP-1082).
+    /// The member id, which stays the same for the life of the process (KIP-1082), unless `leave_was_lost`.
     pub(super) member_id: String,
     /// The member epoch; 0 outside of the group.
     pub(super) epoch: i32,
@@ -58,6 +58,9 @@ pub struct Member {
     pub(super) may_have_place: bool,
     /// Whether to leave before joining: the coordinator refuses epoch 0 of a member that it still has (KAFKA-19233).
     pub(super) leave_first: bool,
+    /// Whether a heartbeat that leaves has no answer. It may arrive at the coordinator after the next join, and would
+    /// end that membership: nothing in it but the member id says whose end it is.
+    pub(super) leave_was_lost: bool,
     /// When the coordinator may remove the member because it has not revoked partitions.
     pub(super) revoke_by: Option<Now>,
     pub(super) lease: Lease,
@@ -106,6 +109,7 @@ impl Member {
             raised: None,
             may_have_place: false,
             leave_first: false,
+            leave_was_lost: false,
             revoke_by: None,
             lease: Lease::default(),
             commits: Commits::default(),
@@ -235,7 +239,7 @@ impl Member {
         let Some(call) = self.out.take_in_flight(id) else { return };
         let outcome = match outcome {
             Ok(answer) => Ok(answer),
-            Err(CallError::Lost(reason)) => {
+            Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
                 self.out.event(GroupEvent::Retried { api: api(call.kind), reason: reason.clone() });
                 Err(reason)
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{Checks, Pid, Rule, Span};
+use super::{Checks, Pid, Rule, Span, Stray};
 use crate::excuses::Excuse;
 use crate::messages::{Answered, Asked, Found};
 use crate::sometimes::Situation;
@@ -14,14 +14,14 @@ use monedula_engine::group::{Answer, Call, CallId, CommitOffset};
 
 impl Checks {
     /// The coordinator answered `call` of a process. `late`: its sender has given it up.
-    pub(crate) fn served(&mut self, pid: Pid, call: &Call, answer: &Answer, late: bool) {
+    pub(crate) fn served(&mut self, pid: Pid, id: CallId, call: &Call, answer: &Answer, late: bool) {
         if let (Some((_, offsets)), Some(codes)) = (call.commit(), answer.commit_codes()) {
             for (partition, at) in offsets {
                 match codes.get(partition) {
                     Some(ErrorCode::None) => {
                         let owned = self.views.get(&pid).and_then(|view| view.owned.get(partition));
                         let doubtful = owned.is_some_and(|owned| owned.doubt.is_some());
-                        self.commit_accepted(pid, partition, at, late || doubtful);
+                        self.commit_accepted((pid, id), partition, at, late || doubtful);
                     }
                     Some(ErrorCode::IllegalGeneration | ErrorCode::UnknownMemberId) => {
                         self.met.met(Situation::FencedCommit)
@@ -73,7 +73,8 @@ impl Checks {
     }
 
     /// `stray`: its sender has given it up, or the coordinator believes the partition to be another's.
-    fn commit_accepted(&mut self, pid: Pid, partition: &TopicPartition, at: &CommitOffset, stray: bool) {
+    fn commit_accepted(&mut self, request: (Pid, CallId), partition: &TopicPartition, at: &CommitOffset, stray: bool) {
+        let pid = request.0;
         let (offset, span) = (at.offset, at.metadata.parse().unwrap_or_default());
         let uncovered = self.uncovered(partition);
         if offset > uncovered {
@@ -91,7 +92,8 @@ impl Checks {
         let strays = match stray {
             true => {
                 self.excused.insert((Excuse::StrayGoesBack, None, Some(partition.clone())));
-                self.strays.entry(partition.clone()).or_default().push(before);
+                let stray = Stray { request, replaced: before };
+                self.strays.entry(partition.clone()).or_default().push(stray);
                 Vec::new()
             }
             false => self.strays.remove(partition).unwrap_or_default(),
@@ -103,7 +105,7 @@ impl Checks {
             self.excuse(Excuse::StrayGoesBack);
         } else if sought {
             self.excuse(Excuse::BackAfterSeek);
-        } else if strays.iter().any(|replaced| *replaced <= Some(offset)) {
+        } else if strays.iter().any(|stray| stray.replaced <= Some(offset)) {
             self.excuse(Excuse::BackAfterStray);
         } else {
             let text = format!("{partition}: {offset} of p{pid} is committed over {before:?}, and nobody went back");
@@ -128,27 +130,6 @@ impl Checks {
         if holder.0 != pid {
             *holder = (pid, now);
         }
-    }
-
-    /// A late request told the coordinator what is not so any more, and what it `owns`. The protocol has nothing that tells it from a
-    /// new one.
-    pub(crate) fn misled(&mut self, pid: Pid, owns: &BTreeSet<TopicPartition>) {
-        let now = self.now;
-        let Some(view) = self.views.get_mut(&pid) else { return };
-        view.misled = Some(now);
-        let others = view.owned.iter_mut().filter(|(partition, _)| !owns.contains(partition));
-        others.for_each(|(_, owned)| owned.doubt = Some(Excuse::Misled));
-        self.excused.insert((Excuse::Misled, Some(pid), None));
-    }
-
-    /// A heartbeat of the consumer protocol that was sent then has an answer: what its member does not give up is its own.
-    pub(crate) fn heard(&mut self, pid: Pid, sent: Now) {
-        let Some(view) = self.views.get_mut(&pid).filter(|view| view.misled.is_some_and(|misled| misled < sent)) else {
-            return;
-        };
-        view.misled = None;
-        let kept = view.owned.values_mut().filter(|owned| !owned.settling && owned.doubt == Some(Excuse::Misled));
-        kept.for_each(|owned| owned.doubt = None);
     }
 
     /// Kafka's coordinator takes what it assigned last to each classic member for what that owns when it makes a consumer group of

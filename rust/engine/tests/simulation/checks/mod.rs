@@ -93,6 +93,15 @@ pub(crate) struct Log {
     covered: Vec<bool>,
 }
 
+/// A stray commit of a partition; see [`Excuse::StrayGoesBack`].
+#[derive(Clone, Copy, Debug)]
+struct Stray {
+    /// The request that brought it, and maybe others of many partitions.
+    request: (Pid, CallId),
+    /// What was committed before.
+    replaced: Option<i64>,
+}
+
 /// What a process owns and may hand out, by its machine's outputs.
 #[derive(Debug, Default)]
 struct View {
@@ -110,8 +119,6 @@ struct View {
     blind: Option<Now>,
     /// Heartbeats that were answered blindly.
     blind_calls: BTreeSet<CallId>,
-    /// When a late request misled the coordinator, until an answer to a later one is there; see [`Excuse::Misled`].
-    misled: Option<Now>,
 }
 
 #[derive(Debug, Default)]
@@ -142,7 +149,7 @@ pub(crate) struct Checks {
     /// Spans that seeks began, until something is committed of them, or of a later one.
     sought: BTreeMap<(Pid, TopicPartition), BTreeSet<Span>>,
     /// What stray commits replaced since the last one of an owner, that first.
-    strays: BTreeMap<TopicPartition, Vec<Option<i64>>>,
+    strays: BTreeMap<TopicPartition, Vec<Stray>>,
     pub(crate) excuses: Excuses,
     /// Of which partitions and processes something was excused before, whether it is over or not: planted bugs hide there.
     pub(crate) excused: BTreeSet<(Excuse, Option<Pid>, Option<TopicPartition>)>,
@@ -233,7 +240,7 @@ impl Checks {
 
     /// What is missing before all is as it should be, `None` if nothing is.
     pub(crate) fn missing(&mut self, subscribed: &BTreeSet<Arc<str>>) -> Option<String> {
-        let mut strays = 0;
+        let mut strays = BTreeSet::new();
         for (partition, log) in self.logs.iter().filter(|(partition, _)| subscribed.contains(&partition.topic)) {
             let owners: Vec<_> = self.views.iter().filter(|(_, view)| view.owned.contains_key(partition)).collect();
             if owners.len() != 1 {
@@ -246,10 +253,10 @@ impl Checks {
             }
             let committed = self.committed.get(partition).copied();
             // The owner has committed all of it, and does not do so again.
-            let replaced = self.strays.get(partition).is_some_and(|strays| strays.contains(&Some(log.end)));
+            let over = self.strays.get(partition).into_iter().flatten().find(|stray| stray.replaced == Some(log.end));
             if committed != Some(log.end) && log.end > log.start {
-                if replaced {
-                    strays += 1;
+                if let Some(stray) = over {
+                    strays.insert(stray.request);
                     continue;
                 }
                 return Some(format!("{partition}: {committed:?} is committed, the end is {}", log.end));
@@ -259,7 +266,7 @@ impl Checks {
         if let Some((pid, view)) = views.find(|(_, view)| view.told.iter().ne(view.owned.keys())) {
             return Some(format!("p{pid} was told of {:?}, but owns {:?}", view.told, view.owned.keys()));
         }
-        (0..strays).for_each(|_| self.excuse(Excuse::StrayAtTheEnd));
+        strays.iter().for_each(|_| self.excuse(Excuse::StrayAtTheEnd));
         None
     }
 }

@@ -2,7 +2,7 @@
 
 use monedula_engine::TopicPartition;
 
-use super::{Checks, Owned, Pid, Rule, Span};
+use super::{Checks, Owned, Pid, Rule, Span, Stray};
 use crate::excuses::Excuse;
 use crate::machine::is_rebalancing;
 use crate::sometimes::Situation;
@@ -69,7 +69,7 @@ impl Checks {
         if committed.is_none_or(|committed| committed == from) {
             return;
         }
-        let before = |strays: &Vec<Option<i64>>| strays.contains(&found);
+        let before = |strays: &Vec<Stray>| strays.iter().any(|stray| stray.replaced == found);
         if let Some(excuse) = self.mistaken(pid, partition) {
             self.excuse(excuse);
         } else if self.strays.get(partition).is_some_and(before) {

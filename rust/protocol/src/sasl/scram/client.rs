@@ -33,7 +33,7 @@ enum State {
         server_first: String,
         server_nonce: String,
     },
-    /// The proof was sent, and the server has to prove that it knows the password too.
+    /// The proof was sent. The server's signature, which proves that the server knows the password too, is awaited.
     AwaitsServerFinal {
         server_signature: Secret,
     },
@@ -95,13 +95,13 @@ impl Client {
         let iterations = iterations.ok_or(SaslError::Iterations { mechanism, iterations: parsed.iterations })?;
         let server_nonce = parsed.nonce.to_owned();
         let salt = parsed.salt;
-        // Signed as it came, with the extensions that have no meaning here. It was UTF-8 when it was parsed.
+        // The message is signed as it was received, with unknown extensions. Parsing has shown that it is UTF-8.
         let server_first = String::from_utf8_lossy(challenge).into_owned();
         self.state = State::Derives { first_bare, server_first, server_nonce };
         Ok(Step::Derive(KeyDerivation { hash: self.hash, salt, iterations, password: self.password.clone() }))
     }
 
-    /// Takes the keys, and proves with them that this side knows the password.
+    /// Takes the keys, and makes the proof that this side knows the password.
     pub(in crate::sasl) fn derived(&mut self, keys: &ScramKeys) -> Result<Step, SaslError> {
         let state = std::mem::replace(&mut self.state, State::Ended);
         let State::Derives { first_bare, server_first, server_nonce } = state else {

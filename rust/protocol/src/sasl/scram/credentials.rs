@@ -1,11 +1,12 @@
-//! What passwords become: the client's keys, and what a broker stores of a user.
+//! Values derived from a password: the client's keys, and the credential that a broker stores.
 
 use zeroize::Zeroizing;
 
 use super::hash::ScramHash;
 use crate::secret::Secret;
 
-/// The keys that follow from a password, a salt and a number of iterations. They serve as well as the password.
+/// The keys derived from a password, a salt and a number of iterations. Whoever has them can log in, as with the
+/// password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScramKeys {
     pub(super) hash: ScramHash,
@@ -20,7 +21,7 @@ impl ScramKeys {
     }
 }
 
-/// PBKDF2 that a client has to run: work for a thread that nobody waits for.
+/// PBKDF2 that a client has to run. It belongs on a thread on which nobody else waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDerivation {
     /// The mechanism's hash.
@@ -40,7 +41,7 @@ impl KeyDerivation {
     }
 }
 
-/// What a broker knows of a user's password: enough to check it, not enough to log in elsewhere.
+/// The credential that a broker stores: enough to check the password, not enough to log in elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScramCredential {
     /// The salt.

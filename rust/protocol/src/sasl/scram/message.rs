@@ -7,10 +7,10 @@ use crate::secret::Secret;
 /// The client's first message.
 #[derive(Debug)]
 pub(super) struct ClientFirst<'a> {
-    /// Everything before the bare message.
+    /// The header before the bare message.
     pub(super) header: &'a str,
     pub(super) authorization_id: String,
-    /// What of it is signed.
+    /// The part of the message that is signed.
     pub(super) bare: &'a str,
     pub(super) username: String,
     pub(super) nonce: &'a str,
@@ -23,7 +23,7 @@ pub(super) struct ClientFirst<'a> {
 pub(super) struct ServerFirst<'a> {
     pub(super) nonce: &'a str,
     pub(super) salt: Vec<u8>,
-    /// Not bounded yet; a number beyond 64 bits is `u64::MAX`.
+    /// The number of iterations as received, not checked yet; a number beyond 64 bits is `u64::MAX`.
     pub(super) iterations: u64,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Attributes<'a> {
         Ok(nonce)
     }
 
-    /// What is left: extensions, whose names and values are checked but have no meaning to everyone.
+    /// The rest of the message: extensions. Their names and values are checked, and ignored.
     fn rest(self) -> Result<Vec<(&'a str, &'a str)>, SaslError> {
         let mechanism = self.mechanism;
         let extension = |part: &'a str| {
@@ -188,7 +188,7 @@ pub(super) fn escape(name: &str) -> String {
     name.replace('=', "=3D").replace(',', "=2C")
 }
 
-/// The user name of a saslname; `None` if it has an `=` of another meaning.
+/// The user name of a saslname; `None` if it has an `=` that is no escape.
 fn unescape(name: &str) -> Option<String> {
     let mut parts = name.split('=');
     let mut unescaped = parts.next()?.to_owned();

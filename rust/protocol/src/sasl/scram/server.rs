@@ -23,7 +23,7 @@ enum State {
     Ended,
 }
 
-/// What is known between the two messages of the client.
+/// The state between the client's two messages.
 #[derive(Debug)]
 struct Pending {
     header: String,
@@ -42,7 +42,7 @@ impl Server {
     /// Takes a message of the client.
     ///
     /// # Errors
-    /// Why it is refused, for the log.
+    /// The reason for refusing, for the log.
     pub(in crate::sasl) fn step(&mut self, message: &[u8], accounts: &dyn Accounts) -> Result<ServerStep, String> {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::AwaitsClientFirst => self.client_first(message, accounts),
@@ -86,14 +86,14 @@ impl Server {
         if last.nonce != pending.nonce {
             return Err(format!("{username} sent another nonce than it was given (CVE-2024-56128)"));
         }
-        // Java writes that of `n,,` even behind a header with an authorization id.
+        // Java sends the base64 of `n,,` even if the header has an authorization id.
         if last.channel_binding != pending.header.as_bytes() && last.channel_binding != b"n,," {
             return Err(format!("{username} sent another channel binding than it began with"));
         }
         let auth_message = format!("{},{},{}", pending.first_bare, pending.server_first, last.without_proof);
         let client_signature = self.hash.hmac(pending.credential.stored_key.expose(), auth_message.as_bytes());
         let client_key = xor(&last.proof, &client_signature);
-        // A proof of another length is wrong, which the comparison below cannot see: XOR cuts it.
+        // A proof of another length is wrong. The comparison below would not notice, because the XOR cuts it off.
         let stored_key = Secret::new(self.hash.hash(&client_key).as_slice());
         if last.proof.len() != client_signature.len() || stored_key != pending.credential.stored_key {
             return Err(format!("{username} has another password"));
