@@ -284,6 +284,23 @@ class BatchSendError(KafkaError):
         self.report = report
 
 
+class UndeliveredRecordsError(KafkaError):
+    """Records were not delivered, and nobody asked for their outcome.
+
+    Raised when the block of `with Producer(...)` is left without an exception. Records whose future was asked for its
+    outcome (`result()`, `exception()`, `await`), or whose future had a callback, do not count.
+
+    Attributes:
+        count: how many records were not delivered.
+        first: the error of the first one.
+    """
+
+    def __init__(self, message: str = "", *, count: int = 0, first: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.count = count
+        self.first = first
+
+
 class TransactionError(KafkaError):
     """A transaction method failed, or was called in the wrong state of the transaction."""
 

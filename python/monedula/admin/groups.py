@@ -145,9 +145,10 @@ class GroupMethods(AdminBase):
 
         Args:
             group: the group id.
-            to: `"earliest"`; `"latest"`; an aware datetime or milliseconds since 1970, for the first record that is not
-                older (the end of the log if there is none); `{"shift": n}`, to move by n offsets, backward if negative,
-                but not beyond the ends of the log; or `{(topic, partition): offset}`, each within its log.
+            to: `"earliest"`; `"latest"`; a time, for the first record that is not older (the end of the log if there is
+                none): an aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:00Z"`;
+                `{"shift": n}`, to move by n offsets, backward if negative, but not beyond the ends of the log; or
+                `{(topic, partition): offset}`, each within its log.
             topics: all partitions of these topics.
             partitions: these partitions; without both, all partitions with a committed offset.
             dry_run: only return the offsets, and commit nothing.
