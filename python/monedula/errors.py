@@ -64,7 +64,10 @@ class ArgumentError(KafkaError, ValueError):
 
 
 class BrokerConnectionError(KafkaError, ConnectionError):
-    """No broker of the cluster could be reached. The message has each address with the error of the attempt."""
+    """No broker of the cluster could be reached. The message has each address with the error of the attempt.
+
+    A port that speaks another protocol than `security.protocol` says is a `ConfigError`.
+    """
 
 
 class AuthenticationError(KafkaError, PermissionError):
@@ -73,6 +76,9 @@ class AuthenticationError(KafkaError, PermissionError):
     The message names the broker, what was refused by whom, and what to do. Another attempt with the same settings would
     end in the same way, so nothing is tried again: every later call of the client raises the error too. Correct the
     settings, and make a new client.
+
+    Also if the source of tokens brought none until `bootstrap.timeout.ms` was over; the message has its words. It is
+    asked again all the same, and the client works once there is a token.
 
     Attributes:
         broker: the broker as `"host:port"`.

@@ -59,11 +59,19 @@ def admin(settings: Settings, topic: str) -> None:
         show(made, made.metrics())
 
 
+def read(settings: Settings, topic: str) -> None:
+    """All there is of a topic."""
+    stream = monedula.read(settings, topic)
+    show(stream, stream.metrics())
+    show(sum(batch.num_rows for batch in stream))
+
+
 KINDS: dict[str, Callable[[Settings, str], None]] = {
     "producer": producer,
     "consumer": consumer,
     "async_consumer": async_consumer,
     "admin": admin,
+    "read": read,
 }
 
 

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: tokens that are presigned URLs. Skipped without botocore; no request leaves the machine."""
+"""AWS_MSK_IAM: tokens that are presigned URLs. No request leaves the machine."""
 
 import base64
 import time
@@ -6,10 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import monedula
 import pytest
-
-botocore = pytest.importorskip("botocore")
-
-from monedula._aws import MskIam, session_name  # noqa: E402
+from monedula._aws import MskIam, session_name
 
 BROKERS = "b-1.demo.ab12.c3.kafka.eu-central-1.amazonaws.com:9098"
 JAAS = "software.amazon.msk.auth.iam.IAMLoginModule required"

@@ -125,17 +125,6 @@ def test_a_missing_certificate_of_the_client_is_said(secured: SecuredKafka, vers
         admin.list_topics(timeout=30.0)
 
 
-def test_a_port_of_the_other_kind_is_named(secured: SecuredKafka) -> None:
-    ca = str(secured.certificates.ca.file)
-    quick = {"bootstrap.timeout.ms": "2000"}
-    with_tls = {"bootstrap.servers": secured.bootstrap, "security.protocol": "SSL", "ssl.ca.location": ca, **quick}
-    with monedula.Admin(with_tls) as admin, pytest.raises(monedula.KafkaError, match=r"without TLS|does not speak TLS"):
-        admin.list_topics(timeout=10.0)
-    without = {"bootstrap.servers": secured.bootstrap_of("SSL"), **quick}
-    with monedula.Admin(without) as admin, pytest.raises(monedula.KafkaError, match=r"security\.protocol"):
-        admin.list_topics(timeout=10.0)
-
-
 def test_the_error_crosses_processes() -> None:
     error = monedula.AuthenticationError("refused", broker="b:1", mechanism="TLS")
     copy = pickle.loads(pickle.dumps(error))

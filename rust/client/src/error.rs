@@ -337,6 +337,20 @@ pub enum RequestError {
         /// The decoding error.
         error: WireError,
     },
+    /// The port speaks another protocol than the settings say. [`Network`](crate::net::network::Network) makes a final
+    /// error of it, or one of a broken connection.
+    #[error("{broker}: {reason}")]
+    OtherProtocol {
+        /// The broker as host:port.
+        broker: String,
+        /// The setting to change.
+        key: &'static str,
+        /// What the port speaks, and what to set.
+        reason: String,
+    },
+    /// There was nothing to log in with: the source of tokens brought none. The next attempt may have one.
+    #[error(transparent)]
+    NoCredentials(Box<AuthenticationError>),
     /// The metadata contains no such broker.
     #[error("broker {0} is not known")]
     UnknownNode(i32),

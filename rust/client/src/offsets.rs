@@ -164,6 +164,9 @@ impl Offsets {
             }
             open.retain(|question| !found.contains_key(&question.partition));
             if !open.is_empty() {
+                if let Some(refusal) = self.network.refusal() {
+                    return Err(refusal);
+                }
                 tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
                 attempt += 1;
                 self.know(&open, Known::Leaders, last_error).await?;
@@ -331,10 +334,9 @@ impl Offsets {
     /// A request without an answer: repeated, unless the broker speaks no common version.
     fn all_failed(&self, questions: &[Question], error: &RequestError) -> Vec<(TopicPartition, Answer)> {
         let code = match error {
-            RequestError::Fatal(error) if matches!(**error, ClientError::Authentication(_)) => {
-                ErrorCode::SaslAuthenticationFailed
+            RequestError::Fatal(error) if matches!(**error, ClientError::UnsupportedVersion { .. }) => {
+                ErrorCode::UnsupportedVersion
             }
-            RequestError::Fatal(_) => ErrorCode::UnsupportedVersion,
             _ => ErrorCode::NetworkException,
         };
         self.metrics.retriable_error(code.name());

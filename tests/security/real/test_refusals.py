@@ -138,8 +138,9 @@ def test_a_bad_certificate_of_the_client(secured: SecuredKafka, what: str, versi
 @pytest.mark.timeout(WITHIN_SECONDS)
 def test_tls_on_a_port_without_it(secured: SecuredKafka) -> None:
     settings = {**secured.client_settings("SSL"), "bootstrap.servers": secured.bootstrap}
-    with pytest.raises(monedula.KafkaError) as raised:
-        read({**settings, "bootstrap.timeout.ms": 2000}, "any")
+    with pytest.raises(monedula.ConfigError) as raised:
+        read({**settings, **PATIENT}, "any")
+    assert raised.value.key == "security.protocol"
     assert "TLS" in str(raised.value)
     assert "security.protocol" in str(raised.value)
 
@@ -148,17 +149,24 @@ def test_tls_on_a_port_without_it(secured: SecuredKafka) -> None:
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
 def test_plaintext_on_a_port_of_tls(secured: SecuredKafka, listener: str) -> None:
     settings = {"bootstrap.servers": secured.bootstrap_of(listener)}
-    with pytest.raises(monedula.KafkaError) as raised:
-        read({**settings, "bootstrap.timeout.ms": 2000}, "any")
+    with pytest.raises(monedula.ConfigError) as raised:
+        read({**settings, **PATIENT}, "any")
+    assert raised.value.key == "security.protocol"
     assert "TLS" in str(raised.value)
     assert "security.protocol" in str(raised.value)
 
 
 @pytest.mark.timeout(WITHIN_SECONDS)
-def test_no_login_on_a_port_that_wants_one(secured: SecuredKafka) -> None:
-    settings = {"bootstrap.servers": secured.bootstrap_of("SASL_PLAINTEXT")}
-    with pytest.raises(monedula.BrokerConnectionError, match="a broker that asks for a login closes connections"):
-        read({**settings, "bootstrap.timeout.ms": 2000}, "any")
+@pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_no_login_on_a_port_that_wants_one(secured: SecuredKafka, listener: str) -> None:
+    settings = secured.client_settings(listener, "PLAIN", names="librdkafka")
+    settings = {key: value for key, value in settings.items() if not key.startswith("sasl.")}
+    settings["security.protocol"] = listener.removeprefix("SASL_")
+    with pytest.raises(
+        monedula.ConfigError, match=rf"asks for a login \(.*SCRAM-SHA-512.*\): set {listener}"
+    ) as raised:
+        read({**settings, **PATIENT}, "any")
+    assert raised.value.key == "security.protocol"
 
 
 def test_each_later_call_tells_it_again(secured: SecuredKafka) -> None:

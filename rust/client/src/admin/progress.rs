@@ -86,7 +86,7 @@ impl Shared {
             (view.answers, view.failing)
         };
         if !progress.open.is_empty() && answers == 0 {
-            return Err(ClientError::Unreachable { after, reasons: self.network.failures() });
+            return Err(self.network.unreachable(after));
         }
         for item in std::mem::take(&mut progress.open) {
             let what = progress.call.what(item);

@@ -176,6 +176,13 @@ pub(super) const KEYS: &[Key] = &[
         "PEM file with the private key that signs the assertion (jwt-bearer)",
     ),
     key(
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+        &[],
+        Kind::Secret,
+        "",
+        "password of that key, if it is encrypted (PKCS#8)",
+    ),
+    key(
         "sasl.oauthbearer.assertion.algorithm",
         &[],
         Kind::Choice(&["RS256", "ES256"]),

@@ -28,7 +28,7 @@ pub(crate) use self::wire::{Expected, Frame, Pieces, Reply};
 use crate::error::RequestError;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
-use crate::net::tls::alert_after_handshake;
+use crate::net::tls::{CutRecord, alert_after_handshake};
 use crate::net::transport::{ReadHalf, Transport, WriteHalf};
 
 /// Settings and parts that the connections of a client have in common.
@@ -49,6 +49,9 @@ struct Outgoing {
     /// The correlation id of a request that is never answered: it is done once it is written.
     done_when_written: Option<i32>,
 }
+
+/// How long telling the broker of an orderly end may take.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A handle to the connection's tasks; the connection ends when the last is dropped.
 pub(crate) struct Connection {
@@ -230,13 +233,13 @@ async fn run(
     let writer = async {
         while let Some(Outgoing { pieces, done_when_written }) = requests.recv().await {
             if let Err(error) = write_pieces(&mut write, pieces).await {
-                return shared.disconnected(&format!("sending failed: {error}"));
+                return (shared.disconnected(&format!("sending failed: {error}")), false);
             }
             if let Some(correlation_id) = done_when_written {
                 shared.written(correlation_id);
             }
         }
-        shared.disconnected("the client closed the connection")
+        (shared.disconnected("the client closed the connection"), true)
     };
     let limits = &shared.limits;
     let watch = async {
@@ -249,16 +252,16 @@ async fn run(
             }
         }
     };
-    let error = tokio::select! {
+    let (error, is_orderly) = tokio::select! {
         // A broker that refuses the client's certificate says so and closes: what it said is read before what could not
         // be written any more counts.
         biased;
-        error = read_frames(shared, &mut read) => error,
-        error = writer => error,
-        error = watch => error,
+        error = read_frames(shared, &mut read) => (error, false),
+        ended = writer => ended,
+        error = watch => (error, true),
         () = shared.closing.notified() => {
             let reason = shared.times().close_reason.take();
-            shared.disconnected(reason.as_deref().unwrap_or("the client closed the connection"))
+            (shared.disconnected(reason.as_deref().unwrap_or("the client closed the connection")), true)
         }
     };
     if matches!(error, RequestError::TimedOut { .. }) {
@@ -267,8 +270,44 @@ async fn run(
         if let Err(error) = write.reset() {
             limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
         }
+        return shared.close(&error);
     }
     shared.close(&error);
+    if is_orderly {
+        // A broker that does not read is not waited for.
+        let _ = tokio::time::timeout(FAREWELL, write.close()).await;
+    }
+}
+
+/// Why nothing more comes. A connection that ends between two answers was closed; the rest was cut.
+fn ended(shared: &Shared, error: &std::io::Error, is_within_answer: bool) -> RequestError {
+    if let Some(refusal) = alert_after_handshake(&shared.broker, error) {
+        return refusal;
+    }
+    match error.kind() {
+        std::io::ErrorKind::UnexpectedEof if error.get_ref().is_some_and(|inner| inner.is::<CutRecord>()) => {
+            shared.disconnected(&CutRecord.to_string())
+        }
+        std::io::ErrorKind::UnexpectedEof if is_within_answer => {
+            shared.disconnected("the broker closed the connection in the middle of an answer")
+        }
+        std::io::ErrorKind::UnexpectedEof => shared.disconnected("the broker closed the connection"),
+        std::io::ErrorKind::ConnectionReset => shared.disconnected("the broker closed the connection by a reset"),
+        _ => shared.disconnected(&format!("receiving failed: {error}")),
+    }
+}
+
+/// Reads into all of `into`; `begun` says whether an answer has begun before it.
+async fn fill(shared: &Shared, read: &mut ReadHalf, into: &mut [u8], begun: bool) -> Result<(), RequestError> {
+    let mut filled = 0;
+    while filled < into.len() {
+        let outcome = match read.read(&mut into[filled..]).await {
+            Ok(0) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            outcome => outcome,
+        };
+        filled += outcome.map_err(|error| ended(shared, &error, begun || filled > 0))?;
+    }
+    Ok(())
 }
 
 async fn read_frames(shared: &Shared, read: &mut ReadHalf) -> RequestError {
@@ -285,16 +324,11 @@ async fn read_frames(shared: &Shared, read: &mut ReadHalf) -> RequestError {
 }
 
 async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, RequestError> {
-    let broken = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => shared.disconnected("the broker closed the connection"),
-        _ => alert_after_handshake(&shared.broker, &error)
-            .unwrap_or_else(|| shared.disconnected(&format!("receiving failed: {error}"))),
-    };
     let mut prefix = [0; 4];
-    read.read_exact(&mut prefix).await.map_err(broken)?;
+    fill(shared, read, &mut prefix, false).await?;
     let limits = &shared.limits;
-    if let Some(speaks) = shared.speaks_another_protocol(prefix) {
-        return Err(shared.disconnected(speaks));
+    if let Some(error) = shared.speaks_another_protocol(prefix) {
+        return Err(error);
     }
     let length = match frame::frame_length(prefix, shared.answer_max_bytes.load(Ordering::Relaxed)) {
         Ok(length) => length,
@@ -302,7 +336,7 @@ async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, Reque
             let bytes = i32::from_be_bytes(prefix);
             if shared.may_be_too_large(bytes) {
                 let mut correlation_id = [0; 4];
-                read.read_exact(&mut correlation_id).await.map_err(broken)?;
+                fill(shared, read, &mut correlation_id, true).await?;
                 shared.fail_too_large(bytes, i32::from_be_bytes(correlation_id));
             }
             return Err(RequestError::Wire { broker: shared.broker.clone(), error });
@@ -316,9 +350,10 @@ async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, Reque
     })?;
     while frame.len() < length {
         let (filled, missing) = (frame.len(), length - frame.len());
-        match read.read(&mut frame.spare_mut()[..missing]).await.map_err(broken)? {
-            0 => return Err(shared.disconnected("the broker closed the connection in the middle of an answer")),
-            more => frame.set_len(filled + more),
+        match read.read(&mut frame.spare_mut()[..missing]).await {
+            Ok(0) => return Err(ended(shared, &std::io::ErrorKind::UnexpectedEof.into(), true)),
+            Ok(more) => frame.set_len(filled + more),
+            Err(error) => return Err(ended(shared, &error, true)),
         }
     }
     limits.metrics.bytes_received(length as u64 + 4);

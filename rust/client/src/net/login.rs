@@ -169,9 +169,11 @@ impl Login {
 
     fn no_credentials(&self, connection: &Connection, error: NoCredentials) -> RequestError {
         match error {
-            NoCredentials::ForNow(reason) => {
-                RequestError::Disconnected { broker: connection.broker().to_owned(), reason }
-            }
+            NoCredentials::ForNow(reason) => RequestError::NoCredentials(Box::new(AuthenticationError {
+                broker: connection.broker().to_owned(),
+                mechanism: self.sasl.mechanism().name().to_owned(),
+                reason,
+            })),
             NoCredentials::Refused { reason, advice } => {
                 self.failure(connection, &format!("the login of {} failed", self.sasl), reason, advice)
             }
@@ -220,3 +222,7 @@ fn nonce(connection: &Connection) -> Result<[u8; NONCE_BYTES], RequestError> {
 #[cfg(test)]
 #[path = "login_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "login_attack_tests.rs"]
+mod attack_tests;

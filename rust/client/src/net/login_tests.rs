@@ -24,34 +24,43 @@ use crate::metrics::Metrics;
 use crate::net::network::{Network, NodeId, Purpose};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const PASSWORD: &str = "canary";
+pub(super) const PASSWORD: &str = "canary";
 
 /// What the broker does. The default is what Kafka does.
 #[derive(Default)]
-struct Script {
-    lifetime_ms: i64,
+pub(super) struct Script {
+    pub(super) lifetime_ms: i64,
+    /// Answers nothing to this message of SASL, counted from 1: the handshake, then those of the exchange, then those of the
+    /// next login.
+    pub(super) is_silent_at: Option<usize>,
+    /// Answers this message of SASL, counted likewise, by a frame that is said to have so many bytes.
+    pub(super) says_length: Option<(usize, i32)>,
+    /// Offers PLAIN, and refuses the handshake of any other mechanism.
+    pub(super) offers_plain_alone: bool,
+    /// Answers the first message of an exchange with error code 0 and these bytes, and takes every request then.
+    pub(super) succeeds_with: Option<&'static str>,
     /// Answers the last message of SCRAM with error code 0 and nothing else.
-    hides_signature: bool,
+    pub(super) hides_signature: bool,
     /// Takes any user name and password under SCRAM, and signs with a guess.
-    knows_no_password: bool,
+    pub(super) knows_no_password: bool,
     /// Never ends the exchange.
-    is_endless: bool,
-    /// Answers nothing to the first message of SaslAuthenticate.
-    is_silent: bool,
+    pub(super) is_endless: bool,
     /// Refuses every login from this one on, counted from 1.
-    refuses_from: Option<usize>,
+    pub(super) refuses_from: Option<usize>,
     /// Metadata is answered when this is notified.
-    holds_metadata: bool,
+    pub(super) holds_metadata: bool,
 }
 
 /// The broker, and what it saw.
 #[derive(Default)]
-struct World {
+pub(super) struct World {
     script: Script,
-    seen: Mutex<Vec<ApiKey>>,
+    pub(super) seen: Mutex<Vec<ApiKey>>,
     logins: AtomicUsize,
-    connections: AtomicUsize,
-    release: Notify,
+    /// Messages of SASL that have come.
+    messages: AtomicUsize,
+    pub(super) connections: AtomicUsize,
+    pub(super) release: Notify,
     changed: Notify,
 }
 
@@ -80,7 +89,7 @@ impl Accounts for World {
 }
 
 impl World {
-    async fn start(script: Script) -> (Arc<Self>, u16) {
+    pub(super) async fn start(script: Script) -> (Arc<Self>, u16) {
         let world = Arc::new(Self { script, ..Self::default() });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
         let port = listener.local_addr().expect("bound").port();
@@ -95,7 +104,7 @@ impl World {
     }
 
     /// Waits until the broker has seen what `is_met` wants.
-    async fn until(&self, is_met: impl Fn(&[ApiKey]) -> bool) {
+    pub(super) async fn until(&self, is_met: impl Fn(&[ApiKey]) -> bool) {
         let met = async {
             loop {
                 let changed = self.changed.notified();
@@ -118,21 +127,34 @@ impl World {
             let api = ApiKey::from_code(header.request_api_key).expect("an API");
             lock(&self.seen).push(api);
             self.changed.notify_waiters();
+            if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
+                let message = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
+                if self.script.is_silent_at == Some(message) {
+                    std::future::pending::<()>().await;
+                }
+                if let Some((_, length)) = self.script.says_length.filter(|(at, _)| *at == message) {
+                    let _ = stream.write_all(&length.to_be_bytes()).await;
+                    std::future::pending::<()>().await;
+                }
+            }
             let answer = match api {
                 ApiKey::ApiVersions => encode_response::<ApiVersionsRequest<'_>>(&versions(), version, id),
                 ApiKey::SaslHandshake => {
                     let request = decode_request_body::<SaslHandshakeRequest<'_>>(body, version).expect("a handshake");
-                    let mechanism = Mechanism::from_name(request.mechanism).filter(|known| *known != Mechanism::Gssapi);
+                    let is_offered = |known: &Mechanism| {
+                        *known != Mechanism::Gssapi && (*known == Mechanism::Plain || !self.script.offers_plain_alone)
+                    };
+                    let mechanism = Mechanism::from_name(request.mechanism).filter(is_offered);
                     exchange = mechanism.and_then(|known| ServerExchange::new(known, [9; NONCE_BYTES]));
-                    encode_response::<SaslHandshakeRequest<'_>>(&handshaken(exchange.is_some()), version, id)
+                    encode_response::<SaslHandshakeRequest<'_>>(&self.handshaken(exchange.is_some()), version, id)
                 }
                 ApiKey::SaslAuthenticate => {
                     let request = decode_request_body::<SaslAuthenticateRequest<'_>>(body, version).expect("a message");
-                    if self.script.is_silent {
-                        std::future::pending::<()>().await;
-                    }
                     let exchange = exchange.as_mut().expect("after a handshake");
-                    let step = exchange.step(request.auth_bytes.expose(), &*self);
+                    let step = match self.script.succeeds_with {
+                        Some(bytes) => ServerStep::Challenge(bytes.into()),
+                        None => exchange.step(request.auth_bytes.expose(), &*self),
+                    };
                     self.answer(step, version, id)
                 }
                 ApiKey::Metadata => {
@@ -147,6 +169,12 @@ impl World {
                 return;
             }
         }
+    }
+
+    fn handshaken(&self, taken: bool) -> SaslHandshakeResponse<'static> {
+        let error = if taken { ErrorCode::None } else { ErrorCode::UnsupportedSaslMechanism };
+        let mechanisms = if self.script.offers_plain_alone { vec!["PLAIN"] } else { vec!["PLAIN", "SCRAM-SHA-256"] };
+        SaslHandshakeResponse { error_code: error.code(), mechanisms, ..Default::default() }
     }
 
     fn answer(&self, step: ServerStep, version: i16, id: i32) -> Result<Vec<u8>, monedula_protocol::error::WireError> {
@@ -192,23 +220,22 @@ fn versions() -> ApiVersionsResponse<'static> {
     ApiVersionsResponse { api_keys, ..Default::default() }
 }
 
-fn handshaken(taken: bool) -> SaslHandshakeResponse<'static> {
-    let error = if taken { ErrorCode::None } else { ErrorCode::UnsupportedSaslMechanism };
-    let mechanisms = vec!["PLAIN", "SCRAM-SHA-256"];
-    SaslHandshakeResponse { error_code: error.code(), mechanisms, ..Default::default() }
-}
-
 /// A client of the broker at `port`, with what it logs.
 fn network(port: u16, mechanism: &str, password: &str) -> (Arc<Network>, Log) {
+    network_with(port, mechanism, &[("sasl.password", password)])
+}
+
+/// The same, with more settings.
+pub(super) fn network_with(port: u16, mechanism: &str, settings: &[(&str, &str)]) -> (Arc<Network>, Log) {
     let servers = format!("127.0.0.1:{port}");
-    let config = ClientConfig::parse([
+    let needed = [
         ("bootstrap.servers", servers.as_str()),
         ("security.protocol", "SASL_PLAINTEXT"),
         ("sasl.mechanism", mechanism),
         ("sasl.username", "anna"),
-        ("sasl.password", password),
         ("reconnect.backoff.ms", "1"),
-    ]);
+    ];
+    let config = ClientConfig::parse(needed.iter().chain(settings).copied());
     let log = Log::default();
     log.set_threshold(0);
     let pool = BufferPool::new(1 << 20);
@@ -216,14 +243,14 @@ fn network(port: u16, mechanism: &str, password: &str) -> (Arc<Network>, Log) {
     (Arc::new(Network::new(config, pool, log.clone(), Metrics::default(), 1)), log)
 }
 
-async fn ask(network: &Network) -> Result<(Frame, i16), RequestError> {
+pub(super) async fn ask(network: &Network) -> Result<(Frame, i16), RequestError> {
     let build = |_| MetadataRequest::default();
     let versions = MetadataRequest::VERSIONS;
     let asked = network.call(NodeId::Bootstrap(0), Purpose::Control, versions, Duration::ZERO, build);
     tokio::time::timeout(PATIENCE, asked).await.expect("in time")
 }
 
-async fn refused(network: &Network) -> AuthenticationError {
+pub(super) async fn refused(network: &Network) -> AuthenticationError {
     match ask(network).await.expect_err("refused") {
         RequestError::Fatal(error) => match *error {
             ClientError::Authentication(error) => *error,

@@ -210,8 +210,7 @@ impl Metadata {
         let (since, error) = view.failing.as_ref()?;
         let after = since.elapsed();
         // A broker that can be connected to but does not answer Metadata is not among the addresses that failed.
-        (view.answers == 0 && after >= self.config.bootstrap_timeout)
-            .then(|| ClientError::Unreachable { after, reasons: self.network.failures_or(error) })
+        (view.answers == 0 && after >= self.config.bootstrap_timeout).then(|| self.network.unreachable_or(after, error))
     }
 
     /// Keeps the view fresh, for ever, from the first [`Self::want`] on: before that nothing is connected.
@@ -385,7 +384,7 @@ impl Metadata {
             |_| {
                 let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
                 Err(match never_reached {
-                    true => ClientError::Unreachable { after: started.elapsed(), reasons: self.network.failures() },
+                    true => self.network.unreachable(started.elapsed()),
                     false => ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error },
                 })
             },

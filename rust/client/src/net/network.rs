@@ -2,10 +2,13 @@
 
 mod handshake;
 mod link;
+mod probe;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,15 +23,13 @@ use self::handshake::Features;
 pub(crate) use self::handshake::Offered;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
-use crate::config::ClientConfig;
-use crate::error::{ClientError, RequestError};
+use crate::config::{ClientConfig, ConfigError};
+use crate::error::{AuthenticationError, ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
-use crate::net::dial::Dialer;
 use crate::net::login::Login;
-use crate::net::transport::Transport;
 
 /// A broker, by the way in which its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,16 +91,14 @@ pub(crate) struct Network {
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
     login: Option<Arc<Login>>,
-    /// Why a broker did not let this client in. Nothing is connected to any more then: the same credentials would be
-    /// refused again, and brokers and directories lock accounts that try too often.
+    /// Why a broker did not let this client in, or which setting is wrong. Nothing is connected to any more then: the same
+    /// credentials would be refused again, and brokers and directories lock accounts that try too often.
     refusal: Mutex<Option<ClientError>>,
+    /// Why there was nothing to log in with, since the last connection that was made.
+    no_credentials: Mutex<Option<Box<AuthenticationError>>>,
+    /// Whether the brokers of the cluster were known at some time.
+    is_reached: AtomicBool,
 }
-
-/// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
-const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Answers that come before the login have no need to be larger; Kafka has the same limit for requests.
-const MAX_ANSWER_BEFORE_LOGIN: usize = 512 << 10;
 
 impl Network {
     pub(crate) fn new(config: Arc<ClientConfig>, pool: BufferPool, log: Log, metrics: Metrics, seed: u64) -> Self {
@@ -124,6 +123,8 @@ impl Network {
             features: Mutex::new(Features { epoch: -1, transaction_version: 0 }),
             login,
             refusal: Mutex::default(),
+            no_credentials: Mutex::default(),
+            is_reached: AtomicBool::new(false),
         }
     }
 
@@ -140,6 +141,9 @@ impl Network {
     /// Takes the brokers of the newest metadata.
     pub(crate) fn set_brokers(&self, brokers: &BTreeMap<i32, Broker>) {
         lock(&self.brokers).clone_from(brokers);
+        if !brokers.is_empty() {
+            self.is_reached.store(true, Ordering::Release);
+        }
     }
 
     /// Takes the id of the cluster that metadata came from.
@@ -187,19 +191,20 @@ impl Network {
         nodes
     }
 
-    /// Addresses that failed last time, each with what happened.
-    pub(crate) fn failures(&self) -> String {
-        self.failures_or("no attempt has ended yet")
+    /// The error of a cluster that was not reached for so long: each address that failed last time, with what happened.
+    pub(crate) fn unreachable(&self, after: Duration) -> ClientError {
+        self.unreachable_or(after, "no attempt has ended yet")
     }
 
-    /// As [`Self::failures`]; `otherwise` where every address could be connected to.
-    pub(crate) fn failures_or(&self, otherwise: &str) -> String {
+    /// As [`Self::unreachable`]; `otherwise` is what happened where every address could be connected to.
+    pub(crate) fn unreachable_or(&self, after: Duration, otherwise: &str) -> ClientError {
+        if let Some(error) = lock(&self.no_credentials).clone() {
+            return ClientError::Authentication(error);
+        }
         let failures = lock(&self.failures);
         let reasons: Vec<String> = failures.iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
-        match reasons.is_empty() {
-            true => otherwise.into(),
-            false => reasons.join("; "),
-        }
+        let reasons = if reasons.is_empty() { otherwise.to_owned() } else { reasons.join("; ") };
+        ClientError::Unreachable { after, reasons }
     }
 
     /// Sends `request` in the highest common version, built by `build` for that version, and returns its answer with
@@ -318,7 +323,8 @@ impl Network {
         if slot.address != address {
             *slot = ConnectionSlot { address: address.clone(), ..ConnectionSlot::default() };
         }
-        if let Some(link) = slot.link.take_if(|link| link.connection.is_closed()) {
+        let ended = slot.link.take_if(|link| link.connection.is_closed());
+        if let Some(link) = &ended {
             self.ended(&mut slot, &link.connection);
         }
         if let Some(link) = &slot.link {
@@ -330,7 +336,11 @@ impl Network {
         if let Some(refusal) = self.refusal() {
             return Err(RequestError::Fatal(Box::new(refusal)));
         }
-        match self.connect(node, &address, purpose).await {
+        let connected = match ended.filter(|link| !link.connection.has_served()) {
+            Some(_) => self.connect_again(node, &address, purpose).await,
+            None => self.connect(node, &address, purpose).await,
+        };
+        match connected {
             Ok(link) => {
                 self.connected_to(&address);
                 slot.retry_at = None;
@@ -339,15 +349,35 @@ impl Network {
                 Ok(link)
             }
             Err(error) => {
+                let error = self.judge(error);
                 self.failed(&mut slot, &address, &error);
-                if let RequestError::Fatal(fatal) = &error
-                    && matches!(**fatal, ClientError::Authentication(_))
-                {
-                    *lock(&self.refusal) = Some((**fatal).clone());
-                }
                 Err(error)
             }
         }
+    }
+
+    /// What a failed attempt to connect means for the client: what would fail again is kept, and told to all.
+    ///
+    /// A port that speaks another protocol than the settings say is a mistake in them. Where the cluster was reached
+    /// before, its brokers may be changing theirs, one after the other.
+    fn judge(&self, error: RequestError) -> RequestError {
+        let error = match error {
+            RequestError::OtherProtocol { broker, reason, .. } if self.is_reached.load(Ordering::Acquire) => {
+                RequestError::Disconnected { broker, reason }
+            }
+            RequestError::OtherProtocol { broker, key, reason } => {
+                let message = format!("{key}: {broker}: {reason}");
+                RequestError::Fatal(Box::new(ConfigError { key: key.into(), message }.into()))
+            }
+            other => other,
+        };
+        if let RequestError::Fatal(fatal) = &error {
+            *lock(&self.refusal) = Some((**fatal).clone());
+        }
+        if let RequestError::NoCredentials(error) = &error {
+            *lock(&self.no_credentials) = Some(error.clone());
+        }
+        error
     }
 
     /// A connection ended. The next one waits as after a failed attempt, and ever longer where it was of no use: a
@@ -379,6 +409,7 @@ impl Network {
 
     fn connected_to(&self, (host, port): &Address) {
         let broker = format!("{host}:{port}");
+        *lock(&self.no_credentials) = None;
         lock(&self.failures).remove(&broker);
         self.limits.metrics.connections_opened(1);
         self.limits.log.record(Level::Info, "network", || format!("connected to {broker}"));
@@ -390,6 +421,7 @@ impl Network {
         slot.retry_at = Some(Instant::now() + delay);
         let reason = match error {
             RequestError::Disconnected { reason, .. } => reason.clone(),
+            RequestError::NoCredentials(error) => error.reason.clone(),
             RequestError::TimedOut { after, .. } => no_answer(*after),
             other => other.to_string(),
         };
@@ -412,86 +444,6 @@ impl Network {
             }
         }
     }
-
-    /// Makes a connection that is ready for requests. All that belongs to it has one deadline,
-    /// `socket.connection.setup.timeout.ms`: a broker that is silent at any step holds its callers up for that long.
-    async fn connect(&self, node: NodeId, address: &Address, purpose: Purpose) -> Result<Link, RequestError> {
-        let broker = format!("{}:{}", address.0, address.1);
-        self.limits.log.record(Level::Debug, "network", || format!("connecting to {broker}"));
-        let limits = self.limits_of(purpose);
-        let setup = match purpose {
-            Purpose::Heartbeat => self.config.connection_setup_timeout.min(limits.request_timeout),
-            _ => self.config.connection_setup_timeout,
-        };
-        let deadline = Deadline { at: tokio::time::Instant::now() + setup, after: setup, broker: broker.clone() };
-        let transport = self.open(address, purpose, &deadline).await?;
-        let connection = Arc::new(Connection::start(transport, broker, limits));
-        connection.limit_answers(MAX_ANSWER_BEFORE_LOGIN);
-        let (offered, features) = deadline.of("no answer to ApiVersions", self.handshake(node, &connection)).await?;
-        if let Some(login) = &self.login {
-            let draw = lock(&self.jitter).next();
-            deadline.of("the login did not end", login.log_in(&connection, &offered, draw)).await?;
-        }
-        connection.limit_answers(usize::MAX);
-        self.learn_features(features);
-        Ok(Link { connection, offered: Arc::new(offered) })
-    }
-
-    /// Connects a socket, and encrypts it where the protocol wants that.
-    async fn open(
-        &self,
-        (host, port): &Address,
-        purpose: Purpose,
-        deadline: &Deadline,
-    ) -> Result<Transport, RequestError> {
-        let dialer = Dialer { timeout: deadline.after, receive_buffer_bytes: self.config.receive_buffer_bytes };
-        let dial = async {
-            let dialled = dialer.dial(host, *port).await;
-            dialled.map_err(|reason| RequestError::Disconnected { broker: deadline.broker.clone(), reason })
-        };
-        let stream = deadline.of("no connection", dial).await?;
-        let Some(tls) = &self.config.tls else { return Ok(stream.into()) };
-        let encrypt = tls.connect((host, *port), stream, ciphertext_buffer_bytes(purpose), &self.limits.log);
-        Ok(Transport::Tls(Box::new(deadline.of("the TLS handshake did not end", encrypt).await?)))
-    }
-
-    /// A member that waits longer than this for the answer to a heartbeat has no time for another before its session is
-    /// over.
-    fn limits_of(&self, purpose: Purpose) -> Limits {
-        let mut limits = self.limits.clone();
-        if purpose == Purpose::Heartbeat {
-            let half = (self.config.session_timeout / 2).max(SHORTEST_HEARTBEAT_TIMEOUT);
-            limits.request_timeout = limits.request_timeout.min(half);
-        }
-        limits
-    }
-}
-
-/// The time by which a connection has to be ready.
-struct Deadline {
-    at: tokio::time::Instant,
-    /// The whole time, for errors.
-    after: Duration,
-    broker: String,
-}
-
-impl Deadline {
-    /// One step of making the connection. `lacking` is what is missing when the time is over.
-    async fn of<T>(
-        &self,
-        lacking: &str,
-        step: impl Future<Output = Result<T, RequestError>>,
-    ) -> Result<T, RequestError> {
-        tokio::time::timeout_at(self.at, step).await.unwrap_or_else(|_| {
-            let reason = format!("{lacking} within {} ms", self.after.as_millis());
-            Err(RequestError::Disconnected { broker: self.broker.clone(), reason })
-        })
-    }
-}
-
-/// What one system call of an encrypted connection reads at most: fetches bring a lot at once.
-fn ciphertext_buffer_bytes(purpose: Purpose) -> usize {
-    if purpose == Purpose::Fetch { 256 << 10 } else { 16 << 10 }
 }
 
 fn no_answer(after: Duration) -> String {

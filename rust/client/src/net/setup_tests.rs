@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use monedula_broker::Options;
+use monedula_broker::server::Broker as Server;
 use monedula_protocol::messages::metadata::MetadataRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -46,17 +48,42 @@ async fn answering(bytes: &'static [u8]) -> u16 {
     port
 }
 
-/// The error of a request to the server.
-async fn error(port: u16, settings: &[(&str, &str)]) -> String {
+fn network(port: u16, settings: &[(&str, &str)]) -> Network {
     let servers = format!("127.0.0.1:{port}");
     let all = [("bootstrap.servers", &*servers), ("socket.connection.setup.timeout.ms", SETUP)];
     let config = ClientConfig::parse(all.iter().chain(settings).copied()).expect("settings");
-    let network = Network::new(Arc::new(config), BufferPool::new(1 << 20), Log::default(), Metrics::default(), 1);
+    Network::new(Arc::new(config), BufferPool::new(1 << 20), Log::default(), Metrics::default(), 1)
+}
+
+async fn ask(network: &Network) -> Result<(), RequestError> {
     let build = |_| MetadataRequest::default();
     let versions = MetadataRequest::VERSIONS;
     let call = network.call(NodeId::Bootstrap(0), Purpose::Control, versions, Duration::ZERO, build);
-    let answer = tokio::time::timeout(PATIENCE, call).await.expect("ends by its own deadline");
-    answer.map(|_| ()).expect_err("no broker").to_string()
+    tokio::time::timeout(PATIENCE, call).await.expect("ends by its own deadline").map(|_| ())
+}
+
+/// The error of a request to the server.
+async fn error(port: u16, settings: &[(&str, &str)]) -> String {
+    ask(&network(port, settings)).await.expect_err("no broker").to_string()
+}
+
+/// The setting that is wrong, and what is said of it; at the first attempt.
+async fn wrong_setting(network: &Network) -> (String, String) {
+    match ask(network).await.expect_err("no broker") {
+        RequestError::Fatal(error) => match *error {
+            ClientError::Config(ConfigError { key, message }) => (key, message),
+            other => panic!("{other}"),
+        },
+        other => panic!("tried again: {other}"),
+    }
+}
+
+/// A broker without security, but for the client that asks.
+fn plain_broker() -> (Server, u16) {
+    let options = Options::default();
+    let server = Server::start(options.settings().expect("settings"), options.clock()).expect("starts");
+    let port = server.addresses()[0].1.port();
+    (server, port)
 }
 
 const TLS: &[(&str, &str)] = &[("security.protocol", "SSL"), ("enable.ssl.certificate.verification", "false")];
@@ -80,9 +107,71 @@ async fn a_server_that_is_silent_or_slow_holds_up_no_step_beyond_the_deadline() 
 
 #[tokio::test]
 async fn a_port_with_tls_and_an_http_server_are_named_as_such() {
-    // A fatal alert: unexpected_message.
-    let error_of_tls = error(answering(&[0x15, 3, 3, 0, 2, 2, 10]).await, &[]).await;
-    assert!(error_of_tls.contains("set security.protocol=SSL"), "{error_of_tls}");
-    let error_of_http = error(answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await, &[]).await;
-    assert!(error_of_http.contains("an HTTP server answers here"), "{error_of_http}");
+    let http = b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice();
+    for (answer, settings, wrong, says) in [
+        (ALERT, &[][..], "security.protocol", "set SSL, or SASL_SSL"),
+        (http, &[], "bootstrap.servers", "an HTTP server answers here"),
+        (http, TLS, "bootstrap.servers", "an HTTP server without TLS answers here"),
+        (&[0, 0, 0, 4, 0, 0, 0, 0], TLS, "security.protocol", "set PLAINTEXT or SASL_PLAINTEXT"),
+    ] {
+        let port = answering(answer).await;
+        let network = network(port, settings);
+        let (key, message) = wrong_setting(&network).await;
+        assert!(key == wrong && message.starts_with(&format!("{wrong}: 127.0.0.1:{port}: ")), "{message}");
+        assert!(message.contains(says), "{message}");
+        // No call after it connects again.
+        assert_eq!(wrong_setting(&network).await, (key, message));
+        assert!(network.refusal().is_some());
+    }
+}
+
+/// A fatal alert of TLS: unexpected_message.
+const ALERT: &[u8] = &[0x15, 3, 3, 0, 2, 2, 10];
+
+#[tokio::test]
+async fn a_broker_that_changes_its_protocol_once_the_cluster_was_reached_is_tried_again() {
+    let port = answering(ALERT).await;
+    let network = network(port, &[("reconnect.backoff.ms", "1")]);
+    network.set_brokers(&BTreeMap::from([(1, Broker { host: "127.0.0.1".into(), port, rack: None })]));
+    for _ in 0..2 {
+        let error = ask(&network).await.expect_err("no broker");
+        assert!(matches!(&error, RequestError::Disconnected { reason, .. } if reason.contains("SASL_SSL")), "{error}");
+    }
+    assert!(network.refusal().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_without_tls_that_drops_a_handshake_is_found_out_at_once() {
+    let (_server, port) = plain_broker();
+    for (settings, says) in [
+        (TLS, "set PLAINTEXT, or"),
+        (
+            &[
+                ("security.protocol", "SASL_SSL"),
+                ("enable.ssl.certificate.verification", "false"),
+                ("sasl.mechanism", "PLAIN"),
+                ("sasl.username", "anna"),
+                ("sasl.password", "x"),
+            ],
+            "set SASL_PLAINTEXT, or",
+        ),
+    ] {
+        let (key, message) = wrong_setting(&network(port, settings)).await;
+        assert!(key == "security.protocol" && message.contains(says), "{message}");
+        assert!(message.contains("answers without TLS"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_closes_every_connection_is_tried_again_since_its_broker_may_be_starting() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("binds");
+    let port = listener.local_addr().expect("bound").port();
+    tokio::spawn(async move { while listener.accept().await.is_ok() {} });
+    for settings in [&[][..], TLS] {
+        let network = network(port, settings);
+        for _ in 0..2 {
+            let error = ask(&network).await.expect_err("no broker");
+            assert!(matches!(error, RequestError::Disconnected { .. }), "{error}");
+        }
+    }
 }

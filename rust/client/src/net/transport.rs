@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
@@ -52,7 +52,15 @@ impl Transport {
 }
 
 impl WriteHalf {
-    /// Makes closing the socket discard unsent bytes and reset the connection.
+    /// Tells the broker that the connection ends in order: under TLS by close_notify, without TLS by closing the socket.
+    pub(crate) async fn close(mut self) -> io::Result<()> {
+        match &mut self {
+            Self::Plain(_) => Ok(()),
+            Self::Tls(write) => write.shutdown().await,
+        }
+    }
+
+    /// Discards what is not sent yet, and resets the broker's side when the socket is closed.
     pub(crate) fn reset(self) -> io::Result<()> {
         match self {
             Self::Plain(write) => {

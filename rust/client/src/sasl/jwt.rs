@@ -1,12 +1,13 @@
 //! JSON web tokens, as far as a client needs them: when one ends, unsecured ones for development, and signed assertions.
 
 use monedula_protocol::base64;
+use monedula_protocol::secret::Secret;
 use rustls::SignatureScheme;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
 use serde_json::{Map, Value, json};
 
-/// When the token expires, in milliseconds since 1970, by its claim `exp`; `None` if it is opaque or has no such claim.
+use crate::net::tls::private_key;
+
+/// When the token ends, in milliseconds since 1970, by its claim `exp`; `None` if it is opaque or has none.
 pub(super) fn expires_at_ms(token: &str) -> Option<i64> {
     let claims = token.split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&base64::decode(claims)?).ok()?;
@@ -42,18 +43,20 @@ impl Algorithm {
     }
 }
 
-/// Signs an assertion with a private key in PEM. `header` is added to the algorithm.
+/// The setting that has the password of an assertion's private key.
+pub(super) const PASSPHRASE: &str = "sasl.oauthbearer.assertion.private.key.passphrase";
+
+/// Signs an assertion with a private key in PEM, which may be encrypted.
 ///
 /// # Errors
 /// What is wrong with the key.
 pub(super) fn signed(
     algorithm: Algorithm,
     pem: &[u8],
-    mut header: Map<String, Value>,
+    passphrase: Option<&Secret>,
     claims: &Map<String, Value>,
 ) -> Result<String, String> {
-    let key =
-        PrivateKeyDer::from_pem_slice(pem).map_err(|_| "the file has no private key in PEM, or an encrypted one")?;
+    let key = private_key(pem, passphrase.map(Secret::expose), PASSPHRASE)?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let key = provider.key_provider.load_private_key(key).map_err(|_| "the private key cannot be used")?;
     let scheme = match algorithm {
@@ -62,9 +65,8 @@ pub(super) fn signed(
     };
     let wrong_kind = || format!("the private key is of another kind than {} takes", algorithm.name());
     let signer = key.choose_scheme(&[scheme]).ok_or_else(wrong_kind)?;
-    header.insert("alg".into(), algorithm.name().into());
-    header.entry("typ").or_insert_with(|| "JWT".into());
-    let text = format!("{}.{}", part(&Value::from(header)), part(&Value::from(claims.clone())));
+    let header = json!({"alg": algorithm.name(), "typ": "JWT"});
+    let text = format!("{}.{}", part(&header), part(&Value::from(claims.clone())));
     let signature = signer.sign(text.as_bytes()).map_err(|_| "the private key could not sign")?;
     let signature = match algorithm {
         Algorithm::Rs256 => signature,

@@ -7,10 +7,10 @@ use monedula_protocol::secret::Secret;
 use ureq::http::Uri;
 
 use super::jaas::Jaas;
-use super::jwt::Algorithm;
+use super::jwt::{Algorithm, PASSPHRASE};
 use super::oidc::{Assertion, Claims, Grant, OidcSource, Timeouts, agent};
 use super::settings::error;
-use super::sources::{FileSource, UnsecuredSource, read_small};
+use super::sources::{FileSource, UnsecuredSource};
 use super::token::TokenSource;
 use crate::config_values::{ConfigError, Values};
 
@@ -111,14 +111,11 @@ fn assertion(values: &Values) -> Result<Assertion, ConfigError> {
     match (file, key) {
         (Some(file), None) => Ok(Assertion::File(file.into())),
         (None, Some(key)) => {
-            // A wrong path is an error at once. The file is read again for each assertion.
-            let key_setting = "sasl.oauthbearer.assertion.private.key.file";
-            read_small(key.as_ref(), "the private key")
-                .map_err(|reason| error(values, key_setting, format!("{key_setting}: {reason}")))?;
             let es256 = values.text("sasl.oauthbearer.assertion.algorithm") == "ES256";
-            Ok(Assertion::Signed {
+            let assertion = Assertion::Signed {
                 algorithm: if es256 { Algorithm::Es256 } else { Algorithm::Rs256 },
                 key: key.into(),
+                passphrase: values.secret(PASSPHRASE),
                 claims: Claims {
                     audience: given("aud"),
                     issuer: given("iss"),
@@ -127,7 +124,11 @@ fn assertion(values: &Values) -> Result<Assertion, ConfigError> {
                     not_before_seconds: values.int("sasl.oauthbearer.assertion.claim.nbf.seconds"),
                     has_id: values.bool("sasl.oauthbearer.assertion.claim.jti.include"),
                 },
-            })
+            };
+            // So that a wrong path or password shows at once; the file is read again for each assertion.
+            let key_setting = "sasl.oauthbearer.assertion.private.key.file";
+            assertion.make().map_err(|reason| error(values, key_setting, format!("{key_setting}: {reason}")))?;
+            Ok(assertion)
         }
         _ => {
             let message = "the grant jwt-bearer needs either sasl.oauthbearer.assertion.file or \

@@ -47,7 +47,7 @@ pub(super) enum Grant {
 #[derive(Debug)]
 pub(super) enum Assertion {
     File(PathBuf),
-    Signed { algorithm: Algorithm, key: PathBuf, claims: Claims },
+    Signed { algorithm: Algorithm, key: PathBuf, passphrase: Option<Secret>, claims: Claims },
 }
 
 /// The claims of an assertion that the client signs.
@@ -184,12 +184,15 @@ impl OidcSource {
 }
 
 impl Assertion {
-    fn make(&self) -> Result<String, String> {
+    /// # Errors
+    /// If a file cannot be read, or the key in it cannot be used.
+    pub(super) fn make(&self) -> Result<String, String> {
         match self {
             Self::File(path) => read_small(path, "the assertion"),
-            Self::Signed { algorithm, key, claims } => {
+            Self::Signed { algorithm, key, passphrase, claims } => {
                 let pem = Secret::from(read_small(key, "the private key")?);
-                jwt::signed(*algorithm, pem.expose(), Map::new(), &claims.at(now_ms() / 1000))
+                let signed = jwt::signed(*algorithm, pem.expose(), passphrase.as_ref(), &claims.at(now_ms() / 1000));
+                signed.map_err(|reason| format!("{}: {reason}", key.display()))
             }
         }
     }

@@ -144,10 +144,6 @@ impl TokenProvider {
     pub(super) async fn token(self: &Arc<Self>) -> Result<(Arc<Token>, u64), NoCredentials> {
         let mut watch = self.state.subscribe();
         let attempts = watch.borrow_and_update().attempts;
-        let usable = |state: &State| {
-            let token = state.token.clone().filter(|token| token.expires_at_ms > now_ms() + SHORTEST_REST_MS)?;
-            Some((token, state.number))
-        };
         if let Some(found) = usable(&self.state.borrow()) {
             return Ok(found);
         }
@@ -256,7 +252,13 @@ impl TokenProvider {
     }
 }
 
-/// Longest lifetime that is counted: longer ones might exceed the range of the clock.
+/// The token, if it is valid for long enough, with its number.
+fn usable(state: &State) -> Option<(Arc<Token>, u64)> {
+    let token = state.token.clone().filter(|token| token.expires_at_ms > now_ms() + SHORTEST_REST_MS)?;
+    Some((token, state.number))
+}
+
+/// Longer lives are as good as this one, and do not leave the range of the clock.
 const LONGEST_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Drop for TokenProvider {
@@ -295,7 +297,10 @@ fn keep(provider: &Weak<TokenProvider>, wanted: &Wanted) {
     let (mut failures, mut due) = (0, Instant::now());
     while wanted.wait(due) {
         let Some(provider) = provider.upgrade() else { return };
-        due = provider.attempt(&mut failures, &mut jitter);
+        // Who wanted one may have asked while it was being fetched.
+        if Instant::now() >= due || usable(&provider.state.borrow()).is_none() {
+            due = provider.attempt(&mut failures, &mut jitter);
+        }
     }
 }
 

@@ -131,19 +131,22 @@ impl Shared {
         }
     }
 
-    /// What speaks here, if the first bytes of the first answer are not a broker's.
-    pub(super) fn speaks_another_protocol(&self, prefix: [u8; 4]) -> Option<&'static str> {
-        let is_first = self.pending().front().is_none_or(|first| first.api == ApiKey::ApiVersions);
-        match prefix {
-            // An alert of TLS 1.0 to 1.3: as a length these bytes would be 336 MB.
-            [0x15, 3, 0..=4, _] if is_first => {
-                Some("the broker answers in TLS: this port is one with it (set security.protocol=SSL, or SASL_SSL)")
-            }
-            [b'H', b'T', b'T', b'P'] if is_first => {
-                Some("an HTTP server answers here; check the address in bootstrap.servers")
-            }
-            _ => None,
+    /// The error of a port whose first answer is not a broker's, by the first bytes of it.
+    pub(super) fn speaks_another_protocol(&self, prefix: [u8; 4]) -> Option<RequestError> {
+        if self.pending().front().is_some_and(|first| first.api != ApiKey::ApiVersions) {
+            return None;
         }
+        let (key, reason) = match prefix {
+            // An alert of TLS 1.0 to 1.3: as a length these bytes would be 336 MB.
+            [0x15, 3, 0..=4, _] => {
+                ("security.protocol", "the broker answers in TLS: this port is one with it; set SSL, or SASL_SSL")
+            }
+            [b'H', b'T', b'T', b'P'] => {
+                ("bootstrap.servers", "an HTTP server answers here, and no broker; check the address")
+            }
+            _ => return None,
+        };
+        Some(RequestError::OtherProtocol { broker: self.broker.clone(), key, reason: reason.into() })
     }
 
     /// Whether a length beyond the limit may be that of an answer. A server that answers the handshake with so much is

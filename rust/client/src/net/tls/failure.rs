@@ -14,7 +14,9 @@ pub(super) fn of_handshake(broker: &str, error: &io::Error, first_bytes: &[u8]) 
     let disconnected = |reason: String| RequestError::Disconnected { broker: broker.to_owned(), reason };
     let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else {
         return disconnected(match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if first_bytes.is_empty() => {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                if first_bytes.is_empty() =>
+            {
                 "the broker closed the connection when it was to be encrypted: this port may be one without TLS \
                  (check security.protocol and the port)"
                     .into()
@@ -24,7 +26,14 @@ pub(super) fn of_handshake(broker: &str, error: &io::Error, first_bytes: &[u8]) 
         });
     };
     match inner {
-        Error::InvalidMessage(_) => disconnected(not_tls(first_bytes)),
+        Error::InvalidMessage(_) => match not_tls(first_bytes) {
+            Some((key, reason)) => {
+                RequestError::OtherProtocol { broker: broker.to_owned(), key, reason: reason.into() }
+            }
+            None => {
+                disconnected("what the broker sent is no message of TLS; it may have been changed on its way".into())
+            }
+        },
         Error::InvalidCertificate(error) => refused(broker, of_certificate(error)),
         Error::AlertReceived(alert) => match of_alert(*alert) {
             Some(reason) => refused(broker, reason),
@@ -49,13 +58,19 @@ fn refused(broker: &str, reason: String) -> RequestError {
     AuthenticationError { broker: broker.to_owned(), mechanism: "TLS".into(), reason }.into()
 }
 
-fn not_tls(first_bytes: &[u8]) -> String {
+/// The setting that is wrong if these are the first bytes, and why; `None` if they are those of TLS.
+fn not_tls(first_bytes: &[u8]) -> Option<(&'static str, &'static str)> {
     match first_bytes {
         [b'H', b'T', b'T', b'P', ..] => {
-            "an HTTP server without TLS answers here; check the address in bootstrap.servers".into()
+            Some(("bootstrap.servers", "an HTTP server without TLS answers here, and no broker; check the address"))
         }
-        _ => "what answers here does not speak TLS: this port may be one without it (check security.protocol and the port)"
-            .into(),
+        // The kinds of records, and the versions that they name.
+        [0x14..=0x17, 3, 0..=4, ..] => None,
+        _ => Some((
+            "security.protocol",
+            "what answers here does not speak TLS: this port is one without it; set PLAINTEXT or SASL_PLAINTEXT, or use the \
+             port that has TLS",
+        )),
     }
 }
 

@@ -9,7 +9,7 @@ use aws_lc_rs::digest;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use zeroize::Zeroizing;
 
-use super::material::{Material, Passwords, Problem};
+use super::material::{Entry, Material, Passwords, Problem};
 
 const HASH: usize = 20;
 const PRIVATE_KEY: u32 = 1;
@@ -58,7 +58,8 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// The first private key with its chain, then the certificates that stand alone.
+/// The private keys with their chains, and the certificates that stand alone. Keys with another password than the first that
+/// can be opened are left out.
 pub(super) fn read(store: &[u8], passwords: Passwords<'_>) -> Result<Material, Problem> {
     let mut reader = Reader(store);
     reader.take(4)?;
@@ -69,7 +70,7 @@ pub(super) fn read(store: &[u8], passwords: Passwords<'_>) -> Result<Material, P
     if let Some(password) = passwords.store {
         check(store, &utf16(password)?)?;
     }
-    let (mut encrypted, mut chain, mut alone) = (None, Vec::new(), Vec::new());
+    let (mut entries, mut certificates, mut failure) = (Vec::new(), Vec::new(), None);
     for _ in 0..reader.u32()? {
         let tag = reader.u32()?;
         let _alias = reader.text()?;
@@ -77,24 +78,23 @@ pub(super) fn read(store: &[u8], passwords: Passwords<'_>) -> Result<Material, P
         match tag {
             PRIVATE_KEY => {
                 let key = reader.bytes()?;
-                let is_first = encrypted.is_none();
-                if is_first {
-                    encrypted = Some(key);
-                }
+                let mut chain = Vec::new();
                 for _ in 0..reader.u32()? {
-                    let certificate = reader.certificate(version)?;
-                    if is_first {
-                        chain.push(certificate);
-                    }
+                    chain.push(reader.certificate(version)?);
+                }
+                match decrypt(key, passwords.key.or(passwords.store)) {
+                    Ok(key) => entries.push(Entry { chain, key }),
+                    Err(problem) => _ = failure.get_or_insert(problem),
                 }
             }
-            CERTIFICATE => alone.push(reader.certificate(version)?),
+            CERTIFICATE => certificates.push(reader.certificate(version)?),
             tag => return Err(Problem(format!("the JKS keystore has an entry of the unknown kind {tag}"))),
         }
     }
-    let key = encrypted.map(|key| decrypt(key, passwords.key.or(passwords.store))).transpose()?;
-    chain.append(&mut alone);
-    Ok(Material { certificates: chain, key, ..Material::default() })
+    match failure {
+        Some(problem) if entries.is_empty() => Err(problem),
+        _ => Ok(Material { certificates, entries, ..Material::default() }),
+    }
 }
 
 /// The password as Java hashes it: two bytes for each of its UTF-16 units.

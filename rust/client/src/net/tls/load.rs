@@ -8,11 +8,13 @@ use std::time::SystemTime;
 use monedula_protocol::secret::Secret;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
-use super::material::{self, Material, Passwords, Problem};
+use super::identities::Identities;
+use super::material::{self, Entry, Material, Passwords, Problem};
 use super::settings::{IdentitySources, Place, Source, TlsSettings, Verification};
 use super::verifier::Verifier;
 use crate::config_values::ConfigError;
@@ -132,18 +134,8 @@ impl TlsSettings {
         let config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some(sources) => {
-                let (chain, key) = identity(sources)?;
-                let of_key = sources.key.as_ref().unwrap_or(&sources.chain);
-                let certified = CertifiedKey::from_der(chain, key, &provider).map_err(|reason| match reason {
-                    rustls::Error::InconsistentKeys(_) => error(
-                        &of_key.key,
-                        format!("the private key does not belong to the certificate of {}", sources.chain.key),
-                    ),
-                    reason => {
-                        error(&of_key.key, format!("the private key or its certificate cannot be used: {reason}"))
-                    }
-                })?;
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+                let certified = certified(sources, entries(sources)?, &provider)?;
+                builder.with_client_cert_resolver(Arc::new(Identities(certified)))
             }
         };
         Ok(Loaded { config: Arc::new(config), seen, warnings })
@@ -159,11 +151,11 @@ impl TlsSettings {
                 for file in files_of(path) {
                     // A directory of certificates may have other files too, such as a README or CRLs.
                     if let Ok(material) = read(source, Some(&file), passwords) {
-                        found.extend(material.certificates);
+                        found.extend(material.all_certificates());
                     }
                 }
             }
-            _ => found = read(source, None, passwords)?.certificates,
+            _ => found = read(source, None, passwords)?.all_certificates(),
         }
         match found.is_empty() {
             true => Err(wrong(source, None, "there is no certificate in it")),
@@ -199,28 +191,54 @@ fn system(warnings: &mut Vec<String>) -> Result<Vec<CertificateDer<'static>>, Co
     Ok(found.certs)
 }
 
-/// The client's own certificate with its chain, and its key.
-fn identity(sources: &IdentitySources) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ConfigError> {
+/// The client's own keys, each with its certificate and chain; of a keystore there may be several.
+fn entries(sources: &IdentitySources) -> Result<Vec<Entry>, ConfigError> {
     let passwords = Passwords {
         store: sources.store_password.as_ref().map(Secret::expose),
         key: sources.key_password.as_ref().map(Secret::expose),
     };
     let chain = read(&sources.chain, None, passwords)?;
-    if chain.certificates.is_empty() {
+    if chain.certificates.is_empty() && chain.entries.is_empty() {
         return Err(wrong(&sources.chain, None, "there is no certificate in it"));
     }
-    let (key, of_key) = match &sources.key {
-        Some(source) => (read(source, None, passwords)?.key, source),
-        None => (chain.key, &sources.chain),
-    };
-    let missing = match sources.key {
-        Some(_) => "there is no private key in it",
-        None => {
-            "there is no private key in it; give a file with the certificate and the key, or the key's as ssl.key.location"
+    if let Some(source) = &sources.key {
+        let key = read(source, None, passwords)?.into_key();
+        let key = key.ok_or_else(|| wrong(source, None, "there is no private key in it"))?;
+        return Ok(vec![Entry { chain: chain.into_chain(), key }]);
+    }
+    let entries = chain.into_entries();
+    match entries.is_empty() {
+        true => Err(wrong(
+            &sources.chain,
+            None,
+            "there is no private key in it; give a file with the certificate and the key, or the key's as ssl.key.location",
+        )),
+        false => Ok(entries),
+    }
+}
+
+/// The entries as rustls takes them. One that cannot be used is left out if there is another.
+fn certified(
+    sources: &IdentitySources,
+    entries: Vec<Entry>,
+    provider: &CryptoProvider,
+) -> Result<Vec<Arc<CertifiedKey>>, ConfigError> {
+    let (mut usable, mut failure) = (Vec::new(), None);
+    for Entry { chain, key } in entries {
+        match CertifiedKey::from_der(chain, key, provider) {
+            Ok(certified) => usable.push(Arc::new(certified)),
+            Err(reason) => _ = failure.get_or_insert(reason),
         }
-    };
-    let key = key.ok_or_else(|| wrong(of_key, None, missing))?;
-    Ok((chain.certificates, key))
+    }
+    let of_key = &sources.key.as_ref().unwrap_or(&sources.chain).key;
+    match failure.filter(|_| usable.is_empty()) {
+        None => Ok(usable),
+        Some(rustls::Error::InconsistentKeys(_)) => {
+            let of = &sources.chain.key;
+            Err(error(of_key, format!("the private key does not belong to the certificate of {of}")))
+        }
+        Some(reason) => Err(error(of_key, format!("the private key or its certificate cannot be used: {reason}"))),
+    }
 }
 
 /// The files of a path: the file itself, or those in the directory in the order of their names.

@@ -60,17 +60,54 @@ pub(super) struct Passwords<'p> {
     pub(super) key: Option<&'p [u8]>,
 }
 
-/// The certificates and keys in a file or setting.
+/// A private key with its chain, the key's own certificate first.
+pub(super) struct Entry {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+/// What a file or setting holds.
 #[derive(Default)]
 pub(super) struct Material {
-    /// The certificates: those that stand alone, and those of the key's chain. Of PEM, all.
+    /// Of PEM all certificates, of a keystore those that stand alone.
     pub(super) certificates: Vec<CertificateDer<'static>>,
-    /// The first private key. In PKCS#12 and JKS its chain comes first in `certificates`.
+    /// Of PEM the first private key.
     pub(super) key: Option<PrivateKeyDer<'static>>,
+    /// The private keys of a keystore.
+    pub(super) entries: Vec<Entry>,
     pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
 }
 
-/// Reads the bytes in the format that their content has.
+impl Material {
+    /// All certificates, those of the entries too: what is trusted of a truststore.
+    pub(super) fn all_certificates(self) -> Vec<CertificateDer<'static>> {
+        let of_entries = self.entries.into_iter().flat_map(|entry| entry.chain);
+        self.certificates.into_iter().chain(of_entries).collect()
+    }
+
+    /// The chain of a client's certificate whose key stands elsewhere.
+    pub(super) fn into_chain(mut self) -> Vec<CertificateDer<'static>> {
+        match self.entries.is_empty() {
+            true => self.certificates,
+            false => self.entries.swap_remove(0).chain,
+        }
+    }
+
+    /// A private key whose certificate stands elsewhere.
+    pub(super) fn into_key(mut self) -> Option<PrivateKeyDer<'static>> {
+        self.key.or_else(|| (!self.entries.is_empty()).then(|| self.entries.swap_remove(0).key))
+    }
+
+    /// The private keys, each with its chain.
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        match self.key {
+            Some(key) => vec![Entry { chain: self.certificates, key }],
+            None => self.entries,
+        }
+    }
+}
+
+/// Reads the bytes in the format that they show.
 ///
 /// # Errors
 /// What is wrong, and what to do about it; also if the format is not the one that the user `expects`.

@@ -1,11 +1,13 @@
 //! TLS: settings (`settings`), certificates and keys from what they name (`load`, `material` and the formats), how a
-//! broker's certificate is verified (`verifier`), the encrypted connection (`stream`), and what went wrong (`failure`).
+//! broker's certificate is verified (`verifier`), which of the client's it is shown (`identities`), the encrypted connection
+//! (`stream`), and what went wrong (`failure`).
 //!
 //! Files are read when the client is created, and for a new connection again if they have changed since. A certificate
 //! and its key are two files, which cannot be replaced at the same moment. If they do not belong together, or cannot be
 //! read, new connections use what was read before.
 
 mod failure;
+mod identities;
 mod jks;
 mod load;
 mod material;
@@ -18,15 +20,16 @@ mod verifier;
 
 use std::sync::{Arc, Mutex};
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 pub(crate) use self::failure::alert_after_handshake;
 use self::load::{Loaded, Seen};
+use self::material::{Format, Material, Passwords, Problem};
 use self::settings::TlsSettings;
 use self::stream::Wire;
-pub(crate) use self::stream::{TlsReadHalf, TlsWriteHalf, split};
+pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
 use crate::config_values::{ConfigError, Values};
 use crate::error::RequestError;
 use crate::lock::lock;
@@ -127,11 +130,33 @@ impl Tls {
     }
 }
 
-/// The name or address that a broker's certificate must have. The client also sends a name to the broker (SNI), but not
-/// an address. The dot at the end of a fully qualified name is removed.
+/// The private key of a PEM, for other purposes than TLS. `setting` is the one that has its password.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn private_key(
+    pem: &[u8],
+    password: Option<&[u8]>,
+    setting: &str,
+) -> Result<PrivateKeyDer<'static>, String> {
+    let passwords = Passwords { key: password, store: None };
+    let found = material::read(pem, Some(Format::Pem), passwords).map(Material::into_key);
+    match found {
+        Ok(Some(key)) => Ok(key),
+        Ok(None) => Err("there is no private key in it".into()),
+        Err(Problem(what)) => Err(what.replace("ssl.key.password", setting)),
+    }
+}
+
+/// What a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at
+/// the end of a fully qualified name is in neither.
 fn server_name(host: &str) -> Option<ServerName<'static>> {
     ServerName::try_from(host.strip_suffix('.').unwrap_or(host).to_owned()).ok()
 }
 
+#[cfg(test)]
+mod attack_tests;
+#[cfg(test)]
+mod keystore_tests;
 #[cfg(test)]
 mod tests;

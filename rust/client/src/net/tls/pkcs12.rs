@@ -1,9 +1,16 @@
 //! PKCS#12: the keystores and truststores that Java writes since version 9, and `openssl pkcs12 -export`.
 
-use p12_keystore::{CertificateBag, Pkcs12Archive};
+use p12_keystore::{CertificateBag, Pkcs12Archive, PrivateKeyBag};
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::material::{Material, Passwords, Problem};
+use super::material::{Entry, Material, Passwords, Problem};
+
+/// More private keys than any client has, and longer chains than any server takes: what is beyond is left out, since looking
+/// for issuers takes time for each certificate that there is.
+const MOST_KEYS: usize = 64;
+const LONGEST_CHAIN: usize = 16;
 
 /// Whether the DER sequence begins with the version of PKCS#12.
 pub(super) fn is_one(bytes: &[u8]) -> bool {
@@ -16,7 +23,7 @@ pub(super) fn is_one(bytes: &[u8]) -> bool {
     bytes.get(header..header + 3) == Some(&[0x02, 0x01, 0x03])
 }
 
-/// Returns the certificates and the first private key. The chain of that key comes first.
+/// The private keys with their chains, and the certificates that belong to none of them.
 pub(super) fn read(bytes: &[u8], passwords: Passwords<'_>) -> Result<Material, Problem> {
     let password = match passwords.store.map(std::str::from_utf8) {
         Some(Ok(password)) => password,
@@ -24,26 +31,47 @@ pub(super) fn read(bytes: &[u8], passwords: Passwords<'_>) -> Result<Material, P
         None => "",
     };
     let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| failed(&error, passwords))?;
-    let Some(key) = archive.keys.first() else {
-        let certificates = archive.certs.iter().map(certificate).collect();
-        return Ok(Material { certificates, ..Material::default() });
+    let keys = archive.keys.iter().take(MOST_KEYS);
+    let chains: Vec<Vec<&CertificateBag>> = keys.map(|key| chain_of(key, &archive.certs)).collect();
+    let alone = archive.certs.iter().filter(|bag| !chains.iter().flatten().any(|used| std::ptr::eq(*used, *bag)));
+    let certificates = alone.map(certificate).collect();
+    let entry = |(bag, chain): (&PrivateKeyBag, &Vec<&CertificateBag>)| Entry {
+        chain: chain.iter().copied().map(certificate).collect(),
+        key: PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(bag.key.as_der().to_vec())),
     };
+    let entries = archive.keys.iter().zip(&chains).map(entry).collect();
+    Ok(Material { certificates, entries, ..Material::default() })
+}
+
+/// The certificate of the key, then that of each issuer.
+fn chain_of<'c>(key: &PrivateKeyBag, certs: &'c [CertificateBag]) -> Vec<&'c CertificateBag> {
     let id = key.local_key_id.as_ref().map(AsRef::as_ref);
-    let own = |bag: &&CertificateBag| bag.local_key_id.as_deref() == id;
-    let leaf = archive.certs.iter().find(own).or_else(|| archive.certs.first());
-    let mut chain: Vec<&CertificateBag> = leaf.into_iter().collect();
-    // Each certificate is followed by that of its issuer. A certificate that was there before ends the chain.
-    while let Some(last) = chain.last()
-        && let Some(issuer) = archive.certs.iter().find(|bag| bag.cert.subject() == last.cert.issuer())
+    let own = certs.iter().find(|bag| bag.local_key_id.as_deref() == id).or_else(|| certs.first());
+    let mut chain: Vec<&CertificateBag> = own.into_iter().collect();
+    while let Some(issuer) = chain.last().and_then(|last| issuer_of(last, certs))
+        && chain.len() < LONGEST_CHAIN
+        // A circle ends it.
         && !chain.iter().any(|known| known.cert == issuer.cert)
     {
         chain.push(issuer);
     }
-    Ok(Material {
-        certificates: chain.into_iter().map(certificate).collect(),
-        key: Some(PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.key.as_der().to_vec()))),
-        ..Material::default()
-    })
+    chain
+}
+
+/// The certificate of the authority that issued this one: of those with its name the one whose key has signed it.
+fn issuer_of<'c>(bag: &CertificateBag, certs: &'c [CertificateBag]) -> Option<&'c CertificateBag> {
+    let named = || certs.iter().filter(|other| other.cert.subject() == bag.cert.issuer());
+    let signer = || named().find(|other| is_signed_by(bag, other));
+    let first = named().next();
+    if named().nth(1).is_some() { signer().or(first) } else { first }
+}
+
+fn is_signed_by(bag: &CertificateBag, issuer: &CertificateBag) -> bool {
+    let parsed = [bag, issuer].map(|bag| X509Certificate::from_der(bag.cert.as_der()));
+    let [Ok((_, signed)), Ok((_, issuer))] = parsed else { return false };
+    let (key, message) = (&issuer.public_key().subject_public_key.data, signed.tbs_certificate.as_ref());
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+    algorithms.iter().any(|algorithm| algorithm.verify_signature(key, message, &signed.signature_value.data).is_ok())
 }
 
 fn certificate(bag: &CertificateBag) -> CertificateDer<'static> {

@@ -24,12 +24,54 @@ pub(crate) struct Wire {
     end: usize,
     first: [u8; FIRST],
     first_count: usize,
+    records: Records,
+    /// Why nothing can be written any more; not told before all was read that the broker has sent.
+    write_error: Option<io::Error>,
+}
+
+/// The broker's side ended within a record of TLS: the connection was cut, and not closed.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection was cut in the middle of a record of TLS")]
+pub(crate) struct CutRecord;
+
+/// Where the records of TLS end in the bytes that come.
+#[derive(Default)]
+struct Records {
+    header: [u8; 5],
+    header_count: usize,
+    /// Bytes of the record's body that have not come.
+    body_left: usize,
+}
+
+impl Records {
+    fn pass(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let wanted = if self.body_left > 0 { self.body_left } else { self.header.len() - self.header_count };
+            let (taken, rest) = bytes.split_at(wanted.min(bytes.len()));
+            bytes = rest;
+            if self.body_left > 0 {
+                self.body_left -= taken.len();
+                continue;
+            }
+            self.header[self.header_count..self.header_count + taken.len()].copy_from_slice(taken);
+            self.header_count += taken.len();
+            if self.header_count == self.header.len() {
+                self.header_count = 0;
+                self.body_left = usize::from(u16::from_be_bytes([self.header[3], self.header[4]]));
+            }
+        }
+    }
+
+    fn is_within_one(&self) -> bool {
+        self.header_count > 0 || self.body_left > 0
+    }
 }
 
 impl Wire {
     pub(super) fn new(stream: TcpStream, buffer_bytes: usize) -> Self {
         let buffer = vec![0; buffer_bytes].into_boxed_slice();
-        Self { stream, buffer, start: 0, end: 0, first: [0; FIRST], first_count: 0 }
+        let (records, write_error) = (Records::default(), None);
+        Self { stream, buffer, start: 0, end: 0, first: [0; FIRST], first_count: 0, records, write_error }
     }
 
     /// The first bytes that were received.
@@ -39,13 +81,49 @@ impl Wire {
 
     fn fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut space = ReadBuf::new(&mut self.buffer);
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut space))?;
+        let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut space));
         (self.start, self.end) = (0, space.filled().len());
+        if (read.is_err() || self.end == 0)
+            && let Some(error) = self.write_error.take()
+        {
+            return Poll::Ready(Err(error));
+        }
+        read?;
+        if self.end == 0 && self.records.is_within_one() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, CutRecord)));
+        }
+        self.records.pass(&self.buffer[..self.end]);
         let more = self.end.min(FIRST - self.first_count);
         self.first[self.first_count..self.first_count + more].copy_from_slice(&self.buffer[..more]);
         self.first_count += more;
         Poll::Ready(Ok(()))
     }
+
+    /// A broker that refuses a certificate says so and closes. What it said may still be unread when a write fails, and
+    /// counts first. So `bytes` that cannot be written are dropped, as if they were lost on their way, and the reader tells
+    /// the error once there is nothing more to read. (rustls reads nothing during a handshake while a write is due.)
+    fn dropped(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        bytes: usize,
+        context: &Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Ready(Err(error)) if is_closed(&error) => {
+                self.write_error = Some(error);
+                context.waker().wake_by_ref();
+                Poll::Ready(Ok(bytes))
+            }
+            written => written,
+        }
+    }
+}
+
+/// Whether the broker has closed the connection: what it sent before can still be read.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)
 }
 
 impl AsyncRead for Wire {
@@ -63,7 +141,12 @@ impl AsyncRead for Wire {
 
 impl AsyncWrite for Wire {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+        let this = self.get_mut();
+        if this.write_error.is_some() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.dropped(written, bytes.len(), context)
     }
 
     fn poll_write_vectored(
@@ -71,7 +154,13 @@ impl AsyncWrite for Wire {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+        let this = self.get_mut();
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        if this.write_error.is_some() {
+            return Poll::Ready(Ok(bytes));
+        }
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
+        this.dropped(written, bytes, context)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,7 +1,7 @@
 //! TLS against a server in the test, which has certificates made on the spot.
 
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rcgen::{
@@ -9,34 +9,36 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber,
     date_time_ymd,
 };
-use rustls::ServerConfig;
+use rustls::client::ResolvesClientCert;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::WebPkiClientVerifier;
+use rustls::{ServerConfig, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::material::{Material, Passwords, Problem};
+use super::identities::Identities;
+use super::material::{Passwords, Problem};
 use super::*;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 
 /// An authority that signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(super) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key.
-struct Certified {
-    chain: String,
-    key: String,
+pub(super) struct Certified {
+    pub(super) chain: String,
+    pub(super) key: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self::named(&format!("authority {}", NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
-    fn named(name: &str) -> Self {
+    pub(super) fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -44,11 +46,11 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("signed"))
     }
 
-    fn pem(&self) -> String {
+    pub(super) fn pem(&self) -> String {
         self.0.pem()
     }
 
-    fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
+    pub(super) fn sign(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
         let mut params =
             CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
         change(&mut params);
@@ -57,7 +59,7 @@ impl Authority {
         Certified { chain, key: key.serialize_pem() }
     }
 
-    fn server(&self) -> Certified {
+    pub(super) fn server(&self) -> Certified {
         self.sign(&["localhost", "127.0.0.1"], |_| {})
     }
 }
@@ -94,7 +96,7 @@ impl Drop for Folder {
     }
 }
 
-fn server_config(
+pub(super) fn server_config(
     certified: &Certified,
     clients: Option<&Authority>,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -117,7 +119,7 @@ fn server_config(
     builder.with_single_cert(material.certificates, material.key.expect("a key")).expect("a certificate with its key")
 }
 
-const BOTH: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
+pub(super) const BOTH: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS12, &rustls::version::TLS13];
 
 /// Serves connections that echo what they get.
 async fn serve(config: ServerConfig) -> u16 {
@@ -146,7 +148,7 @@ fn parse(settings: &[(&str, &str)]) -> Result<ClientConfig, ConfigError> {
     ClientConfig::parse(needed.iter().chain(settings).copied())
 }
 
-fn tls(settings: &[(&str, &str)]) -> Arc<Tls> {
+pub(super) fn tls(settings: &[(&str, &str)]) -> Arc<Tls> {
     parse(settings).expect("settings").tls.expect("TLS")
 }
 
@@ -166,7 +168,7 @@ async fn reach(tls: &Arc<Tls>, host: &str, port: u16) -> Result<(), String> {
     Ok(())
 }
 
-fn text(error: &RequestError) -> String {
+pub(super) fn text(error: &RequestError) -> String {
     match error {
         RequestError::Fatal(fatal) if matches!(**fatal, ClientError::Authentication(_)) => format!("refused: {fatal}"),
         other => format!("not refused: {other}"),
@@ -404,6 +406,8 @@ async fn a_port_without_tls_is_named_as_one() {
     assert!(reach_other(b"").await.contains("may be one without TLS"));
     assert!(reach_other(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.contains("an HTTP server"));
     assert!(reach_other(&[0, 0, 0, 4, 0, 0, 0, 0]).await.contains("does not speak TLS"));
+    // An alert that is cut off is of TLS all the same.
+    assert!(reach_other(&[0x15, 3, 3, 0, 1, 0]).await.contains("is no message of TLS"));
 }
 
 #[test]
@@ -477,61 +481,63 @@ fn settings_print_no_secret() {
     assert!(!shown.contains("hunter2") && !shown.contains(of_key), "{shown}");
 }
 
-/// Files of openssl and keytool, made by `keystores/make.sh`; the password is `hunter2`, of the JKS key `hunter3`.
-fn stored(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/net/tls/keystores").join(name);
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+#[tokio::test]
+async fn a_broker_is_shown_the_certificate_of_an_authority_that_it_names() {
+    let (first, second, stranger) = (Authority::new(), Authority::new(), Authority::new());
+    let trust = stranger.pem();
+    let tls = tls(&[("ssl.ca.pem", &trust)]);
+    let provider = aws_lc_rs::default_provider();
+    let entries = [&first, &second].map(|authority| {
+        let own = authority.sign(&[], |_| {});
+        let Ok(found) = material::read(format!("{}{}", own.chain, own.key).as_bytes(), None, Passwords::default())
+        else {
+            panic!("no PEM")
+        };
+        let entry = found.into_entries().swap_remove(0);
+        Arc::new(rustls::sign::CertifiedKey::from_der(entry.chain, entry.key, &provider).expect("a pair"))
+    });
+    let identities = Arc::new(Identities(entries.to_vec()));
+    for version in BOTH {
+        for authority in [&first, &second] {
+            let port = serve(server_config(&stranger.server(), Some(authority), &[version])).await;
+            let mut config = (*lock(&tls.state).loaded.config).clone();
+            config.client_auth_cert_resolver = identities.clone();
+            lock(&tls.state).loaded.config = Arc::new(config);
+            assert_eq!(reach(&tls, "localhost", port).await, Ok(()), "{version:?}");
+        }
+    }
+    // A broker that names none gets the first.
+    let shown = identities.resolve(&[], &[SignatureScheme::ECDSA_NISTP256_SHA256]).expect("one");
+    assert_eq!(shown.cert, entries[0].cert);
+    assert!(identities.resolve(&[], &[SignatureScheme::RSA_PKCS1_SHA256]).is_none(), "no key signs so");
 }
 
-fn open(name: &str, store: Option<&str>, key: Option<&str>) -> Result<Material, String> {
-    let passwords = Passwords { store: store.map(str::as_bytes), key: key.map(str::as_bytes) };
-    material::read(&stored(name), None, passwords).map_err(|Problem(what)| what)
-}
-
-#[test]
-fn keystores_of_java_and_openssl_have_the_key_and_its_chain() {
-    let expected = open("client.pem", None, None).expect("PEM");
-    let expected_key = expected.key.expect("a key").secret_der().to_vec();
-    let leaf = expected.certificates[0].clone();
-    for (name, key) in [
-        ("client.encrypted.pem", "hunter2"),
-        ("client.scrypt.pem", "hunter2"),
-        ("client.openssl.p12", "hunter2"),
-        ("client.legacy.p12", "hunter2"),
-        ("client.java.p12", "hunter2"),
-        ("client.jks", "hunter3"),
-    ] {
-        let found = open(name, Some("hunter2"), Some(key)).unwrap_or_else(|what| panic!("{name}: {what}"));
-        let der = found.key.unwrap_or_else(|| panic!("{name}")).secret_der().to_vec();
-        assert_eq!(der, expected_key, "{name}");
-        assert_eq!(found.certificates.first(), Some(&leaf), "{name}");
-        assert_eq!(found.certificates.len(), 2, "{name}");
+#[tokio::test]
+async fn authorities_of_one_name_are_both_trusted_whichever_comes_first() {
+    let (old, new) = (Authority::named("the same"), Authority::named("the same"));
+    for trust in [format!("{}{}", old.pem(), new.pem()), format!("{0}{1}{0}", new.pem(), old.pem())] {
+        let tls = tls(&[("ssl.ca.pem", &trust)]);
+        for authority in [&old, &new] {
+            let port = serve(server_config(&authority.server(), None, BOTH)).await;
+            assert_eq!(reach(&tls, "localhost", port).await, Ok(()));
+        }
     }
 }
 
-#[test]
-fn truststores_of_java_have_their_certificates() {
-    for (name, password) in [("trust.jks", Some("hunter2")), ("trust.jks", None), ("trust.p12", Some("hunter2"))] {
-        let found = open(name, password, None).unwrap_or_else(|what| panic!("{name}: {what}"));
-        assert!(found.certificates.len() == 2 && found.key.is_none(), "{name}");
-    }
-}
-
-#[test]
-fn a_wrong_or_missing_password_is_said() {
-    for (name, store, key, part) in [
-        ("client.encrypted.pem", None, None, "give ssl.key.password"),
-        ("client.encrypted.pem", None, Some("wrong"), "ssl.key.password is wrong"),
-        ("client.java.p12", Some("wrong"), None, "its password is wrong"),
-        ("client.java.p12", None, None, "needs its password"),
-        ("client.jks", Some("wrong"), None, "its password is wrong"),
-        ("client.jks", Some("hunter2"), None, "ssl.key.password is wrong"),
-        ("client.jks", None, None, "needs ssl.keystore.password"),
-        ("client.dek.pem", None, Some("hunter2"), "openssl pkcs8 -topk8"),
-    ] {
-        let what = open(name, store, key).err().unwrap_or_else(|| panic!("{name}"));
-        assert!(what.contains(part), "{name}: {what}");
-    }
+#[tokio::test]
+async fn an_authority_that_is_replaced_on_disk_is_trusted_by_the_next_connection_and_the_old_one_no_more() {
+    let (old, new, folder) = (Authority::new(), Authority::new(), Folder::new());
+    let trust = folder.write("ca.pem", old.pem());
+    let tls = tls(&[("ssl.ca.location", &trust)]);
+    let of_old = serve(server_config(&old.server(), None, BOTH)).await;
+    let of_new = serve(server_config(&new.server(), None, BOTH)).await;
+    assert_eq!(reach(&tls, "localhost", of_old).await, Ok(()));
+    assert!(reach(&tls, "localhost", of_new).await.is_err());
+    folder.write("ca.pem", new.pem());
+    assert_eq!(reach(&tls, "localhost", of_new).await, Ok(()));
+    assert!(reach(&tls, "localhost", of_old).await.is_err());
+    folder.write("ca.pem", "half a file");
+    assert_eq!(reach(&tls, "localhost", of_new).await, Ok(()), "what was read before is kept");
 }
 
 #[test]
@@ -540,28 +546,4 @@ fn a_pem_in_one_line_is_read() {
     let text = authority.pem().replace('\n', " ");
     let Ok(found) = material::read(text.as_bytes(), None, Passwords::default()) else { panic!("no PEM") };
     assert_eq!(found.certificates, [authority.0.der().clone()]);
-}
-
-/// Whatever the bytes, reading them ends in material or an error.
-#[test]
-fn any_bytes_are_read_or_refused() {
-    let names = ["client.pem", "client.encrypted.pem", "client.java.p12", "client.jks", "trust.jks", "trust.p12"];
-    let seeds: Vec<Vec<u8>> = names.iter().map(|name| stored(name)).collect();
-    bolero::check!().with_type::<(u8, Vec<(u16, u8)>, u16)>().for_each(|(seed, changes, cut)| {
-        let mut bytes = seeds[usize::from(*seed) % seeds.len()].clone();
-        for (place, value) in changes {
-            let place = usize::from(*place) % bytes.len();
-            bytes[place] = *value;
-        }
-        if *cut != 0 {
-            bytes.truncate(usize::from(*cut) % bytes.len());
-        }
-        let passwords = Passwords { store: Some(b"hunter2"), key: Some(b"hunter3") };
-        let _ = material::read(&bytes, None, passwords);
-    });
-    bolero::check!().for_each(|bytes: &[u8]| {
-        let _ = material::read(bytes, None, Passwords::default());
-        let jks = [&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2], bytes].concat();
-        let _ = material::read(&jks, None, Passwords::default());
-    });
 }

@@ -40,7 +40,7 @@ impl Running {
                 }
                 TopicStatus::Failed(error) => self.topic_missing(&topic, &error),
                 TopicStatus::Expired(after) => {
-                    let error = ClientError::Unreachable { after, reasons: self.driver.network.failures() };
+                    let error = self.driver.network.unreachable(after);
                     self.topic_missing(&topic, &error);
                 }
             }

@@ -29,3 +29,23 @@ for store in "trust.jks JKS" "trust.p12 PKCS12"; do
     keytool -importcert -noprompt -alias "$authority" -file "$work/$authority.crt" -keystore "$file" -storetype "$type" -storepass hunter2
   done
 done
+# Several keys: anna's, boris' of another authority and, in the JKS, with another password, and carla's of an authority with
+# the name of the first. And a certificate that stands alone.
+request "$work/twin" authority -x509 -days 20000 -out "$work/twin.crt"
+sign() {
+  request "$work/$1" "$1" -out "$work/$1.csr"
+  openssl x509 -req -in "$work/$1.csr" -CA "$work/$2.crt" -CAkey "$work/$2.key" -CAcreateserial -days 20000 -out "$work/$1.crt"
+  openssl pkcs12 -export -in "$work/$1.crt" -inkey "$work/$1.key" -certfile "$work/$2.crt" -name "$1" -passout pass:hunter2 -out "$work/$1.p12"
+}
+sign boris other
+sign carla twin
+cp client.openssl.p12 "$work/anna.p12"
+add() { keytool -importkeystore -noprompt -srckeystore "$work/$1.p12" -srcstorepass hunter2 -srcalias "$1" -srckeypass hunter2 -deststorepass hunter2 "${@:2}"; }
+for name in anna boris carla; do
+  add "$name" -destkeystore several.p12 -deststoretype PKCS12
+  add "$name" -destkeystore several.jks -deststoretype JKS -destkeypass "$([ "$name" = boris ] && echo hunter4 || echo hunter3)"
+done
+for store in "several.jks JKS" "several.p12 PKCS12"; do
+  read -r file type <<< "$store"
+  keytool -importcert -noprompt -alias alone -file "$work/other.crt" -keystore "$file" -storetype "$type" -storepass hunter2
+done

@@ -1,0 +1,33 @@
+//! Which of the client's certificates a broker is shown that asks for one.
+
+use std::sync::Arc;
+
+use rustls::SignatureScheme;
+use rustls::client::ResolvesClientCert;
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The client's certificates: one, or all those of a keystore.
+///
+/// The broker gets the first that an authority has issued which it names, as from Java's clients. Where none is, or it names
+/// none, it gets the first all the same: brokers name their authorities, but need not name all (librdkafka#4900).
+#[derive(Debug)]
+pub(super) struct Identities(pub(super) Vec<Arc<CertifiedKey>>);
+
+impl ResolvesClientCert for Identities {
+    fn resolve(&self, named: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let usable = || self.0.iter().filter(|certified| certified.key.choose_scheme(schemes).is_some());
+        usable().find(|certified| is_issued_by(certified, named)).or_else(|| usable().next()).cloned()
+    }
+
+    fn has_certs(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+/// Whether one of the authorities with these names, in DER, has issued a certificate of the chain.
+fn is_issued_by(certified: &CertifiedKey, named: &[&[u8]]) -> bool {
+    certified.cert.iter().any(|certificate| {
+        X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| named.contains(&parsed.issuer().as_raw()))
+    })
+}
