@@ -13,6 +13,7 @@ from monedula.testing import Broker
 
 from tests.groups.conftest import MemberFactory
 from tests.groups.ground import Ground, committed, shared, take, until, values
+from tests.kafka import jars
 
 
 @pytest.mark.both_protocols
@@ -46,6 +47,8 @@ def test_commit_without_arguments_is_about_what_was_handed_out(ground: Ground, m
 def test_an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(
     ground: Ground, member: MemberFactory
 ) -> None:
+    if not (ground.is_embedded or jars.speaks("4.1")):
+        pytest.skip("OffsetCommit names topics by id from Kafka 4.1 on")
     topic = ground.topic()
     ground.append(topic, [1, 2])
     consumer = member(ground.name("group"), topic, enable_auto_commit=False)
