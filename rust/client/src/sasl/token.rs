@@ -217,10 +217,10 @@ impl TokenProvider {
         let fetched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.source.fetch()));
         let fetched = fetched.unwrap_or_else(|_| Err(TokenError::Failed("its source panicked".into())));
         let now = now_ms();
-        let fetched = fetched.and_then(|token| match token.expires_at_ms - now {
+        let fetched = fetched.and_then(|token| match token.expires_at_ms.saturating_sub(now) {
             ..=0 => Err(TokenError::Failed(format!(
                 "the token that came had expired {} s ago; compare this machine's clock with that of its issuer",
-                (now - token.expires_at_ms) / 1000
+                now.saturating_sub(token.expires_at_ms) / 1000
             ))),
             rest => Ok((token, Duration::from_millis(rest.unsigned_abs()).min(LONGEST_LIFE))),
         });
