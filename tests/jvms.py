@@ -15,7 +15,7 @@ import pytest
 from tests.kafka.permits import MOST, Permits
 
 KEEP_SECONDS = 60.0
-"""A session in whose favour others wait goes on for so long: its clusters took ten seconds to start."""
+"""How long a session continues while others wait: starting its clusters took ten seconds."""
 
 GIVEN_BACK_SECONDS = 0.2
 """Waiting sessions have taken the permits that were released by then."""

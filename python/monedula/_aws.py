@@ -64,7 +64,7 @@ class MskIam:
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
 
     def __call__(self) -> tuple[str, float]:
-        """A token, and when it ends in seconds since 1970."""
+        """A token, and its expiry in seconds since 1970."""
         import time
 
         from botocore.auth import SigV4QueryAuth
@@ -87,7 +87,7 @@ def region_of(bootstrap_servers: str, session: Any) -> str:
     """The region of the cluster, by the brokers' names, else by AWS's own settings.
 
     Raises:
-        ConfigError: if neither says it.
+        ConfigError: if neither names it.
     """
     for server in bootstrap_servers.split(","):
         if found := _ADDRESS.search(server.strip().rpartition(":")[0]):

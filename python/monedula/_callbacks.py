@@ -12,8 +12,8 @@ def start(runner: CallbackRunner) -> None:
 
 
 def _log(callback: object, error: BaseException) -> None:
-    import logging
+    from monedula._logging import error_of_user
 
     # A logging handler or a `repr` that raises must not end the thread.
     with suppress(BaseException):
-        logging.getLogger("monedula.producer").error("a callback raised: %r", callback, exc_info=error)
+        error_of_user("producer", f"a callback raised: {callback!r}", error)

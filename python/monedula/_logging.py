@@ -39,27 +39,33 @@ def emit_last(events: list[Event], lost: int) -> None:
     """Log events like `emit`, at the end of the interpreter."""
     emit(events, lost)
     for _, part, message, _ in events:
-        if part == "producer.end" and not _is_heard():
-            _say(message)
+        if part == "producer.end":
+            _say_if_unheard(part, logging.WARNING, message)
 
 
 def warn_last(message: str) -> None:
     """Warn of records that are lost at the end of the interpreter."""
     _LOGGER.getChild("producer.end").warning("%s", message)
-    if not _is_heard():
-        _say(message)
+    _say_if_unheard("producer.end", logging.WARNING, message)
 
 
-def _say(message: str) -> None:
-    """Write to standard error, as `logging` would do if this library had no NullHandler: lost records must be seen."""
-    logger = _LOGGER.getChild("producer.end")
-    if logging.lastResort is not None and logger.isEnabledFor(logging.WARNING):
-        record = logger.makeRecord(logger.name, logging.WARNING, "", 0, f"monedula: {message}", (), None)
-        logging.lastResort.handle(record)
+def error_of_user(part: str, message: str, error: BaseException) -> None:
+    """Log an exception that code of the user raised, where no caller sees it."""
+    _LOGGER.getChild(part).error("%s", message, exc_info=error)
+    _say_if_unheard(part, logging.ERROR, message, error)
 
 
-def _is_heard() -> bool:
-    logger: logging.Logger | None = _LOGGER.getChild("producer.end")
+def _say_if_unheard(part: str, level: int, message: str, error: BaseException | None = None) -> None:
+    """Write to standard error, as `logging` would do if this library had no NullHandler: what is lost must be seen."""
+    logger = _LOGGER.getChild(part)
+    if logging.lastResort is None or _is_heard(logger) or not logger.isEnabledFor(level):
+        return
+    trace = None if error is None else (type(error), error, error.__traceback__)
+    record = logger.makeRecord(logger.name, level, "", 0, f"monedula: {message}", (), trace)
+    logging.lastResort.handle(record)
+
+
+def _is_heard(logger: logging.Logger | None) -> bool:
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
             return True

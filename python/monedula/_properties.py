@@ -15,7 +15,7 @@ class Property(NamedTuple):
     """The number of its first line."""
     key: str
     value: str
-    """As it stands, with blanks at its end, as Java reads it: they may belong to a password."""
+    """The value. As in Java, blanks at its end are kept, because they may belong to a password."""
     is_separated: bool
     """Whether `=` or `:` stands between them."""
 
@@ -36,7 +36,7 @@ def properties(text: str) -> Iterator[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments, those that end with a backslash joined with the next."""
+    """Lines without comments; a line that ends with a backslash is joined with the next."""
     begun, first = "", 0
     for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         line = raw.lstrip(_BLANKS)
@@ -78,7 +78,7 @@ def _unescaped(text: str, line: int) -> str:
             parts.append(_character(digits, line))
         else:
             parts.append(_ESCAPED.get(escaped, escaped))
-    # Two halves of one character, written as two escapes.
+    # The two surrogates of one character, written as two escapes.
     return "".join(parts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

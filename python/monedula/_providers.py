@@ -31,9 +31,9 @@ _MAX_FILE_BYTES = 1 << 20
 
 
 def resolved(settings: Iterable[tuple[str, str]], find: Callable[[str], str] = str) -> list[tuple[str, str]]:
-    """The settings with the values that their variables stand for, and without those about config providers.
+    """The settings with the values of their variables, and without the settings of config providers.
 
-    Without `config.providers` nothing is looked up, and `${` is text like any other.
+    Without `config.providers` nothing is looked up, and `${` is ordinary text.
 
     Args:
         settings: names and values.
@@ -56,7 +56,7 @@ def has_variables(value: str) -> bool:
 
 
 class _Provider:
-    """One of those that `config.providers` names."""
+    """A provider that `config.providers` names."""
 
     def __init__(self, name: str, kind: str, parameters: Mapping[str, str], find: Callable[[str], str]) -> None:
         self.name = name
@@ -76,10 +76,10 @@ class _Provider:
         self._paths = None if allowed is None else [_absolute(each) for each in allowed.split(",") if each.strip()]
 
     def value(self, path: str, key: str) -> str:
-        """What a variable stands for.
+        """The value of a variable.
 
         Raises:
-            LookupError: it stands for nothing; the message says why.
+            LookupError: it has no value; the message says why.
         """
         match self.kind:
             case "env":
@@ -185,5 +185,5 @@ def _dotted(key: str) -> str:
 
 
 def _absolute(path: str) -> Path:
-    """Without `..`; symbolic links are followed only when the file is opened, as secrets of Kubernetes are links."""
+    """The path without `..`. Links are followed only when the file is opened: secrets of Kubernetes are links."""
     return Path(os.path.abspath(path.strip()))  # noqa: PTH100 (`Path.absolute` leaves `..` as it is)

@@ -139,7 +139,7 @@ class AsyncConsumer(ConsumerBase):
 
     async def offsets_for_times(
         self,
-        times: Mapping[tuple[str, int], datetime | int],
+        times: Mapping[tuple[str, int], datetime | int | str],
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a given time; as `Consumer.offsets_for_times`."""

@@ -43,6 +43,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     ) -> None:
         interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(LAST_WORDS_SECONDS if interrupted else None)
+        self._raise_unseen(error)
 
     # Not a coroutine function, so that the transaction knows of a call that is never awaited.
     def send_batch(self, data: Any, topic: str | None = None) -> "Coroutine[Any, Any, BatchReport]":

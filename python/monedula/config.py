@@ -63,7 +63,7 @@ def is_secret(key: str) -> bool:
 
 
 def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
-    """The settings of the dict and the keywords in the core's form, with what config providers give.
+    """The settings of the dict and the keywords in the core's form, with the values of config providers.
 
     The core checks names and values. In the traceback of an error no frame has a value as a local variable: tools that
     show locals would show passwords. Callers drop theirs as well, by `del` in `finally`.

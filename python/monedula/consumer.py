@@ -366,12 +366,12 @@ class Consumer(ConsumerBase):
         return as_offsets(self._core.list_offsets("end", chosen(partitions), timeout))
 
     def offsets_for_times(
-        self, times: Mapping[tuple[str, int], datetime | int], timeout: float | None = None
+        self, times: Mapping[tuple[str, int], datetime | int | str], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition whose timestamp is at or after the given time; `None` if there is none.
 
         Args:
-            times: for each partition an aware datetime, or milliseconds since 1970.
+            times: for each partition a time: an aware datetime, a text such as `"1h ago"`, or milliseconds since 1970.
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:

@@ -112,7 +112,7 @@ class TopicRecreatedError(PartitionError):
 
 
 class AuthorizationError(PartitionError, PermissionError):
-    """This client is not authorized to read the topic, or to write to it; or for what it asked `Admin`.
+    """This client is not authorized to read the topic, to write to it, or to make the call of `Admin`.
 
     `topic` and `partition` are `None` if it is about the cluster or a delegation token.
     """
@@ -276,6 +276,23 @@ class BatchSendError(KafkaError):
     def __init__(self, message: str = "", *, report: "BatchReport | None" = None) -> None:
         super().__init__(message)
         self.report = report
+
+
+class UndeliveredRecordsError(KafkaError):
+    """Records were not delivered, and nobody asked for their outcome.
+
+    Raised when the block of `with Producer(...)` is left without an exception. Records whose future was asked for its
+    outcome (`result()`, `exception()`, `await`), or whose future had a callback, do not count.
+
+    Attributes:
+        count: how many records were not delivered.
+        first: the error of the first one.
+    """
+
+    def __init__(self, message: str = "", *, count: int = 0, first: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.count = count
+        self.first = first
 
 
 class TransactionError(KafkaError):

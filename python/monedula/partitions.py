@@ -6,6 +6,7 @@ from operator import index
 from typing import NamedTuple
 
 from monedula.errors import ArgumentError
+from monedula.times import EXPECTED_TIME, time_of
 
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_NAME = 249
@@ -42,7 +43,8 @@ class OffsetAndMetadata(NamedTuple):
 
 Position = int | str | datetime
 """Where to start: an offset; `"earliest"`; `"latest"`; `"committed"`, the committed offset of the group `group.id`; or
-an aware datetime, for the first record that is not older."""
+a time, for the first record that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
+`"2026-11-21T10:00:00Z"`."""
 
 Assignment = (
     str
@@ -62,7 +64,7 @@ def raw_position(position: Position) -> RawPosition:
     """`position` in the core's form.
 
     Raises:
-        ArgumentError: if it is neither an offset nor a known name nor an aware datetime.
+        ArgumentError: if it is neither an offset nor a known name nor a time.
     """
     offset = whole_number(position)
     if offset is not None:
@@ -71,18 +73,23 @@ def raw_position(position: Position) -> RawPosition:
         return ("offset", offset)
     if isinstance(position, datetime):
         return ("timestamp", timestamp_ms(position))
-    if isinstance(position, str) and position in ("earliest", "latest", "committed"):
-        return (position, 0)
-    expected = 'expected an offset, "earliest", "latest", "committed" or a datetime'
+    if isinstance(position, str):
+        if position in ("earliest", "latest", "committed"):
+            return (position, 0)
+        if time_of(position) is not None:
+            return ("timestamp", timestamp_ms(position))
+    expected = f"expected an offset, 'earliest', 'latest', 'committed', or a time: {EXPECTED_TIME}"
     raise ArgumentError(f"{position!r} is no position: {expected}")
 
 
-def timestamp_ms(time: datetime | int) -> int:
+def timestamp_ms(time: datetime | int | str) -> int:
     """`time` in milliseconds since 1970, UTC.
 
     Raises:
-        ArgumentError: if it is a datetime without a time zone, before 1970, or neither a datetime nor a 64-bit integer.
+        ArgumentError: if it is a datetime without a time zone, before 1970, or no time.
     """
+    if isinstance(time, str):
+        time = time_of(time) or time
     if isinstance(time, datetime):
         if time.tzinfo is None:
             raise ArgumentError(f"{time!r} has no time zone; use datetime.now(timezone.utc), or .astimezone()")
@@ -90,7 +97,7 @@ def timestamp_ms(time: datetime | int) -> int:
     else:
         number = whole_number(time)
     if number is None:
-        raise ArgumentError(f"{time!r} is no time: expected an aware datetime, or milliseconds since 1970, of 64 bits")
+        raise ArgumentError(f"{time!r} is no time: expected milliseconds since 1970 (64 bits), or {EXPECTED_TIME}")
     if number < 0:
         raise ArgumentError(f"{time!r} is before 1970")
     return number

@@ -13,6 +13,7 @@ from monedula.errors import (
     ArgumentError,
     DeliveryTimeoutError,
     KafkaTimeoutError,
+    UndeliveredRecordsError,
 )
 from monedula.partitions import seconds, whole_number
 
@@ -126,6 +127,24 @@ class ProducerBase(Unpicklable, ProducerCore):
             raise ArgumentError(f"the partitioner chose {chosen!r} for {record.topic}: expected 0 to {partitions - 1}")
         return record._replace(partition=index)
 
+    def _raise_unseen(self, raised: BaseException | None) -> None:
+        """Raise if records failed and nobody asked for their outcome. An exception that was raised already gets a note.
+
+        Raises:
+            UndeliveredRecordsError: with their number, and the first error.
+        """
+        unseen = self._unseen_failures()
+        if unseen is None:
+            return
+        count, first = unseen
+        records = "a record was" if count == 1 else f"{count} records were"
+        message = f"{records} not delivered, and nobody asked for the outcome; the first error: {first}"
+        if raised is not None:
+            raised.add_note(message)
+            return
+        advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
+        raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
+
     def _rows(self, data: Any, topic: str | None) -> BatchFuture:
         if topic is not None:
             check_name(topic)
@@ -143,6 +162,9 @@ class Producer(ProducerBase, Transactions):
             librdkafka's names are accepted. `monedula.config_keys()` lists them with their defaults.
         partitioner: a function `(topic, key, value, partitions) -> partition`, or the name of a built-in partitioner.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
+
+    Leaving the block of `with Producer(...)` delivers what was sent. If records failed whose outcome nobody asked for,
+    it raises `UndeliveredRecordsError`; an exception that leaves the block gets a note instead.
 
     Raises:
         ConfigError: on an unknown setting (the message names the nearest known one) or an invalid value.
@@ -162,6 +184,7 @@ class Producer(ProducerBase, Transactions):
         # After Ctrl-C, do not wait for delivery.timeout.ms.
         interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(LAST_WORDS_SECONDS if interrupted else None)
+        self._raise_unseen(error)
 
     def send_batch(self, data: Any, topic: str | None = None) -> BatchFuture:
         """Send every row of Arrow data, without a Python object for each row.

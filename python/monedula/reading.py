@@ -18,9 +18,11 @@ from monedula.partitions import (
     topic_names,
     whole_number,
 )
+from monedula.times import EXPECTED_TIME, time_of
 
 Bound = int | str | datetime
-"""One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time."""
+"""One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time: an
+aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:00Z"`."""
 
 Progress = Callable[[int, int], object]
 """Called after each batch with the number of offsets passed so far, and the number of offsets to read in total."""
@@ -230,6 +232,9 @@ def _bound(bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition
     offset = whole_number(bound)
     if offset is not None:
         return ("offset", offset)
-    if isinstance(bound, str) and bound in ("earliest", "latest"):
-        return (bound, 0)
-    raise ArgumentError(f'{name}={bound!r}: expected an offset, "earliest", "latest" or an aware datetime')
+    if isinstance(bound, str):
+        if bound in ("earliest", "latest"):
+            return (bound, 0)
+        if time_of(bound) is not None:
+            return ("timestamp", timestamp_ms(bound))
+    raise ArgumentError(f"{name}={bound!r}: expected an offset, 'earliest', 'latest', or a time: {EXPECTED_TIME}")

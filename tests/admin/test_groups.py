@@ -145,7 +145,7 @@ def test_a_group_is_reset_wherever_it_is_to_go(ground: Ground, admin: Admin) -> 
     assert admin.list_group_offsets(group)[first] == OffsetAndMetadata(2)
     assert reset("latest") == {0: 15, 1: 0}
     assert reset(middle) == {0: 10, 1: 0}, "the end where no record is that young"
-    assert reset(int(middle.timestamp() * 1000)) == {0: 10, 1: 0}
+    assert reset(middle.isoformat()) == {0: 10, 1: 0}
     assert reset({"shift": -3}) == {0: 7, 1: 0}
     assert reset({"shift": -100}, partitions=[first]) == {0: 2}
     assert reset({"shift": 100}, topics=topic) == {0: 15, 1: 0}
@@ -235,6 +235,10 @@ def test_lag_by_partition_with_who_reads_it(ground: Ground, admin: Admin) -> Non
         (lambda admin: admin.reset_group_offsets("g", "newest"), "expected 'earliest', 'latest'"),
         (lambda admin: admin.reset_group_offsets("g", "max_timestamp"), "no place to go on from"),
         (lambda admin: admin.reset_group_offsets("g", dt.datetime(2026, 1, 1)), "no time zone"),
+        (
+            lambda admin: admin.reset_group_offsets("g", 100_000),
+            r"\{\('orders', 0\): 100000\} for an offset.*'@100000'",
+        ),
         (lambda admin: admin.reset_group_offsets("g", {"shift": "2"}), "expected a whole number"),
         (lambda admin: admin.reset_group_offsets("g", {("t", 0): 1}, topics="t"), "leave topics and partitions out"),
         (lambda admin: admin.reset_group_offsets("g", "latest", topics="t", partitions=[("t", 0)]), "not both"),

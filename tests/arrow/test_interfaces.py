@@ -14,7 +14,7 @@ from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 
 HEADERS = pa.list_(pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])))
-# What the stubs of pyarrow leave out: it takes whatever has an Arrow schema.
+# pyarrow's stubs leave out that it accepts any object with an Arrow schema.
 arrow_schema: Any = pa.schema
 # Spark's Kafka source, names, types and nullability exactly.
 SCHEMA = arrow_schema(
@@ -177,7 +177,7 @@ def test_memory_outlives_the_consumer(kafka: KafkaCluster, name: str) -> None:
     consumer.close()
     del consumer, batch
     gc.collect()
-    # Whoever reuses the memory too early would find these in it.
+    # If the memory were reused too early, these values would be in it.
     with monedula.Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as other:
         other.assign(name)
         assert other.poll(timeout=20)

@@ -1,4 +1,4 @@
-"""The command `monedula` as a process of its own: to its end, on pipes, or on a terminal."""
+"""The command `monedula` as a process of its own: run to its end, on pipes, or on a terminal."""
 
 import os
 import pty
@@ -42,7 +42,7 @@ def run(
 
 
 def output(*arguments: str, servers: str | None = None, stdin: bytes = b"", cwd: Path | None = None) -> str:
-    """What a command that succeeds writes to standard output."""
+    """The standard output of a command that succeeds."""
     done = run(*arguments, servers=servers, stdin=stdin, cwd=cwd)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
@@ -77,7 +77,7 @@ def running(*arguments: str, servers: str | None = None, stdin: int | None = Non
 
 
 class Terminal:
-    """A command whose standard error, and what else is not given, is a terminal."""
+    """A command with a terminal as standard error, and as each stream that is not given."""
 
     def __init__(self, *arguments: str, servers: str | None = None, stdout: int | None = None) -> None:
         self._side, terminal = pty.openpty()
@@ -94,7 +94,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What was written so far, without colours and movements."""
+        """The output so far, without colours and cursor movements."""
         return _ANSI.sub("", self.raw)
 
     def until(self, wanted: Callable[[str], bool] | str) -> str:

@@ -222,7 +222,7 @@ def test_a_file_is_whole_when_it_is_stopped(broker: Broker, tmp_path: Path, numb
     broker.create_topic("news", 1)
     broker.append("news", ["a", "b"])
     file = tmp_path / "news.parquet"
-    # What it says of itself comes after the batch was taken: two records are in its hands.
+    # Its message comes after it has taken the batch: it holds two records.
     options = ["-v", "consume", "news", "--follow", "-o", str(file)]
     with running(*options, servers=broker.bootstrap_servers) as process:
         assert process.stderr is not None

@@ -24,7 +24,7 @@ def servers(broker: Broker) -> str:
 
 def member(servers: str, group: str = "etl") -> monedula.Consumer:
     config = {"bootstrap.servers": servers, "group.id": group, "client.id": "reader"}
-    # What it happens to read on its way into the group is not to move the group's offsets.
+    # Records that it reads while it joins must not move the group's offsets.
     return monedula.Consumer({**config, "enable.auto.commit": False}, ["orders"])
 
 

@@ -1,4 +1,4 @@
-"""A slice of the command line on a real Kafka: what the embedded broker could have wrong."""
+"""Parts of the command line on a real Kafka, in which the embedded broker could differ."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`monedula produce`: what comes in by lines, JSON, Arrow and Parquet, and what is wrong with it."""
+"""`monedula produce`: input as lines, JSON, Arrow and Parquet, and invalid input."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def servers(broker: Broker) -> str:
 
 
 def records(servers: str, topic: str = "orders") -> list[dict[str, Any]]:
-    """What a topic holds."""
+    """The records of a topic."""
     table = pyarrow.table(monedula.read({"bootstrap.servers": servers}, topic, headers=True))
     return [dict(row) for row in table.to_pylist()]
 

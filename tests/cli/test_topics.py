@@ -1,4 +1,4 @@
-"""`monedula topics`: what it makes, shows, changes and deletes."""
+"""`monedula topics`: creates, shows, changes and deletes topics."""
 
 import json
 from collections.abc import Callable

@@ -1,1 +1,1 @@
-"""What a consumer promises, sync and async alike, against a real Kafka."""
+"""The behaviour of both consumers, synchronous and asynchronous, on a real Kafka."""

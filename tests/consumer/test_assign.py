@@ -164,7 +164,10 @@ def test_nothing_is_assigned_any_more_after_unassign(
         (["orders", ("other", 0)], "not both at once"),
         ({"orders": 5}, "'orders' is no partition: expected"),
         ({("orders", 0): -1}, 'use "earliest" or "latest"'),
-        ({("orders", 0): "newest"}, 'expected an offset, "earliest", "latest", "committed" or a datetime'),
+        (
+            {("orders", 0): "newest"},
+            "expected an offset, 'earliest', 'latest', 'committed', or a time: an aware datetime, or a text",
+        ),
         ({("orders", 0): None}, "is no position"),
         ({("orders", 0): datetime(2024, 1, 1)}, "has no time zone; use datetime.now"),
         ({("orders", 0): datetime(1969, 1, 1, tzinfo=UTC)}, "is before 1970"),

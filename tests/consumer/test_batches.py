@@ -21,7 +21,7 @@ def name(kafka: KafkaCluster, topic: TopicFactory) -> str:
 
 
 def await_queued(reader: Uniform, records: int) -> None:
-    """Until this many records are fetched, so that what a batch holds is the client's choice alone."""
+    """Wait until this many records are fetched, so that only the client decides what is in a batch."""
     deadline = time.monotonic() + 20
     while sum(p["queued_records"] for p in reader.health()["partitions"].values()) < records:
         assert time.monotonic() < deadline, reader.health()
@@ -46,7 +46,7 @@ def test_a_batch_has_no_more_bytes_than_asked(name: str, consumer: ConsumerFacto
     sizes: list[int] = []
     while sum(sizes) < 100:
         batch = reader.poll(timeout=20, max_bytes=limit)
-        # What the columns need for these rows: a kilobyte of value each, and some for the rest.
+        # The memory of the columns for these rows: a kilobyte of value each, and some for the rest.
         assert sum(len(r.value) for r in batch.records()) <= limit
         sizes.append(len(batch))
     assert sum(sizes) == 100

@@ -16,7 +16,7 @@ from tests.kafka import KafkaCluster
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The address of a server that takes connections and says nothing."""
+    """The address of a server that accepts connections and answers nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -105,7 +105,7 @@ def test_an_unknown_topic_stops_no_other(kafka: KafkaCluster, topic: TopicFactor
 
 
 def until_error(reader: Uniform) -> tuple[list[bytes | None], monedula.UnknownTopicError]:
-    """What came before the error, and the error."""
+    """The records before the error, and the error."""
     seen: list[bytes | None] = []
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Errors and health name what keeps a client from reading, wherever it goes wrong."""
+"""Errors and health name the reason why a client cannot read."""
 
 from collections.abc import Iterator
 from typing import Any

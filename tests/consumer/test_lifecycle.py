@@ -179,6 +179,6 @@ def test_memory_is_given_back(kafka: KafkaCluster, topic: TopicFactory) -> None:
         del batches
         gc.collect()
         left, idle = reader._core.pool_bytes()
-        # What a fetch that waits for records holds is not the batches'.
+        # Memory that a waiting fetch has reserved is not memory of batches.
         assert left < held - 4_000_000
         assert idle <= reader.health()["budget_bytes"]

@@ -1,4 +1,4 @@
-"""Bounded reads on the embedded broker: what is wrong is told to whoever called `read`, and has no consumer."""
+"""Bounded reads on the embedded broker: errors are worded for callers of `read`, who have no consumer."""
 
 import copy
 import pickle

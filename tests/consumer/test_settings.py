@@ -1,4 +1,4 @@
-"""Settings as they go out: what a consumer says to its brokers, read from the wire."""
+"""Settings on the wire: the requests of a consumer."""
 
 import struct
 import time
@@ -17,7 +17,7 @@ ENOUGH = 25
 
 
 class Said(NamedTuple):
-    """What goes out: the names are those of the settings."""
+    """The values in requests, by the names of the settings."""
 
     session_timeout_ms: int
     max_poll_interval_ms: int
@@ -88,13 +88,13 @@ def test_the_pace_of_heartbeats_and_commits_is_the_one_that_is_set(by: str) -> N
             **paces_of[by],
         }
         with monedula.Consumer(None, "orders", bootstrap_servers=relay.bootstrap_servers, **own) as consumer:
-            # By the defaults, so many of either would take longer than is waited for.
+            # With the defaults, this many of either would take longer than the test waits.
             for number in range(ENOUGH):
                 broker.append("orders", ["a", "b"])
                 rows = 0
                 while rows < 2:
                     rows += consumer.poll(timeout=30).num_rows
-                # What was handed out before is finished by this.
+                # This finishes the rows that were handed out before.
                 consumer.poll(timeout=0)
                 relay.wait_requests(OFFSET_COMMIT, number + 1, deadline - time.monotonic())
             relay.wait_requests(HEARTBEAT, ENOUGH, deadline - time.monotonic())

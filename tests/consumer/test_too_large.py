@@ -32,7 +32,7 @@ def test_an_answer_that_is_too_large_is_an_error_that_names_the_setting(
     }
     reader = consumer("orders", bootstrap_servers=broker.bootstrap_servers, **settings)
     assert values(reader.poll(timeout=30).records()) == [b"first"]
-    # On every call, for as long as it is so.
+    # On every call, as long as the answer is too large.
     for _ in range(3):
         expected = r"Fetch has 3\d{6} bytes.*receive\.message\.max\.bytes \(1000000\)"
         with pytest.raises(monedula.ConfigError, match=expected) as told:
@@ -48,10 +48,10 @@ def test_an_answer_that_is_too_large_is_an_error_that_names_the_setting(
 
 
 def rows_until(reader: Uniform, last: bytes) -> list[bytes | None]:
-    """What is handed out until `last`, whatever is raised meanwhile."""
+    """The records that are handed out until `last`, whatever is raised meanwhile."""
     rows: list[bytes | None] = []
     deadline = time.monotonic() + 30
-    # By time: a call that raises takes none of it, so that any number of them may come before the next answer.
+    # Limited by time: calls that raise return at once, so any number of them may come before the next answer.
     while time.monotonic() < deadline:
         try:
             rows += values(reader.poll(timeout=30).records())

@@ -58,9 +58,9 @@ def batch(
 
     Args:
         records: key and value of each, as text; the default is one record.
-        base_offset: as the batch says it; a broker sets its own.
-        leader_epoch: as the batch says it.
-        magic: of the header, 2 for what is really made here.
+        base_offset: that of the header; a broker sets its own.
+        leader_epoch: that of the header.
+        magic: the header's; batches are made as 2.
         timestamps: of the records, 1000 and on by default.
         producer_id: of an idempotent producer.
         producer_epoch: of the same.
@@ -68,9 +68,9 @@ def batch(
         transactional: whether it belongs to a transaction.
         codec: of the records.
         attributes: more bits.
-        count: what to say of how many records there are.
-        last_offset_delta: what to say of the last.
-        crc: what to say of the rest.
+        count: the record count in the header; the real one by default.
+        last_offset_delta: that of the header; the real one by default.
+        crc: the CRC in the header; the real one by default.
     """
     given = records or (("key", "value"),)
     times = list(timestamps or range(1000, 1000 + len(given)))
@@ -95,7 +95,7 @@ def joined(*batches: str) -> str:
 
 
 def decoded(records: str) -> list[dict[str, Any]]:
-    """Batches as a test compares them: header, records, and what is left of a cut one."""
+    """Batches in comparable form: header, records, and the rest of a truncated one."""
     data = base64.b64decode(records)
     found: list[dict[str, Any]] = []
     at = 0

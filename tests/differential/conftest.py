@@ -28,7 +28,7 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture(scope="session")
 def pairs(wire: Wire) -> Iterator[Callable[[int, bool], Pair]]:
-    """A real cluster and an embedded one of so many nodes, secured or not, until others are asked for."""
+    """A real cluster and an embedded one with this many nodes, secured or not; kept until a test needs others."""
     started: dict[tuple[int, bool], Pair] = {}
     with ExitStack() as stack:
 

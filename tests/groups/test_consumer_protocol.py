@@ -49,7 +49,7 @@ def test_the_coordinator_assigns_by_the_strategy_that_is_named(
     joined = [record.getMessage() for record in caplog.records if " joined " in record.getMessage()]
     assert len(joined) == 2
     for told in joined:
-        # Nobody leads.
+        # There is no leader.
         assert re.fullmatch(rf".*: joined in epoch \d+, {assignor}, in \d+ ms", told), told
 
 

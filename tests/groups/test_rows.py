@@ -95,7 +95,7 @@ def test_rows_of_a_lost_partition_are_not_handed_out(broker: Broker, member: Mem
     with broker.fault(api=HEARTBEAT[protocol], error="UNKNOWN_MEMBER_ID", count=1) as unknown:
         unknown.wait()
         until(lambda: consumer.metrics()["group_partitions_lost"] == 1)
-    # Nothing was committed, so the new owner of the partition, the same consumer, begins anew: no row of before comes.
+    # Nothing was committed, so the new owner of the partition, the same consumer, begins anew, with no earlier row.
     assert [record.offset for record in itertools.islice(records, 60)] == list(range(60))
     assert len(lost) == 1
 

@@ -17,7 +17,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL
 
 @pytest.fixture
 def names() -> Iterator[dict[str, object]]:
-    """What the examples find."""
+    """The cluster of the examples."""
     settings = {"group.initial.rebalance.delay.ms": 0}
     # A super user for whom the authorizer, which examples of ACLs need, allows everything.
     with Broker(2, settings=settings, super_users=["User:ANONYMOUS"]) as broker:

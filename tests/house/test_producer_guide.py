@@ -79,6 +79,7 @@ def test_every_error_of_sending_is_told() -> None:
         "ArgumentError",
         "AuthorizationError",
         "BatchSendError",
+        "BrokerConnectionError",
         "BrokerError",
         "BufferFullError",
         "ClosedError",
@@ -88,6 +89,7 @@ def test_every_error_of_sending_is_told() -> None:
         "RecordTooLargeError",
         "TransactionAbortedError",
         "TransactionError",
+        "UndeliveredRecordsError",
         "UnknownTopicError",
     ]
     assert all(hasattr(monedula, name) for name in names)

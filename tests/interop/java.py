@@ -64,7 +64,7 @@ def _list_topics(java_options: Sequence[str]) -> None:
 
 
 def tool(main: str, bootstrap: str, *arguments: str, given: str = "") -> str:
-    """Run a tool to its end and return what it wrote.
+    """Run a tool to its end and return its output.
 
     Args:
         main: its class.

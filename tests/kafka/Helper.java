@@ -350,7 +350,8 @@ public final class Helper {
 
     private JsonNode createToken(JsonNode command) throws Exception {
         try (Admin client = Admin.create(properties(command))) {
-            var options = new CreateDelegationTokenOptions().maxLifetimeMs(command.get("max_lifetime_ms").asLong());
+            // Kafka before 4.0 has it under this name only.
+            var options = new CreateDelegationTokenOptions().maxlifeTimeMs(command.get("max_lifetime_ms").asLong());
             DelegationToken token = client.createDelegationToken(options).delegationToken().get();
             String id = token.tokenInfo().tokenId();
             // The answer may come before the broker knows the token.

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def cluster(secured: bool, nodes: int, heap: str | None, config: dict[str, str]) -> KafkaCluster:
-    """The one that is asked for."""
+    """The cluster that the options ask for."""
     if not secured:
         return KafkaCluster(nodes, heap=heap, config=config)
     from tests.kafka.secured import SecuredKafka
@@ -45,7 +45,7 @@ def cluster(secured: bool, nodes: int, heap: str | None, config: dict[str, str])
 
 
 def print_settings(kafka: KafkaCluster) -> None:
-    """A line of JSON for each way to log in: Java's names, which monedula takes too."""
+    """Settings for each way to log in, a line of JSON each, by Java's names, which monedula takes too."""
     from tests.kafka.secured import LISTENERS, KdcUnavailable, SecuredKafka
 
     assert isinstance(kafka, SecuredKafka)

@@ -49,7 +49,7 @@ class Node:
 
     @property
     def pid(self) -> int | None:
-        """Of the running JVM; `None` while the node is stopped."""
+        """The pid of the running JVM; `None` while the node is stopped."""
         return self.process.pid if self.process is not None and self.process.poll() is None else None
 
     @property
@@ -59,7 +59,7 @@ class Node:
 
     @property
     def log_path(self) -> Path:
-        """Everything the JVM wrote, over all its starts."""
+        """The path of the log: all output of the JVM, over all its starts."""
         return self.directory / "kafka.log"
 
     def log_tail(self) -> str:
@@ -124,7 +124,7 @@ class KafkaCluster:
         self._owner_pid = os.getpid()
 
     def __enter__(self) -> Self:
-        jars.java(), prepared.class_path()  # what is missing is said before anything is started
+        jars.java(), prepared.class_path()  # errors about missing programs come before anything is started
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=not self._temporary)
         self._reaper = Reaper()
         if self._temporary:
@@ -156,7 +156,7 @@ class KafkaCluster:
         return KafkaHelper(self.bootstrap, self._reaper, self._host if self.fast_start else None)
 
     def _hosts_helper(self, node: Node) -> bool:
-        # A JVM less for almost every test. Benches have the nodes alone.
+        # Saves a JVM in almost every test. In benches the nodes run alone.
         return node.id == 1 and self.fast_start
 
     def _host(self) -> "subprocess.Popen[bytes] | None":
@@ -181,7 +181,7 @@ class KafkaCluster:
         self.wait_ready(timeout_seconds)
 
     def stop(self, node_id: int, timeout_seconds: float = 60.0) -> None:
-        """Stop a node in order (SIGTERM): it moves its leaders first where another replica can lead."""
+        """Stop a node cleanly (SIGTERM): it first moves its leaders to other replicas, if there are any."""
         node = self.nodes[node_id]
         self._signal(node, signal.SIGTERM)
         try:
@@ -197,7 +197,7 @@ class KafkaCluster:
         self._reap(node, 30.0)
 
     def restart(self, node_id: int, timeout_seconds: float = 60.0) -> None:
-        """Stop a node in order and start it again."""
+        """Stop a node cleanly and start it again."""
         self.stop(node_id, timeout_seconds)
         self.start(node_id, timeout_seconds)
 
@@ -207,7 +207,7 @@ class KafkaCluster:
         self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
-        """Let a frozen node go on (SIGCONT)."""
+        """Resume a frozen node (SIGCONT)."""
         self._signal(self.nodes[node_id], signal.SIGCONT)
         self._paused.discard(node_id)
 
@@ -383,7 +383,7 @@ class KafkaCluster:
 
 
 def _escaped(value: str) -> str:
-    """As a file of properties has it: Latin-1, and a backslash begins an escape."""
+    """Escape a value for a properties file: Latin-1, and a backslash begins an escape."""
     text = value.replace("\\", "\\\\").replace("\n", "\\n")
     units = text.encode("utf-16-be")
     codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]

@@ -1,4 +1,4 @@
-"""The embedded broker in the place of a real Kafka: what tests do to a `KafkaCluster`, done to it."""
+"""The embedded broker with the methods of `KafkaCluster`, so that tests run on either."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -19,7 +19,7 @@ SETTINGS: dict[str, object] = {
     "transaction.state.log.num.partitions": 4,
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
-"""Those of `KafkaCluster` that the embedded broker has."""
+"""Attributes of a `KafkaCluster` that the embedded broker has too."""
 
 
 class EmbeddedCluster(KafkaCluster):
@@ -63,7 +63,7 @@ class EmbeddedCluster(KafkaCluster):
         self.broker.stop_node(node_id)
 
     def stop(self, node_id: int, timeout_seconds: float = 60.0) -> None:  # noqa: ARG002 - it takes no time
-        """End a node; one that is embedded has no other way."""
+        """End a node; an embedded one has no other way to stop."""
         self.kill(node_id)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""`EmbeddedHelper`: what `KafkaHelper` does by Java, done by librdkafka: tests on the embedded broker start no JVM."""
+"""`EmbeddedHelper`: `KafkaHelper` with librdkafka in place of Java: tests on the embedded broker start no JVM."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ class EmbeddedHelper(KafkaHelper):
 
     @property
     def pid(self) -> int:
-        """Of this process: there is no other."""
+        """The pid of this process: there is no other."""
         return os.getpid()
 
     def create_topic(
@@ -72,7 +72,7 @@ class EmbeddedHelper(KafkaHelper):
         return Topic(found.topic_id or "", tuple(partitions))
 
     def add_partitions(self, topic: str, total: int) -> Topic:
-        """Grow a topic to `total` partitions."""
+        """Add partitions to a topic, up to `total`."""
         self._done("add_partitions", self._admin.create_partitions([NewPartitions(topic, total)]))
         return self.describe_topic(topic)
 

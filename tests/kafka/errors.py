@@ -1,4 +1,4 @@
-"""What can go wrong around a real Kafka, by what the caller does next."""
+"""The errors of `tests.kafka`, by what the caller does next."""
 
 
 class KafkaError(Exception):

@@ -36,7 +36,7 @@ class HelperProcess:
 
     Args:
         bootstrap: `bootstrap.servers` of its clients.
-        reaper: told of the JVM, to end it with the session.
+        reaper: ends the JVM with the session.
         host: the JVM of a node that runs the helper beside it, while that node answers. It is asked in place of a JVM
             of its own, and never killed: once an answer of it was not read, the helper has its own.
         answer_timeout_seconds: for one command.
@@ -65,7 +65,7 @@ class HelperProcess:
 
     @property
     def pid(self) -> int:
-        """Of the JVM, which is started first where the last one is gone. Never -1, which to `kill` is every process."""
+        """The pid of the JVM, which is started if there is none. Never -1, which is every process to `kill`."""
         with self._lock:
             return self._ready("pid").pid
 

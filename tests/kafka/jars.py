@@ -29,11 +29,11 @@ class JarSet:
     """Jars that belong together.
 
     Attributes:
-        what: for error messages.
-        pom: names them and their versions.
-        goal: Maven's, that copies them.
-        prefix: of the folder in the cache.
-        proof: a pattern that one of the jars has.
+        what: their name in error messages.
+        pom: the file that names them and their versions.
+        goal: the goal of Maven that copies them.
+        prefix: the beginning of their folder's name in the cache.
+        proof: a pattern that one of the jars matches.
     """
 
     what: str
@@ -56,7 +56,7 @@ SPARK_CONNECTOR = JarSet(
 
 
 def cache_directory() -> Path:
-    """Where jars and the benches' topics are kept."""
+    """The folder of jars and of the benches' topics."""
     return Path(os.environ.get(CACHE_VARIABLE) or REPOSITORY_ROOT / ".cache" / "kafka")
 
 
@@ -72,9 +72,9 @@ def class_path() -> str:
 
 @cache
 def tools_class_path() -> str:
-    """Likewise of Kafka's command line tools: of the newest version that they can be had of, with the clients of that.
+    """The class path of Kafka's command line tools, of the newest version that has them, with its clients.
 
-    Tools run on no other clients than their own: 4.4 moved what those of 4.3 use.
+    Tools only run with the clients of their own version: 4.4 moved classes that those of 4.3 use.
 
     Raises:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
@@ -114,7 +114,7 @@ def java() -> str:
 
 
 def kafka_version() -> str:
-    """Which Apache Kafka tests run: that of pom.xml, unless `MONEDULA_KAFKA_VERSION` names another."""
+    """The version of Apache Kafka that tests run: that of pom.xml, unless `MONEDULA_KAFKA_VERSION` names another."""
     return os.environ.get(VERSION_VARIABLE) or _of_pom("kafka.version")
 
 
@@ -148,7 +148,7 @@ def _kafka(version: str) -> Path:
 
 
 def _tools_of(version: str) -> str:
-    """Its own tools, or the newest that there are."""
+    """The tools of this version, or the newest that there are."""
     newest = _of_pom("kafka.tools.version")
     return version if _numbers(version) < _numbers(newest) else newest
 

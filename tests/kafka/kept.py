@@ -1,4 +1,4 @@
-"""Folders made once and kept for later runs, by any number of sessions at a time."""
+"""Folders that are created once and kept for later runs, shared by any number of sessions."""
 
 import fcntl
 import hashlib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def digest(*files: Path) -> str:
-    """Of these files, for a folder's name: changed contents are another folder, never a mixture of two."""
+    """A digest of these files, for a folder's name: changed files get another folder, never a mixture of two."""
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
 
@@ -17,7 +17,7 @@ def kept(directory: Path, make: Callable[[Path], None]) -> Path:
     """The folder, made first if it is not there.
 
     Args:
-        directory: where; what it is made of belongs into its name, as a digest.
+        directory: the folder; its name has to have a digest of its sources.
         make: fills an empty folder, which is renamed when it is whole: an interrupted `make` leaves nothing behind that
             could be taken for the real one.
     """

@@ -1,11 +1,11 @@
 """Permits for JVMs: of all test sessions of a user on this machine, never more than five JVMs are alive.
 
-Two workers of pytest-xdist, each with a three-node Kafka, a single one and Spark, were a dozen JVMs on two cores: that
-is where "want of time" came from. So before a test begins, its process holds a permit for every JVM that the test
+Two workers of pytest-xdist, each with a three-node Kafka, a single one and Spark, were a dozen JVMs on two cores, and
+tests ran out of time. So before a test begins, its process holds a permit for every JVM that the test
 needs, those that run already among them (see `tests.jvms`). While it waits for permits it holds none: two processes
-never wait for each other, and whoever waits has closed its JVMs before.
+never wait for each other, and a process that waits has closed its JVMs before.
 
-A permit is a lock (flock) on one of five files, and goes back however its process ends.
+A permit is a lock (flock) on one of five files, and is released however its process ends.
 """
 
 import fcntl
@@ -26,14 +26,14 @@ DIRECTORY_VARIABLE = "MONEDULA_JVM_PERMITS"
 
 
 class NoPermit(KafkaError):
-    """Other sessions have not given back their permits in time. The message says who holds them."""
+    """Other sessions have not released their permits in time. The message names the processes that hold them."""
 
 
 class Permits:
-    """Those that this process holds.
+    """The permits of this process.
 
     Args:
-        directory: of the locks; the same for all who share the permits.
+        directory: the folder of the locks; the same for all processes that share the permits.
         most: how many permits there are.
     """
 
@@ -45,11 +45,11 @@ class Permits:
 
     @property
     def held(self) -> int:
-        """How many are held."""
+        """The number of permits that this process holds."""
         return len(self._held)
 
     def try_hold(self, wanted: int) -> bool:
-        """Hold so many, giving back what is too much; without waiting, and behind those who wait."""
+        """Try to hold this many permits, without waiting and not before processes that wait; releases the rest."""
         if wanted <= self.held:
             self._give_back(wanted)
             return True
@@ -66,7 +66,7 @@ class Permits:
             os.close(gate)
 
     def hold(self, wanted: int, timeout_seconds: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """Hold so many. Where it has to wait, none may be held before.
+        """Hold this many permits. If it has to wait, it must hold none before.
 
         Raises:
             NoPermit: others kept theirs for too long.
@@ -80,7 +80,7 @@ class Permits:
         deadline = time.monotonic() + timeout_seconds
         gate = self._open("gate")
         try:
-            # One after the other: whoever is at the gate gets what is given back, however much it wants.
+            # One after the other: the process at the gate gets the released permits, however many it needs.
             while not _locked(gate):
                 self._wait(deadline, wanted)
             while self.held < wanted:
@@ -94,7 +94,7 @@ class Permits:
             os.close(gate)
 
     def is_awaited(self, still_after_seconds: float = 0.0) -> bool:
-        """Whether another process waits for permits, now and for so long."""
+        """Whether another process is waiting for permits, and has been for this long."""
         until = time.monotonic() + still_after_seconds
         gate = self._open("gate")
         try:
@@ -119,7 +119,7 @@ class Permits:
         return found
 
     def _take(self, wanted: int) -> None:
-        """As many as are free, up to so many. Behind the gate, so that nobody else takes half of what they need."""
+        """Take free permits, up to this many. Behind the gate, so that no other process takes half of what it needs."""
         for number in range(self._most):
             if self.held == wanted:
                 return
@@ -136,7 +136,7 @@ class Permits:
     def _give_back(self, left: int) -> None:
         while self.held > left:
             _, file = self._held.popitem()
-            # Not by closing it: a child that was forked meanwhile has it open as well.
+            # Closing the file is not enough: a child that was forked meanwhile has it open too.
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
 

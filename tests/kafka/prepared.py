@@ -1,6 +1,6 @@
-"""What JVMs of the tests need to start in half the time: the helper compiled, storage formatted, classes loaded before.
+"""Halves the start of the tests' JVMs: compiled helper, formatted storage, archives of loaded classes.
 
-Made once for each release of Kafka and each JDK, and kept beside the jars.
+Done once for each release of Kafka and each JDK, and kept beside the jars.
 """
 
 import base64
@@ -21,7 +21,7 @@ from tests.kafka.kept import digest, kept
 SOURCE = Path(__file__).with_name("Helper.java")
 TIMEOUT_SECONDS = 120
 ARCHIVE = "classes.jsa"
-# What else JVMs write to standard output: one that does not take the archive is as it was, only slower.
+# Other lines that JVMs write to standard output: a JVM that refuses the archive works, only slower.
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-XX:+DisplayVMOutputToStderr")
 
 
@@ -54,7 +54,7 @@ def loaded_before(name: str, class_path: str, run: Callable[[list[str]], None]) 
         run: runs such a JVM to its orderly end with the options that it is given. The first time only.
     """
     java = jars.java()
-    # Of these very jars: the JVM takes no archive of others, even where they have the same names.
+    # The archive is of exactly these jars: a JVM accepts none of others, even with the same names.
     stamps = [str(Path(part.removesuffix("*")).stat().st_mtime_ns) for part in class_path.split(os.pathsep)]
     of = sha256("\n".join([class_path, *stamps, java, _banner(java)]).encode()).hexdigest()[:12]
     directory = kept(
@@ -75,7 +75,7 @@ def format_storage(data: Path, node_id: int, cluster_id: str, features: Mapping[
         features: levels in place of the release's own.
 
     Raises:
-        NodeFailed: Kafka's own tool failed, with what it said.
+        NodeFailed: Kafka's own tool failed; the message has its output.
     """
     if (data / "meta.properties").exists():
         return

@@ -1,4 +1,4 @@
-"""Ends what a vanished test session left behind: JVMs by pid, then the temporary directory.
+"""Cleans up after a test session that died: ends JVMs by pid, then removes the temporary directory.
 
 Runs as a process of its own with a pipe from the session on standard input. The pipe closes however the session
 ends, SIGKILL included, which `atexit` would miss; and unlike PR_SET_PDEATHSIG it does not depend on which thread

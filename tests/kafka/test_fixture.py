@@ -1,4 +1,4 @@
-"""The fixture itself, with confluent-kafka as the reader: what other tests stand on must be true."""
+"""The fixture itself, with confluent-kafka as the reader: other tests depend on it."""
 
 import json
 import os

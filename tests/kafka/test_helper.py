@@ -1,4 +1,4 @@
-"""The Java helper answers the question that was asked, whatever became of those before it."""
+"""The Java helper answers the current command, whatever happened to those before it."""
 
 import os
 import signal
@@ -72,7 +72,7 @@ def send(helper: KafkaHelper, number: signal.Signals) -> int:
 
 
 def go_on(pid: int) -> None:
-    """Let a stalled process go on; it may be gone."""
+    """Resume a stalled process, which may be gone."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)
 

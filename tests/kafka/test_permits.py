@@ -1,4 +1,4 @@
-"""Never more than five JVMs of all sessions, and no session waits for ever: permits, and who is admitted with them."""
+"""Permits: never more than five JVMs of all sessions, and no session waits for ever."""
 
 import json
 import os

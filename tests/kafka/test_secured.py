@@ -1,4 +1,4 @@
-"""The secured Kafka itself, with clients that others wrote: what logs in, and what is refused."""
+"""The secured Kafka itself, with other projects' clients: logins and refusals."""
 
 import time
 from typing import Any
@@ -49,14 +49,14 @@ def log_in(settings: dict[str, Any]) -> int:
 
 
 def refused(settings: dict[str, Any]) -> str:
-    """With what librdkafka is refused."""
+    """The error that librdkafka has for a refused login."""
     with pytest.raises(KafkaException) as raised:
         log_in(settings)
     return str(raised.value.args[0])
 
 
 def java_writes(secured: SecuredKafka, topic: str, settings: dict[str, Any]) -> int:
-    """The offset of what Java's producer wrote."""
+    """The offset of the record that Java's producer wrote."""
     return secured.helper.produce(topic, [{"value": "x"}], config={**settings, "max.block.ms": 10_000})[0].offset
 
 

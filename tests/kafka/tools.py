@@ -206,7 +206,7 @@ class KafkaHelper:
 
         Args:
             config: of a client that logs in, by Java's names; the token is its user's.
-            max_lifetime_ms: after which nobody can renew it any more.
+            max_lifetime_ms: after which it cannot be renewed any more.
         """
         answer = self._run("create_token", config=settings_text(config), max_lifetime_ms=max_lifetime_ms)
         return Token(answer["id"], answer["hmac"])

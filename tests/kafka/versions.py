@@ -38,11 +38,11 @@ SELECTION = (
     "tests/producer/test_transactions.py",
     "tests/admin",
 )
-"""Reading, groups, producing, transactions and administration, each on what versions differ in."""
+"""Reading, groups, producing, transactions and administration, where versions differ."""
 
 
 def main() -> None:
-    """Run, and tell which versions passed."""
+    """Run, and print the versions that passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.kafka.versions", description=__doc__)
     parser.add_argument("versions", nargs="*", metavar="version", help=f"{', '.join(VERSIONS)} by default")
     options, pytest_options = parser.parse_known_args()

@@ -1,4 +1,4 @@
-"""The asyncio producer: the same verbs, and a loop that goes on."""
+"""The asyncio producer: the same methods, and a loop that is never blocked."""
 
 import asyncio
 

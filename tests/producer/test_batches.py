@@ -1,4 +1,4 @@
-"""Arrow in: what is in the columns is what is stored, and the report says where."""
+"""Sending Arrow: the values of the columns are stored, and the report has the offsets."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,7 @@ TABLE = pyarrow.table({"key": [key for key, _ in ROWS], "value": [value for _, v
 
 
 class OnlyArrays:
-    """What has but the older half of the interface."""
+    """An object with only the older half of the interface."""
 
     def __init__(self, batch: pyarrow.RecordBatch) -> None:
         self.batch = batch

@@ -235,7 +235,7 @@ def test_whatever_a_callback_raises_the_next_is_called(
 
 
 def raise_in(thread: threading.Thread, error: type[BaseException]) -> None:
-    """As whoever stops threads from outside does."""
+    """As code does that stops threads from outside."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(error))
 
 

@@ -12,9 +12,9 @@ REQUESTS = 40
 
 
 def round_trips(broker: Broker, topic: str, in_flight: int) -> int:
-    """Send so many requests; each time that the producer has all out that it may, all of their answers arrive.
+    """Send this many requests. Each time that the producer has its maximum in flight, all of their answers arrive.
 
-    That is a network with a delay beside which nothing else takes time.
+    This simulates a network whose delay exceeds all other times.
     """
     broker.create_topic(topic, 1)
     with Relay(broker.bootstrap_servers, frozenset({PRODUCE})) as relay:
@@ -24,7 +24,7 @@ def round_trips(broker: Broker, topic: str, in_flight: int) -> int:
             futures = [producer.send(topic, f"{number:04}" + "x" * 1100) for number in range(REQUESTS)]
             trips = answered = 0
             while answered < REQUESTS:
-                # The first alone shows the leader who sends: the others wait for its answer.
+                # The first request is sent alone: it shows the producer id to the leader.
                 wanted = 1 if answered == 0 else min(in_flight, REQUESTS - answered)
                 relay.wait_held(wanted)
                 assert relay.outstanding == wanted, "no more than allowed"

@@ -39,7 +39,7 @@ def test_the_debug_log_has_connections_requests_answers_and_where_batches_went(
 
 
 def test_an_event_has_the_time_at_which_it_happened(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged by the next call, whenever that comes."""
+    """The next call logs it, whenever that is."""
     broker.create_topic("orders")
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     with caplog.at_level("DEBUG", "monedula"), monedula.Producer(settings) as producer:

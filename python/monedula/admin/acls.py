@@ -6,7 +6,7 @@ from typing import Any
 from monedula.admin import values
 from monedula.admin.arguments import Errors, as_several, raw_name
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.security_types import AclBinding, AclFilter
 from monedula.admin.views import Acls
 from monedula.errors import ArgumentError
@@ -28,7 +28,7 @@ class AclMethods(AdminBase):
 
         Raises:
             AuthorizationError: without the permission DESCRIBE on the cluster.
-            BrokerError: `SECURITY_DISABLED` if the brokers have no authorizer; the message says which setting it is.
+            BrokerError: `SECURITY_DISABLED` if the brokers have no authorizer; the message names the setting.
         """
         raw = _raw_filter(AclFilter() if acls is None else acls)
         return Call(
@@ -49,13 +49,13 @@ class AclMethods(AdminBase):
 
         Raises:
             AuthorizationError: without the permission ALTER on the cluster.
-            BrokerError: `INVALID_REQUEST` for an ACL that cannot be, such as one on a cluster of another name.
+            BrokerError: `INVALID_REQUEST` for an invalid ACL, such as one on a cluster of another name.
         """
         given = [acls] if isinstance(acls, AclBinding) else as_several(acls, "an AclBinding, or several")
         raw = [_raw(each) for each in given]
         return Call(
             lambda descriptor: self._security.create_acls((descriptor, timeout), raw),
-            lambda answer: answered(Results[AclBinding, None](*values.items(answer, _binding, values.nothing)), errors),
+            of_items(Results[AclBinding, None], _binding, values.nothing, errors),
         )
 
     @Method
@@ -66,9 +66,9 @@ class AclMethods(AdminBase):
         timeout: float | None = None,
         errors: Errors = "raise",
     ) -> Call[Results[AclFilter, tuple[AclBinding, ...]]]:
-        """Delete the ACLs that filters match. Returns what each deleted: nothing is no error.
+        """Delete the ACLs that filters match. Returns the ACLs that each filter deleted; none is no error.
 
-        If a response is lost, the request is sent again, and what the first had deleted is missing in the result.
+        If a response is lost, the request is sent again, and the result lacks the ACLs that the first request deleted.
 
         Args:
             acls: filters; an `AclBinding` is a filter that matches itself.
@@ -84,9 +84,7 @@ class AclMethods(AdminBase):
         raw = [_raw_filter(each) for each in given]
         return Call(
             lambda descriptor: self._security.delete_acls((descriptor, timeout), raw),
-            lambda answer: answered(
-                Results[AclFilter, tuple[AclBinding, ...]](*values.items(answer, _filter, _bindings)), errors
-            ),
+            of_items(Results[AclFilter, tuple[AclBinding, ...]], _filter, _bindings, errors),
         )
 
 

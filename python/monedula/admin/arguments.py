@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from monedula.admin.types import Append, NewTopic, ResourceType, Subtract
 from monedula.errors import ArgumentError
 from monedula.partitions import raw_partition, raw_partitions, timestamp_ms, whole_number
+from monedula.times import EXPECTED_TIME, time_of
 
 P = TypeVar("P", bound=tuple[str, int])
 """A partition as a dict key: a type variable, because the key type of a Mapping is invariant.
@@ -32,8 +33,9 @@ R = TypeVar("R", bound=Resource)
 Change = str | int | float | bool | None | Append | Subtract
 """A change of a setting: a new value, `None` for the default, or a change of a list."""
 
-Target = Literal["earliest", "latest"] | datetime | int | Mapping[Any, int]
-"""The target of `reset_group_offsets`: the dict is `{"shift": n}` or `{(topic, partition): offset}`."""
+Target = str | datetime | Mapping[Any, int]
+"""The target of `reset_group_offsets`: the dict is `{"shift": n}` or `{(topic, partition): offset}`; a str is
+`"earliest"`, `"latest"`, or a time such as `"1h ago"`."""
 
 RESOURCE_TYPES: dict[str, int] = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
 
@@ -136,13 +138,13 @@ def raw_which(
 
 def raw_spec(at: object) -> tuple[str, int]:
     """An `OffsetSpec` in the core's form: its kind, and the timestamp in milliseconds (else 0)."""
-    if isinstance(at, str):
-        if at not in ("earliest", "latest", "max_timestamp"):
-            raise ArgumentError(f"{at!r}: expected 'earliest', 'latest', 'max_timestamp', a datetime or milliseconds")
+    if isinstance(at, str) and at in ("earliest", "latest", "max_timestamp"):
         return at, 0
-    if isinstance(at, datetime) or whole_number(at) is not None:
+    if is_time(at) or whole_number(at) is not None:
         return "timestamp", timestamp_ms(at)  # type: ignore[arg-type]
-    raise ArgumentError(f"{at!r}: expected 'earliest', 'latest', 'max_timestamp', a datetime or milliseconds")
+    raise ArgumentError(
+        f"{at!r}: expected 'earliest', 'latest', 'max_timestamp', milliseconds since 1970, or a time: {EXPECTED_TIME}"
+    )
 
 
 def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int], int]]]:
@@ -154,12 +156,24 @@ def raw_target(to: object) -> tuple[tuple[str, int], list[tuple[tuple[str, int],
                 raise ArgumentError(f"shift={to['shift']!r}: expected a whole number, negative to go back")
             return ("shift", by), []
         return ("offsets", 0), [(raw_partition(partition), raw_offset(offset)) for partition, offset in to.items()]
-    if to in ("earliest", "latest") or isinstance(to, datetime) or whole_number(to) is not None:
+    if to in ("earliest", "latest") or is_time(to):
         return raw_spec(to), []
+    number = whole_number(to)
+    if number is not None:
+        # A number was a time here and is an offset everywhere else: a group that was reset to an offset began anew.
+        raise ArgumentError(
+            f"{number} may be an offset or a time: give {{('orders', 0): {number}}} for an offset, by partition, or "
+            f"'@{number}' for milliseconds since 1970"
+        )
     raise ArgumentError(
-        f"{to!r} is no place to go on from: expected 'earliest', 'latest', a datetime, milliseconds since 1970, "
-        "{'shift': -100}, or {('orders', 0): 42}"
+        f"{to!r} is no place to go on from: expected 'earliest', 'latest', {{'shift': -100}}, {{('orders', 0): 42}}, "
+        f"or a time: {EXPECTED_TIME}"
     )
+
+
+def is_time(value: object) -> bool:
+    """Whether `value` is a datetime, or a text that names a time."""
+    return isinstance(value, datetime) or (isinstance(value, str) and time_of(value) is not None)
 
 
 def as_topics(topics: object) -> list[object]:

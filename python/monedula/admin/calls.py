@@ -1,4 +1,4 @@
-"""What `Admin` and `AsyncAdmin` share: their base, and how a method that stands once becomes one of both."""
+"""What `Admin` and `AsyncAdmin` share: their base class, and the decorator that makes one function a method of both."""
 
 from collections.abc import Callable, Coroutine
 from inspect import signature
@@ -65,7 +65,7 @@ def with_methods(wrap: Callable[[Function], Function]) -> Callable[[C], C]:
 
 
 def _described(method: Function, call: Function, client: type) -> Function:
-    """`method` with name, docstring and signature of `call`; it returns what is in the `Call`."""
+    """`method` with the name, docstring and signature of `call`; its return type is that of the `Call`."""
     described = signature(call)
     (result,) = get_args(described.return_annotation)
     method.__name__, method.__qualname__ = call.__name__, f"{client.__qualname__}.{call.__name__}"

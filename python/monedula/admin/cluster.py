@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import ClusterDescription
 from monedula.admin.views import Reassignments
 from monedula.partitions import TopicPartition, raw_partition, raw_partitions
@@ -43,9 +43,7 @@ class ClusterMethods(AdminBase):
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
             lambda descriptor: self._core.elect_leaders((descriptor, timeout), raw, unclean),
-            lambda answer: answered(
-                Results[TopicPartition, bool](*values.items(answer, values.partition, values.same)), errors
-            ),
+            of_items(Results[TopicPartition, bool], values.partition, values.same, errors),
         )
 
     @Method
@@ -70,9 +68,7 @@ class ClusterMethods(AdminBase):
             raw.append((raw_partition(partition), brokers))
         return Call(
             lambda descriptor: self._core.alter_partition_reassignments((descriptor, timeout), raw),
-            lambda answer: answered(
-                Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
-            ),
+            of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
         )
 
     @Method

@@ -16,7 +16,7 @@ from monedula.admin.arguments import (
     raw_resource,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import ConfigResource
 from monedula.admin.views import Configs
 
@@ -49,7 +49,7 @@ class ConfigMethods(AdminBase):
         chosen = None if names is None else raw_names(names, "setting")
         return Call(
             lambda descriptor: self._core.describe_configs((descriptor, timeout), raw, chosen, documentation),
-            lambda answer: answered(Configs(*values.items(answer, values.resource, values.configs)), errors),
+            of_items(Configs, values.resource, values.configs, errors),
         )
 
     @Method
@@ -76,7 +76,5 @@ class ConfigMethods(AdminBase):
             raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
         return Call(
             lambda descriptor: self._core.alter_configs((descriptor, timeout), raw, validate_only),
-            lambda answer: answered(
-                Results[ConfigResource, None](*values.items(answer, values.resource, values.nothing)), errors
-            ),
+            of_items(Results[ConfigResource, None], values.resource, values.nothing, errors),
         )

@@ -15,7 +15,7 @@ from monedula.admin.arguments import (
     raw_which,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, answered, of_items
 from monedula.admin.types import OffsetReset
 from monedula.admin.views import GroupLag, GroupOffsets, Groups, GroupsDescribed
 from monedula.errors import ArgumentError
@@ -54,7 +54,7 @@ class GroupMethods(AdminBase):
         names = raw_names(groups, "group")
         return Call(
             lambda descriptor: self._core.describe_groups((descriptor, timeout), names),
-            lambda answer: answered(GroupsDescribed(*values.items(answer, str, values.group)), errors),
+            of_items(GroupsDescribed, str, values.group, errors),
         )
 
     @Method
@@ -70,7 +70,7 @@ class GroupMethods(AdminBase):
         names = raw_names(groups, "group")
         return Call(
             lambda descriptor: self._core.delete_groups((descriptor, timeout), names),
-            lambda answer: answered(Results[str, None](*values.items(answer, str, values.nothing)), errors),
+            of_items(Results[str, None], str, values.nothing, errors),
         )
 
     @Method
@@ -93,7 +93,7 @@ class GroupMethods(AdminBase):
         name, raw = raw_name(group, "group"), None if partitions is None else raw_partitions(partitions)
         return Call(
             lambda descriptor: self._core.list_group_offsets((descriptor, timeout), name, raw),
-            lambda answer: answered(GroupOffsets(*values.items(answer, values.partition, values.committed)), errors),
+            of_items(GroupOffsets, values.partition, values.committed, errors),
         )
 
     @Method
@@ -126,9 +126,7 @@ class GroupMethods(AdminBase):
             raw.append((raw_partition(partition), raw_offset(offset), metadata))
         return Call(
             lambda descriptor: self._core.alter_group_offsets((descriptor, timeout), name, raw),
-            lambda answer: answered(
-                Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
-            ),
+            of_items(Results[TopicPartition, int], values.partition, values.same, errors),
         )
 
     @Method
@@ -147,9 +145,10 @@ class GroupMethods(AdminBase):
 
         Args:
             group: the group id.
-            to: `"earliest"`; `"latest"`; an aware datetime or milliseconds since 1970, for the first record that is not
-                older (the end of the log if there is none); `{"shift": n}`, to move by n offsets, backward if negative,
-                but not beyond the ends of the log; or `{(topic, partition): offset}`, each within its log.
+            to: `"earliest"`; `"latest"`; a time, for the first record that is not older (the end of the log if there is
+                none): an aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:00Z"`;
+                `{"shift": n}`, to move by n offsets, backward if negative, but not beyond the ends of the log; or
+                `{(topic, partition): offset}`, each within its log.
             topics: all partitions of these topics.
             partitions: these partitions; without both, all partitions with a committed offset.
             dry_run: only return the offsets, and commit nothing.
@@ -168,9 +167,7 @@ class GroupMethods(AdminBase):
             lambda descriptor: self._core.reset_group_offsets(
                 (descriptor, timeout), name, target, raw_topics, raw, dry_run
             ),
-            lambda answer: answered(
-                Results[TopicPartition, OffsetReset](*values.items(answer, values.partition, values.reset)), errors
-            ),
+            of_items(Results[TopicPartition, OffsetReset], values.partition, values.reset, errors),
         )
 
     @Method
@@ -191,9 +188,7 @@ class GroupMethods(AdminBase):
         name, raw = raw_name(group, "group"), raw_partitions(partitions)
         return Call(
             lambda descriptor: self._core.delete_group_offsets((descriptor, timeout), name, raw),
-            lambda answer: answered(
-                Results[TopicPartition, None](*values.items(answer, values.partition, values.nothing)), errors
-            ),
+            of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
         )
 
     @Method

@@ -1,4 +1,4 @@
-"""Partitions' logs: their offsets, their records, and where they lie."""
+"""The logs of partitions: offsets, records, and directories."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,7 +15,7 @@ from monedula.admin.arguments import (
     raw_which,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.types import OffsetSpec
 from monedula.admin.views import LogDirs, Offsets
 from monedula.errors import ArgumentError
@@ -62,7 +62,7 @@ class LogMethods(AdminBase):
         committed = isolation == "read_committed"
         return Call(
             lambda descriptor: self._core.list_offsets((descriptor, timeout), (pairs, topics, spec), committed),
-            lambda answer: answered(Offsets(*values.items(answer, values.partition, values.listed)), errors),
+            of_items(Offsets, values.partition, values.listed, errors),
         )
 
     @Method
@@ -94,9 +94,7 @@ class LogMethods(AdminBase):
             raw.append((raw_partition(partition), number))
         return Call(
             lambda descriptor: self._core.delete_records((descriptor, timeout), raw),
-            lambda answer: answered(
-                Results[TopicPartition, int](*values.items(answer, values.partition, values.same)), errors
-            ),
+            of_items(Results[TopicPartition, int], values.partition, values.same, errors),
         )
 
     @Method
@@ -123,5 +121,5 @@ class LogMethods(AdminBase):
         raw_topics, raw = raw_which(topics, partitions)
         return Call(
             lambda descriptor: self._core.describe_log_dirs((descriptor, timeout), ids, raw_topics, raw),
-            lambda answer: answered(LogDirs(*values.items(answer, int, values.log_dirs)), errors),
+            of_items(LogDirs, int, values.log_dirs, errors),
         )

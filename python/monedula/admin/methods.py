@@ -22,4 +22,4 @@ class AdminMethods(
     QuotaMethods,
     TokenMethods,
 ):
-    """All methods of both clients that ask the cluster."""
+    """All methods of both clients that send requests."""

@@ -7,13 +7,13 @@ from typing import Any, Literal
 from monedula.admin import values
 from monedula.admin.arguments import Errors, as_mapping, raw_name
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.security_types import DEFAULT, QuotaEntity, QuotaName
 from monedula.admin.views import ClientQuotas
 from monedula.errors import ArgumentError
 
 Wanted = str | Literal[QuotaName.DEFAULT, QuotaName.ANY] | None
-"""Which names to describe: one name, `DEFAULT`, `ANY`, or, with `None`, no matter whether it has that type."""
+"""The names to describe: one name, `DEFAULT` or `ANY`; `None` for entities with or without this type."""
 
 _TYPES = {"user": "user", "client-id": "client_id", "ip": "ip"}
 """Kafka's names for types of entities, and the attributes of `QuotaEntity`."""
@@ -74,7 +74,7 @@ class QuotaMethods(AdminBase):
 
         Raises:
             AuthorizationError: without the permission ALTER_CONFIGS on the cluster.
-            BrokerError: `INVALID_REQUEST` for a quota that does not exist, or not for such an entity.
+            BrokerError: `INVALID_REQUEST` for a quota that does not exist, or does not apply to such an entity.
         """
         raw = []
         for entity, each in as_mapping(quotas, "{QuotaEntity(user='anna'): {'producer_byte_rate': 1e6}}").items():
@@ -84,7 +84,7 @@ class QuotaMethods(AdminBase):
             )
         return Call(
             lambda descriptor: self._security.alter_client_quotas((descriptor, timeout), raw, validate_only),
-            lambda answer: answered(Results[QuotaEntity, None](*values.items(answer, _entity, values.nothing)), errors),
+            of_items(Results[QuotaEntity, None], _entity, values.nothing, errors),
         )
 
 

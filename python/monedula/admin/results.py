@@ -1,9 +1,10 @@
 """`Results`: a dict of what succeeded, with the errors of what failed. `TableResults`: the same, also as a table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from monedula._monedula import Table
+from monedula.admin.values import Items, items
 from monedula.errors import AdminErrors, ArgumentError, KafkaError
 
 K = TypeVar("K")
@@ -34,7 +35,7 @@ class Results(dict[K, V]):
 
 
 class Tabular:
-    """What can also be read as a table."""
+    """Results with a table form."""
 
     _columns: Columns = ()
 
@@ -75,3 +76,10 @@ def answered(results: R, errors: str) -> R:
         (error,) = results.errors.values()
         raise error
     raise AdminErrors(results, results.errors)
+
+
+def of_items(
+    results: type[R], key: Callable[[Any], Any], value: Callable[[Any, Any], Any], errors: str
+) -> Callable[[Items], R]:
+    """How the core's result for several items becomes `results`, by functions for the item and for its value."""
+    return lambda answer: answered(results(*items(answer, key, value)), errors)

@@ -8,7 +8,7 @@ from monedula._monedula import Secret
 from monedula.admin import values
 from monedula.admin.arguments import Errors, as_several, check_distinct, raw_name, raw_names, raw_number
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered
+from monedula.admin.results import Results, of_items
 from monedula.admin.security_types import ScramCredential, ScramDeletion, ScramUpsertion
 from monedula.admin.views import ScramCredentials
 from monedula.errors import ArgumentError
@@ -44,7 +44,7 @@ class ScramMethods(AdminBase):
         names = None if users is None else raw_names(users, "user")
         return Call(
             lambda descriptor: self._security.describe_user_scram_credentials((descriptor, timeout), names),
-            lambda answer: answered(ScramCredentials(*values.items(answer, str, _credentials)), errors),
+            of_items(ScramCredentials, str, _credentials, errors),
         )
 
     @Method
@@ -57,7 +57,7 @@ class ScramMethods(AdminBase):
     ) -> Call[Results[tuple[str, str], None]]:
         """Set passwords of users, and delete them (KIP-554, Kafka 2.7 on); by user and mechanism.
 
-        The password itself is not sent, but whoever reads what is sent can log in with it: use a connection with TLS.
+        The password itself is not sent, but whoever reads the request can log in with it: use a connection with TLS.
 
         Args:
             alterations: `ScramUpsertion`s and `ScramDeletion`s.
@@ -75,9 +75,7 @@ class ScramMethods(AdminBase):
         check_distinct([f"{mechanism} of {user}" for user, mechanism, _ in raw], "credential")
         return Call(
             lambda descriptor: self._security.alter_user_scram_credentials((descriptor, timeout), raw),
-            lambda answer: answered(
-                Results[tuple[str, str], None](*values.items(answer, tuple, values.nothing)), errors
-            ),
+            of_items(Results[tuple[str, str], None], tuple, values.nothing, errors),
         )
 
 

@@ -8,10 +8,10 @@ from typing import Final, Literal
 from monedula._monedula import Secret
 
 AclResourceType = Literal["any", "topic", "group", "cluster", "transactional_id", "delegation_token", "user"]
-"""The type of a resource. `"any"` stands in filters only. A user (KIP-373) is one for whom others create tokens."""
+"""The type of a resource. `"any"` is for filters only. `"user"` (KIP-373) is a user for whom others create tokens."""
 
 AclPatternType = Literal["any", "match", "literal", "prefixed"]
-"""How a name is compared (KIP-290). `"any"` and `"match"` stand in filters only."""
+"""How a name is compared (KIP-290). `"any"` and `"match"` are for filters only."""
 
 AclOperation = Literal[
     "any",
@@ -30,10 +30,10 @@ AclOperation = Literal[
     "describe_tokens",
     "two_phase_commit",
 ]
-"""An operation. `"any"` stands in filters only; `"all"` is every operation on the resource."""
+"""An operation. `"any"` is for filters only; `"all"` is every operation on the resource."""
 
 AclPermissionType = Literal["any", "deny", "allow"]
-"""Whether an ACL allows or denies; `"deny"` wins. `"any"` stands in filters only."""
+"""Whether an ACL allows or denies; `"deny"` wins. `"any"` is for filters only."""
 
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -67,7 +67,7 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which ACLs are meant: those that are equal in everything that is given here."""
+    """A filter of ACLs: it matches those that are equal in every attribute that is set."""
 
     principal: str | None = None
     operation: AclOperation = "any"
@@ -81,7 +81,7 @@ class AclFilter:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """A SCRAM credential of a user, without what could be used to log in."""
+    """A SCRAM credential of a user, without its secret parts."""
 
     mechanism: str
     iterations: int
@@ -128,12 +128,12 @@ class ScramDeletion:
 
 
 class QuotaName(Enum):
-    """What stands in place of a name, where quotas are meant."""
+    """Stands for names of entities in quotas."""
 
     DEFAULT = "default"
-    """The quota of all that have none of their own."""
+    """The default quota, for entities that have none of their own."""
     ANY = "any"
-    """Any name, and the default: to describe quotas with."""
+    """Any name, and the default; only to describe quotas."""
 
 
 DEFAULT: Final = QuotaName.DEFAULT
@@ -142,7 +142,7 @@ ANY: Final = QuotaName.ANY
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """Whom a quota is for: a user, a client id, a user with a client id, or an address.
+    """The entity of a quota: a user, a client id, a user with a client id, or an address.
 
     Examples:
         QuotaEntity(user="anna")
@@ -159,17 +159,17 @@ class QuotaEntity:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A delegation token (KIP-48): whoever has it may log in by SCRAM with the rights of its owner."""
+    """A delegation token (KIP-48): whoever has it may log in by SCRAM with the permissions of its owner."""
 
     token_id: str
     """Its id, which is the user name of a login with it."""
     hmac: Secret
     owner: str
-    """The principal whose rights it has, such as `"User:anna"`."""
+    """The principal whose permissions it has, such as `"User:anna"`."""
     requester: str | None
     """The principal that asked for it; `None` from brokers before 3.3."""
     renewers: tuple[str, ...]
-    """The principals that may renew it beside its owner."""
+    """The principals that may renew it besides its owner."""
     issue_timestamp: int
     """When it was issued, in milliseconds since 1970."""
     expiry_timestamp: int

@@ -38,7 +38,7 @@ class TokenMethods(AdminBase):
     ) -> Call[DelegationToken]:
         """Create a delegation token (KIP-48).
 
-        If a response is lost, the request is sent again: then there are two tokens, of which nobody has the first.
+        If a response is lost, the request is sent again: then there are two tokens, and the first is never returned.
 
         Args:
             owner: the principal whose rights the token has, such as `"User:anna"`; whoever is logged in if left out.

@@ -1,4 +1,4 @@
-"""Topics: created, deleted, listed, described, given more partitions."""
+"""Topics: creating, deleting, listing and describing them, and adding partitions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +16,7 @@ from monedula.admin.arguments import (
     raw_topic,
 )
 from monedula.admin.calls import AdminBase, Call, Method
-from monedula.admin.results import Results, answered, left_out
+from monedula.admin.results import Results, answered, left_out, of_items
 from monedula.admin.types import CreatedTopic, NewPartitions, NewTopic
 from monedula.admin.views import Topics, TopicsDescribed
 
@@ -121,7 +121,7 @@ class TopicMethods(AdminBase):
         names = raw_names(topics, "topic")
         return Call(
             lambda descriptor: self._core.describe_topics((descriptor, timeout), names),
-            lambda answer: answered(TopicsDescribed(*values.items(answer, str, values.topic)), errors),
+            of_items(TopicsDescribed, str, values.topic, errors),
         )
 
     @Method
@@ -150,5 +150,5 @@ class TopicMethods(AdminBase):
             raw.append((raw_name(topic, "topic"), raw_number(new.total, "number of partitions"), each))
         return Call(
             lambda descriptor: self._core.create_partitions((descriptor, timeout), raw, validate_only),
-            lambda answer: answered(Results[str, None](*values.items(answer, str, values.nothing)), errors),
+            of_items(Results[str, None], str, values.nothing, errors),
         )

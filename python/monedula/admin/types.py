@@ -9,7 +9,7 @@ from monedula.partitions import TopicPartition
 
 ResourceType = Literal["topic", "broker", "group", "broker_logger", "client_metrics"]
 
-OffsetSpec = Literal["earliest", "latest", "max_timestamp"] | datetime | int
+OffsetSpec = str | datetime | int
 """An offset of a partition to look up: an end of its log, its record with the latest timestamp, or its first record at
 or after a time (an aware datetime, or milliseconds since 1970)."""
 

@@ -34,6 +34,7 @@ _PATTERNS: list[AclPatternType] = [pattern for pattern in get_args(AclPatternTyp
 _OPERATIONS: list[AclOperation] = [operation for operation in get_args(AclOperation) if operation != "any"]
 _LETTERS: dict[str, AclOperation] = {operation.replace("_", ""): operation for operation in _OPERATIONS}
 _Resource = tuple[AclResourceType, str]
+_TYPES: tuple[AclResourceType, ...] = ("topic", "group", "transactional_id", "delegation_token", "user")
 _COLUMNS = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
 
 
@@ -64,14 +65,7 @@ def list_acls(
     settings_file: SettingsFile = None,
 ) -> None:
     """List ACLs: all, or those that the options name."""
-    resources = _resources(
-        cluster,
-        topic=topic,
-        group=group,
-        transactional_id=transactional_id,
-        delegation_token=delegation_token,
-        user=user,
-    )
+    resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     filters = _filters(principal, operation, resources, _pattern(pattern), None, None)
     with administering(bootstrap_servers, setting, settings_file) as admin:
         found = dict.fromkeys(acl for each in filters for acl in admin.describe_acls(each))
@@ -109,14 +103,7 @@ def add(
     settings_file: SettingsFile = None,
 ) -> None:
     """Add ACLs: each principal, operation, resource and host that is given, with each other."""
-    resources = _resources(
-        cluster,
-        topic=topic,
-        group=group,
-        transactional_id=transactional_id,
-        delegation_token=delegation_token,
-        user=user,
-    )
+    resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not resources:
         raise UsageError(
             "name what it is on: --topic, --group, --transactional-id, --delegation-token, --user, --cluster"
@@ -138,7 +125,7 @@ def add(
     ]
     with administering(bootstrap_servers, setting, settings_file) as admin:
         for acl in admin.create_acls(acls):
-            say(f"added: {_told(acl)}")
+            say(f"added: {_sentence(acl)}")
 
 
 REMOVE_EXAMPLES = """
@@ -167,14 +154,7 @@ def remove(
     settings_file: SettingsFile = None,
 ) -> None:
     """Remove the ACLs that the options name; they are shown first."""
-    resources = _resources(
-        cluster,
-        topic=topic,
-        group=group,
-        transactional_id=transactional_id,
-        delegation_token=delegation_token,
-        user=user,
-    )
+    resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not (principal or operation or resources or host or every):
         raise UsageError("say which ACLs: --principal, --operation, a resource, --host, or --all")
     filters = _filters(principal, operation, resources, _pattern(pattern), host, "deny" if deny else None)
@@ -183,9 +163,9 @@ def remove(
         if not found:
             raise Failure("no ACL is like that")
         for acl in found:
-            say(_told(acl))
+            say(_sentence(acl))
         confirm(f"Remove {'this ACL' if len(found) == 1 else f'these {len(found)} ACLs'}?", yes)
-        # Those that were shown, not what the filters match by now.
+        # Removes the ACLs that were shown, not those that the filters match by now.
         removed = [acl for acls in admin.delete_acls(found).values() for acl in acls]
     say(f"removed: {len(removed)}")
 
@@ -227,10 +207,9 @@ def _pattern(text: str | None) -> AclPatternType:
     raise UsageError(f"--pattern {text}: expected one of {', '.join(_PATTERNS)}")
 
 
-def _resources(cluster: bool, **names: list[str] | None) -> list[_Resource]:
-    """The resources that the options name."""
-    kinds: dict[str, AclResourceType] = {kind: kind for kind in get_args(AclResourceType)}
-    found = [(kinds[option], name) for option, given in names.items() for name in given or ()]
+def _resources(cluster: bool, *named: list[str] | None) -> list[_Resource]:
+    """The resources that the options name: whether the cluster, then names of each type in `_TYPES`."""
+    found = [(kind, name) for kind, names in zip(_TYPES, named, strict=True) for name in names or ()]
     return [*found, ("cluster", CLUSTER)] if cluster else found
 
 
@@ -243,7 +222,7 @@ def _row(acl: AclBinding) -> Row:
     return (acl.principal, acl.permission_type, acl.operation, *resource, acl.host)
 
 
-def _told(acl: AclBinding) -> str:
+def _sentence(acl: AclBinding) -> str:
     verb = "may" if acl.permission_type == "allow" else "may not"
     begins = " that begin with" if acl.pattern_type == "prefixed" else ""
     kind = acl.resource_type.replace("_", " ") + ("s" if begins else "")

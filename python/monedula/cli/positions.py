@@ -1,16 +1,15 @@
 """Parses offsets, times and partitions of the command line."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from monedula.cli.running import UsageError
+from monedula.times import TIME_TEXTS, time_of
 
 Place = int | str | datetime
 """An offset (if negative, counted from the end), `"earliest"`, `"latest"`, or a time."""
 
 _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
-_AGO = re.compile(r"(?:-(\d+)|(\d+))\s*(s|m|h|d)(\s*ago)?")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def place_of(text: str, option: str) -> Place:
@@ -23,11 +22,11 @@ def place_of(text: str, option: str) -> Place:
         return _NAMES[text]
     if re.fullmatch(r"-?\d+", text):
         return int(text)
-    time = _time_of(text)
+    time = time_of(text)
     if time is None:
         raise UsageError(
-            f"{option} {text}: expected an offset (42; -10: ten before the end), earliest, latest, a time such as "
-            "2026-11-21T10:00 or 2026-11-21T10:00:00Z, '15m ago' (s, m, h, d), or @ and milliseconds since 1970"
+            f"{option} {text}: expected an offset (42; -10: ten before the end), earliest, latest, or a time: "
+            f"{TIME_TEXTS}"
         )
     return time
 
@@ -49,15 +48,3 @@ def partitions_of(texts: list[str] | None) -> list[int]:
             raise UsageError(f"--partition {part}: there are no such partitions")
         found.extend(range(first, last + 1))
     return list(dict.fromkeys(found))
-
-
-def _time_of(text: str) -> datetime | None:
-    ago = _AGO.fullmatch(text)
-    try:
-        if ago is not None and (ago[1] is not None) != (ago[4] is not None):
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[3]]: int(ago[1] or ago[2])})
-        if re.fullmatch(r"@\d+", text):
-            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(text[1:]))
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        return None

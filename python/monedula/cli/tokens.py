@@ -34,7 +34,7 @@ def list_tokens(
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """List delegation tokens, without what one logs in with."""
+    """List delegation tokens, without their passwords."""
     with administering(bootstrap_servers, setting, settings_file) as admin:
         tokens = admin.describe_delegation_tokens(owner)
     show(_COLUMNS, map(_row, tokens.values()), as_json)

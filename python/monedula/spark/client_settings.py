@@ -1,4 +1,4 @@
-"""`ClientSettings`: settings of a Kafka client on their way to the process that makes it, driver or executor.
+"""`ClientSettings`: settings of a Kafka client, which are sent to the process that creates it, driver or executor.
 
 They travel as the user gave them. The process that makes the client looks up what config providers give, and where
 files are that were shipped with `--files`: neither is the same on every machine, and a secret that is looked up there
@@ -24,7 +24,7 @@ class ClientSettings:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> "ClientSettings":
-        """In an order, so that equal settings are equal."""
+        """Sorted, so that equal settings compare equal."""
         return cls(tuple(sorted(settings.items())))
 
     def here(self) -> RawSettings:

@@ -1,4 +1,4 @@
-"""Where files are that a job brings along."""
+"""Paths of files that a job ships (`--files`, `addFile`)."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ _FILE_ENDINGS = (".location", ".keytab", ".file")
 
 
 def located(name: str, value: str) -> str:
-    """The value of a setting, which is where a file is if the setting names one."""
+    """The value of a setting; for a setting that names a file, the path of that file in this process."""
     return shipped(value) if name.endswith(_FILE_ENDINGS) else value
 
 
@@ -21,7 +21,7 @@ def shipped(path: str) -> str:
     root = _folder_of_shipped_files()
     if root is None:
         return path
-    # The driver of a streaming query is told a folder of its session, in that of all files.
+    # The driver of a streaming query gets a folder of its session, inside the folder of all files.
     places = (root / path, root.parent / path)
     return next((str(place) for place in places if place.exists()), path)
 

@@ -13,20 +13,11 @@ use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::config_keys::Role;
 use crate::config_values::Values;
+pub use crate::config_values::{ConfigError, SecurityProtocol};
 use crate::net::tls::Tls;
 use crate::sasl::{Sasl, TokenSource};
 
 mod checks;
-
-/// An invalid setting: the message says which one, the value given and the values allowed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct ConfigError {
-    /// The key as given.
-    pub key: String,
-    /// The whole message.
-    pub message: String,
-}
 
 /// `group.protocol`: who computes the assignment of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,47 +28,6 @@ pub enum GroupProtocol {
     Consumer,
     /// Like [`Self::Consumer`] if the broker supports it, else like [`Self::Classic`].
     Auto,
-}
-
-/// `security.protocol`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecurityProtocol {
-    /// Neither encrypted nor authenticated.
-    Plaintext,
-    /// TLS.
-    Ssl,
-    /// SASL over an open connection.
-    SaslPlaintext,
-    /// SASL over TLS.
-    SaslSsl,
-}
-
-impl SecurityProtocol {
-    /// Kafka's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "PLAINTEXT",
-            Self::Ssl => "SSL",
-            Self::SaslPlaintext => "SASL_PLAINTEXT",
-            Self::SaslSsl => "SASL_SSL",
-        }
-    }
-
-    /// Whether connections are encrypted.
-    pub fn has_tls(self) -> bool {
-        matches!(self, Self::Ssl | Self::SaslSsl)
-    }
-
-    /// Whether connections begin with a login.
-    pub fn has_sasl(self) -> bool {
-        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
-    }
-
-    fn of(values: &Values) -> Self {
-        let name = values.text("security.protocol");
-        let all = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
-        all.into_iter().find(|known| known.name() == name).unwrap_or(Self::Plaintext)
-    }
 }
 
 /// Typed settings of a consumer, and of the other clients as far as they share them; see

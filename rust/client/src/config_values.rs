@@ -1,12 +1,63 @@
-//! Settings as text: looked up by name or alias, checked against the table, with defaults filled in.
+//! Settings as text: looked up by name or alias, checked against the table, with defaults filled in. [`ConfigError`]
+//! says what is wrong with one. TLS and SASL depend on this module, and the typed settings depend on them.
 
 use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
 use monedula_protocol::secret::Secret;
 
-use crate::config::ConfigError;
 use crate::config_keys::{KEYS, Key, Kind, LATER, Role};
+
+/// An invalid setting: the message says which one, the value given and the values allowed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ConfigError {
+    /// The key as given.
+    pub key: String,
+    /// The whole message.
+    pub message: String,
+}
+
+/// `security.protocol`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecurityProtocol {
+    /// Neither encrypted nor authenticated.
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// SASL over an open connection.
+    SaslPlaintext,
+    /// SASL over TLS.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Whether connections begin with a login.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+
+    pub(crate) fn of(values: &Values) -> Self {
+        let name = values.text("security.protocol");
+        let all = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+        all.into_iter().find(|known| known.name() == name).unwrap_or(Self::Plaintext)
+    }
+}
 
 /// Checked values by their names in the table, including defaults.
 pub(crate) struct Values {

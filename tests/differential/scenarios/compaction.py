@@ -1,4 +1,4 @@
-"""What compaction leaves of a log that nobody told it to compact."""
+"""The log after a compaction that starts by itself."""
 
 import base64
 

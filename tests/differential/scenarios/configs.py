@@ -82,7 +82,7 @@ def alter(script: Script, version: int) -> None:
         member.call("IncrementalAlterConfigs", version, body, label=label)
 
     def look(label: str) -> None:
-        """Configs reach the broker behind the controller's answer, so what is known to be last is waited for."""
+        """Configs reach the broker after the controller's answer, so the scenario waits for the last one."""
         asked = {"resources": [resource(TOPIC, topic, ["retention.ms", "cleanup.policy", "max.message.bytes"])]}
         member.call("DescribeConfigs", 4, asked, label=label)
 

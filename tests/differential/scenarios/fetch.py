@@ -205,7 +205,7 @@ def zero_topic_id(script: Script, version: int) -> None:
 
 @scenario("Fetch", (12, 13, 17))
 def topic_made_again(script: Script, version: int) -> None:
-    """A session that holds a topic's id hears of the topic's end, whatever has its name now."""
+    """A session with a topic's id gets an error once the topic is deleted, whichever topic has its name now."""
     topic, topic_id = filled(script, batches=1)
     member = script.member()
     body = fetching(version, [(topic, topic_id, [want(0)])], sessionEpoch=FULL)

@@ -1,4 +1,4 @@
-"""Clients that are members of a consumer group (KIP-848), and what scenarios do with them."""
+"""Clients that are members of a consumer group (KIP-848), and helpers for scenarios with them."""
 
 from itertools import count
 from typing import Any

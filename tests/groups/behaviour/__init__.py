@@ -1,4 +1,4 @@
-"""What holds of a whole group while things go wrong: members in processes of their own, a checker over what they did.
+"""Properties of a whole group under faults: members in processes of their own, a checker over what they did.
 
 ```
 make behaviour             # everything on the embedded broker; ON=kafka or ON=both for a real three-node Kafka

@@ -2,8 +2,8 @@
 
 | finding | |
 |---|---|
-| `lost` | a record that no member finished, though the group was given the time for it |
-| `clean-dup` | a record that comes again without crash, loss, failed commit or cut connection of whoever had it |
+| `lost` | a record that no member finished, although the group had the time for it |
+| `clean-dup` | a record that is repeated without a crash, loss, failed commit or cut connection of its former owner |
 | `poll-skip`, `nonmonotonic` | offsets left out, or going back, within one ownership |
 | `corrupt` | values that are not those of the log at these offsets |
 | `unowned` | a batch of a partition that was not assigned, or not any more |
@@ -12,7 +12,7 @@
 | `overlap` | two members own a partition at once, or one delivers what another owns |
 | `zombie` | a delivery after a pause longer than the session, before the partition was assigned anew |
 | `zombie-commit` | a commit that succeeded though another owned the partition, or after such a pause |
-| `unbalanced` | callbacks that do not add up: what is assigned is revoked or lost once |
+| `unbalanced` | callbacks that do not balance: each assigned partition is revoked or lost once |
 | `liveness` | a partition without owner, or with several, at the end |
 
 Duplicates with an excuse are no finding; `Verdict.repeated` counts them.
@@ -97,7 +97,7 @@ class Checker:
     Args:
         truth: the log at the end.
         session_seconds: `session.timeout.ms` of the members.
-        automatic: the members commit by themselves, so that what they commit is not in the history.
+        automatic: the members commit automatically, so that their commits are not in the history.
         ended: whether the group had the time to read everything and to assign all partitions.
     """
 

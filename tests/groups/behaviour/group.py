@@ -118,7 +118,7 @@ class Member:
         return found[0]
 
     def silent_for(self, seconds: float) -> bool:
-        """Whether it has handed nothing out for so long."""
+        """Whether it has handed out nothing for this long."""
         last = next((event["t"] for event in reversed(self.events) if event["event"] == "batch"), 0)
         return time.monotonic_ns() - int(last) > seconds * 1e9
 

@@ -187,7 +187,7 @@ class Member(ABC):
         os._exit(0)
 
     def command_slow(self, seconds: float) -> None:
-        """Take so long for each batch from now on."""
+        """Take this long for each batch from now on."""
         self.slow_seconds = seconds
 
     def command_hold(self) -> None:

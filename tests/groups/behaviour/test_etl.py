@@ -112,7 +112,7 @@ def test_three_groups_in_a_chain(stage: Stage, group_on: GroupFactory, unique: U
 
 
 def _all_through(stage: Stage, groups: list[Group], topics: list[str]) -> bool:
-    """Whether each group has finished what its topic holds, and the first topic all of it."""
+    """Whether each group has finished all records of its topic, and the first topic has all records."""
     for group, topic in zip(groups, topics, strict=True):
         reached = group.reached()
         try:

@@ -131,7 +131,7 @@ def test_the_partitions_of_a_killed_member_go_to_others(stage: Stage, scene: Sce
 @pytest.mark.seed("S029")
 @pytest.mark.also_on_kafka
 def test_the_partitions_of_one_that_closes_go_to_others_at_once(stage: Stage, scene: SceneFactory) -> None:
-    """With a session so long that waiting for its end would fail the test."""
+    """The session is so long that waiting for its end would fail the test."""
     play = scene("a", "b", "c", session_seconds=stage.long_session * 10)
     kept = {member.name: member.owned for member in play.group.alive if member.name != "b"}
     before = joins(play.group)

@@ -77,7 +77,7 @@ def test_one_group_of_three_clients_under_the_consumer_protocol(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("peer", ["ours", pytest.param("java", marks=pytest.mark.slow)])
 def test_a_group_goes_over_to_the_consumer_protocol_and_back(scene: SceneFactory, tmp_path: Path, peer: str) -> None:
-    """Member by member, under load: nothing is lost, nothing comes twice."""
+    """Member by member, under load: no record is lost or repeated."""
     play = scene(partitions=9)
     play.stage.set_group(play.group.group, play.group.session_seconds, play.group.heartbeat_seconds)
     mixed = Mixed(play, "cooperative-sticky", tmp_path)

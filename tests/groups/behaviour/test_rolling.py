@@ -94,7 +94,7 @@ def flow_while_held(stage: Stage, scene: SceneFactory, api: str, change: str) ->
     """The rebalance cannot end before the fault is removed: records that are read until then were read during it."""
     if not isinstance(stage, EmbeddedStage):
         pytest.skip("a rebalance can be held on the embedded broker only")
-    # A synchronous commit waits for the new generation where the coordinator takes none for the old one any more.
+    # A synchronous commit waits for the new generation if the coordinator accepts none for the old one any more.
     play = scene(*("ab" if change == "up" else "abc"), partitions=8, commit="async")
     had = {name: play[name].owned for name in "ab"}
     marks = {name: len(play[name].events) for name in "ab"}

@@ -1,4 +1,4 @@
-"""Certificates for tests, made on the spot: authorities, and what they issue, good and bad ones.
+"""Certificates that tests issue: authorities, and valid and invalid certificates.
 
 ```python
 made = Certificates(folder)
@@ -101,7 +101,7 @@ class Issued:
         return self._file("encrypted.pem", self._key(encryption).encode())
 
     def legacy_encrypted_key(self, password: str) -> Path:
-        """The key as OpenSSL encrypted it before PKCS#8: with `DEK-Info`, which cannot be read by everyone."""
+        """The key in OpenSSL's old encryption (`DEK-Info`), which not every program can read."""
         encryption = serialization.BestAvailableEncryption(password.encode())
         form = serialization.PrivateFormat.TraditionalOpenSSL
         data = self.private_key.private_bytes(serialization.Encoding.PEM, form, encryption)
@@ -151,7 +151,7 @@ class Authority:
     """Issues certificates.
 
     Args:
-        directory: of the files of what it issues.
+        directory: the folder of the certificates that it issues.
         name: its common name.
         above: the authority that issued its own certificate; a root's is its own.
     """
@@ -240,7 +240,7 @@ class Authority:
 
 
 class Certificates:
-    """What a secured cluster and its clients need; each is made when it is first asked for.
+    """The certificates of a secured cluster and its clients; each is created when it is first used.
 
     Args:
         directory: for all files.
@@ -259,12 +259,12 @@ class Certificates:
 
     @cached_property
     def intermediate(self) -> Authority:
-        """One below `ca`: what it issues has a chain of two."""
+        """An intermediate authority below `ca`: its certificates have a chain of two."""
         return Authority(self.directory, "monedula intermediate CA", self.ca)
 
     @cached_property
     def other_ca(self) -> Authority:
-        """One that nobody trusts."""
+        """An authority that no side trusts."""
         return Authority(self.directory, "another CA")
 
     @cached_property
@@ -282,16 +282,16 @@ class Certificates:
         return self._clients.setdefault(name, self.ca.issue(name, file=f"client-{_file_name(name)}"))
 
     def bad(self, what: str) -> Issued:
-        """A server's that a client has to refuse: one of `BAD_SERVERS`."""
+        """A server certificate that clients have to refuse: one of `BAD_SERVERS`."""
         return self._bad.setdefault(what, BAD_SERVERS[what](self))
 
     def bad_client(self, what: str) -> Issued:
-        """A client's that a server has to refuse: one of `BAD_CLIENTS`."""
+        """A client certificate that servers have to refuse: one of `BAD_CLIENTS`."""
         return self._bad.setdefault(f"client-{what}", BAD_CLIENTS[what](self))
 
 
 def wait_shown(address: tuple[str, int], issued: Issued, timeout_seconds: float = 30.0) -> None:
-    """Wait until a server shows this certificate.
+    """Wait until a server presents this certificate.
 
     Raises:
         NodeFailed: it did not in time.
@@ -337,7 +337,7 @@ BAD_SERVERS: dict[str, Callable[[Certificates], Issued]] = {
     "self-signed": lambda made: self_signed(made.directory),
     "unknown CA": lambda made: _server(made.other_ca, "unknown-ca"),
 }
-"""Certificates of servers that no client may accept, with the reason as their name."""
+"""Server certificates that no client may accept, named after the reason."""
 
 BAD_CLIENTS: dict[str, Callable[[Certificates], Issued]] = {
     "expired": lambda made: _client(made.ca, "client-expired", valid=EXPIRED),
@@ -345,7 +345,7 @@ BAD_CLIENTS: dict[str, Callable[[Certificates], Issued]] = {
     "wrong usage": lambda made: _client(made.ca, "client-wrong-usage", usages=("server",)),
     "unknown CA": lambda made: _client(made.other_ca, "client-unknown-ca"),
 }
-"""Likewise of clients."""
+"""Client certificates that no server may accept, likewise."""
 
 
 def _private_key(kind: Kind) -> PrivateKey:

@@ -69,12 +69,12 @@ class SecuredKafka(KafkaCluster):
 
     @cached_property
     def certificates(self) -> Certificates:
-        """What the broker and its clients use, and what they must refuse."""
+        """The certificates that the broker and its clients use, and those that they must refuse."""
         return self._certificates or Certificates(self.directory / "certificates")
 
     @cached_property
     def signer(self) -> Signer:
-        """Signs the tokens that the broker takes."""
+        """The signer of the tokens that the broker accepts."""
         return Signer(self.directory / "tokens")
 
     @property
@@ -101,7 +101,7 @@ class SecuredKafka(KafkaCluster):
         names: settings.Names = "java",
         **more: Any,
     ) -> dict[str, Any]:
-        """What a client needs to log in.
+        """The settings of a client that logs in.
 
         Args:
             listener: one of `LISTENERS`.
@@ -134,7 +134,7 @@ class SecuredKafka(KafkaCluster):
         self._create([_acl(user.principal, operation, kind, name, "ALLOW", prefixed)])
 
     def deny(self, user: User, operation: str, kind: str, name: str, *, prefixed: bool = False) -> None:
-        """Add an ACL that forbids it, whatever others allow."""
+        """Add an ACL that denies it, whatever others allow."""
         self._create([_acl(user.principal, operation, kind, name, "DENY", prefixed)])
 
     def remove_acls(self, kind: str, name: str, user: User | None = None) -> None:
@@ -168,7 +168,7 @@ class SecuredKafka(KafkaCluster):
                 changed.result(ANSWER_SECONDS)
 
     def show_certificate(self, issued: Issued, listener: str = "CHANGING") -> None:
-        """Have every node show another certificate to new connections of a listener; returns when they do."""
+        """Make every node present another certificate on new connections of a listener; returns when they do."""
         self.set_listener_config(listener, listeners.keystore(issued))
         for ports in self.ports.values():
             wait_shown((HOST, ports[listener]), issued)

@@ -15,7 +15,7 @@ ClientAuth = Literal["none", "requested", "required"]
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
 REAUTH_MS = 3000
-"""How long a session lasts on the listener `REAUTH`."""
+"""Length of a session on the listener `REAUTH`."""
 _VALIDATOR = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 
@@ -74,7 +74,7 @@ def broker_settings(certificates: Certificates, signer: Signer, kdc: Kdc | None)
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/,DEFAULT",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": certificates.ca.file,
-        # Of each listener. A new certificate comes to one thread after the other, so to all connections at a time.
+        # Of each listener. Threads get a new certificate one after the other; with one, all new connections do at once.
         "num.network.threads": 1,
         # A test may give the broker whatever certificate it likes (KIP-978).
         "ssl.allow.dn.changes": "true",
@@ -92,7 +92,7 @@ def broker_settings(certificates: Certificates, signer: Signer, kdc: Kdc | None)
 
 
 def keystore(issued: Issued) -> dict[str, str]:
-    """The settings of a broker that shows this certificate."""
+    """The settings of a broker that presents this certificate."""
     return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(issued.pem)}
 
 

@@ -46,7 +46,7 @@ class Signer:
         return {"keys": [{"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.key_id, **numbers}]}
 
     def token(self, user: str, *, lifetime_seconds: float = LIFETIME_SECONDS, **claims: Any) -> str:
-        """A JWT that the broker accepts for so long.
+        """A JWT that the broker accepts for this long.
 
         Args:
             user: its subject.
@@ -133,7 +133,7 @@ class TokenEndpoint:
         return f"{scheme}://localhost:{self._server.server_address[1]}{PATH}"
 
     def answered(self, asked: Asked) -> Answer:
-        """What it says to a request."""
+        """The answer to a request."""
         self.asked.append(asked)
         if self.answer is not None:
             return self.answer(asked)
@@ -172,7 +172,7 @@ def _handler(endpoint: TokenEndpoint) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""What a client needs to log in, by the names of Java's client or of librdkafka's."""
+"""Settings of a client that logs in, by the names of Java's client or of librdkafka's."""
 
 from collections.abc import Callable
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Who may log in. Each user has the same name and password with every mechanism, and a certificate with that name."""
+"""The users. Each has one name and password for every mechanism, and a certificate with that name."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class User:
 
     @property
     def principal(self) -> str:
-        """As ACLs name it."""
+        """The principal in ACLs."""
         return f"User:{self.name}"
 
 
@@ -35,7 +35,7 @@ The name is ASCII: with SCRAM, Kafka takes no other.
 
 USERS = (ADMIN, ANNA, BORIS, TRICKY)
 SCRAM_ONLY = User("o=hara,x", "ohara-secret-Zk1")
-"""As `ANNA`, with SCRAM alone: its name has what SCRAM escapes, and JAAS cannot name it for PLAIN."""
+"""As `ANNA`, with SCRAM only: its name has characters that SCRAM escapes, and JAAS cannot name it for PLAIN."""
 UNLIMITED = (ANNA, TRICKY, SCRAM_ONLY)
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of a client that does not log in: a super user, for the fixture itself."""
@@ -48,7 +48,7 @@ def jaas(login_module: str, **options: str) -> str:
 
 
 def quoted(value: str) -> str:
-    """A value as JAAS takes it."""
+    """A value in JAAS's quotes."""
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -1,4 +1,4 @@
-"""Who must have a record before it counts as written: nobody, the leader, every replica in sync."""
+"""The `acks` setting: a record counts as written at once, by the leader, or by every in-sync replica."""
 
 from contextlib import suppress
 from typing import Any
@@ -47,7 +47,7 @@ def test_without_acks_everything_arrives_and_no_offset_is_known(stage: Stage, ma
 
 @pytest.mark.also_on_kafka
 def test_without_acks_a_moved_leader_is_found(stage: Stage, make_topic: MakeTopic) -> None:
-    """Nothing is answered, so only the connection that the old leader closes tells of it."""
+    """There are no answers, so only the connection that the old leader closes shows the move."""
     topic = make_topic()
 
     def end() -> int:
@@ -92,7 +92,7 @@ def test_too_few_replicas_in_sync_stop_acks_all_only(stage: Stage, broker: Broke
 
 
 def test_the_leader_alone_answers_acks_1(kafka3: KafkaCluster, topic: TopicFactory) -> None:
-    """A follower is frozen: what every replica must have waits for it, what the leader must have does not."""
+    """A follower is frozen: records with acks=all wait for it, records with acks=1 do not."""
     if kafka3.nodes[3].pid is None:
         pytest.skip("the replicas of the embedded broker are played: none can be frozen")
     name = topic(cluster=kafka3, assignment={0: [1, 2, 3]}, config={"min.insync.replicas": 2})

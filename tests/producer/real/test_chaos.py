@@ -17,7 +17,7 @@ SLOW_SECONDS = 400
 
 
 def judge(stage: Stage, topic: str, load: Load) -> None:
-    """Stop the load; nothing may have failed, and the log holds each record once, in order, where its future said."""
+    """Stop the load; no record may have failed, and the log has each once, in order, at the offset of its future."""
     sent = load.stop()
     findings = check(sent, log_of(stage.bootstrap, topic, sum(map(len, sent.values()))))
     assert not findings, in_words(findings)
@@ -71,7 +71,7 @@ def test_every_node_dies_and_comes_back_in_turn(stage: Stage, make_topic: MakeTo
 def test_connections_break_under_load(
     stage: Stage, broker: Broker, make_topic: MakeTopic, way: str, codec: str
 ) -> None:
-    """Before a request was carried out, and after: what is sent again must not be there twice."""
+    """Before a request is carried out, and after: records that are sent again must not be in the log twice."""
     topic = make_topic(PARTITIONS)
     effects = {"close": {"close": True}, "reset": {"reset": True}, "answers lost": {"close": True, "on": "answer"}}
     with Load(stage.bootstrap, topic, PARTITIONS, compression_type=codec) as load:

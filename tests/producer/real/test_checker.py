@@ -38,7 +38,7 @@ def swap(history: History) -> None:
 
 
 def swap_failed(history: History) -> None:
-    """One that failed was written behind what was sent later."""
+    """A failed record was written behind later ones."""
     sent, log = history
     log[0][5], log[0][6] = Stored(5, b"0:6"), Stored(6, b"0:5")
     sent[0][6] = Sent(b"0:6", 5)

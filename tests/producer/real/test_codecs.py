@@ -23,7 +23,7 @@ from tests.producer.real.stored import Batch, batches_of
 pytestmark = pytest.mark.jvms(1)
 
 HERE = Path(__file__).parent
-# Of today: a real Kafka deletes what is older than a week, while it is read as well.
+# Timestamps of today: a real Kafka deletes records older than a week, also while they are read.
 FIRST_MS = round(time.time()) * 1000 - 600_000
 NUMBERS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -31,7 +31,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Row(NamedTuple):
-    """A record as it is compared."""
+    """A record in comparable form."""
 
     key: bytes | None
     value: bytes | None
@@ -159,7 +159,7 @@ def test_batches_are_the_bytes_of_java(stage: Stage, make_topic: MakeTopic) -> N
     wanted = rows()
     ours, javas = make_topic(), make_topic()
     # One batch each: neither may close one earlier than the other. Without idempotence nothing in it is by chance.
-    # With acks=1 they may be above the high watermark still, where nobody reads.
+    # With acks=1 they may still be above the high watermark, where no consumer reads.
     common = {"enable.idempotence": False, "acks": "all", "batch.size": 1_000_000, "max.request.size": 10_000_000}
     with monedula.Producer({"bootstrap.servers": stage.bootstrap, "linger.ms": 60_000, **common}) as producer:
         futures = [

@@ -15,7 +15,7 @@ MANY = 1_000_000
 
 
 def test_memory_is_bounded_while_the_broker_is_dead() -> None:
-    """No more is taken than the buffer holds; the next send says so, and all ends well when the broker answers."""
+    """The buffer takes no more than its limit; the next send raises, and all is delivered once the broker answers."""
     buffer = 4_000_000
     with Broker(topics={TOPIC: 4}) as broker:
         settings = {"buffer.memory": buffer, "max.block.ms": 100, "batch.size": 16_384}
@@ -36,7 +36,7 @@ def test_memory_is_bounded_while_the_broker_is_dead() -> None:
 
 
 def test_a_full_buffer_waits_for_room_and_goes_on() -> None:
-    """A sender that waits is let go by an answer, not by its own deadline."""
+    """An answer ends the wait of a sender, not its deadline."""
     with Broker(topics={TOPIC: 1}) as broker:
         settings = {"buffer.memory": 200_000, "max.request.size": 100_000, "max.block.ms": 60_000, "batch.size": 16_384}
         with monedula.Producer({"bootstrap.servers": broker.bootstrap_servers, **settings}) as producer:

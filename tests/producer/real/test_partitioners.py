@@ -1,4 +1,4 @@
-"""Keys go where Java's producer and librdkafka put them; `tests/golden/partitions.jsonl` has what these did."""
+"""Keys go where Java's producer and librdkafka put them; `tests/golden/partitions.jsonl` has their partitions."""
 
 import base64
 import json

@@ -6,6 +6,7 @@
 
 mod gate;
 mod pending;
+mod throttle;
 mod wire;
 
 use std::sync::Arc;
@@ -99,22 +100,6 @@ impl Connection {
     /// When it ended, if it did.
     pub(crate) fn ended_at(&self) -> Option<Instant> {
         self.shared.times().ended_at
-    }
-
-    /// Until when the broker wants no request (KIP-219), if it said so.
-    pub(crate) fn throttled_until(&self) -> Option<Instant> {
-        self.shared.times().throttled_until
-    }
-
-    /// The broker wants no request for so long, by an answer of which [`Shared::answer`] does not see it.
-    pub(crate) fn throttle(&self, throttle_time_ms: i32) {
-        self.shared.throttle(throttle_time_ms);
-    }
-
-    /// The same, until a time that the connection before this one had.
-    pub(crate) fn throttle_until(&self, until: Option<Instant>) {
-        let mut times = self.shared.times();
-        times.throttled_until = times.throttled_until.max(until);
     }
 
     /// Resolves when the connection closes. Holding it does not keep the connection open.

@@ -7,7 +7,7 @@
 
 mod exchange;
 mod keys;
-mod session;
+mod reauthentication;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use monedula_protocol::types::SecretBytes;
 
 use self::exchange::{Exchange, ExchangeError, Next};
 use self::keys::DerivedKeys;
-use self::session::Session;
+use self::reauthentication::Session;
 use crate::error::{AuthenticationError, RequestError};
 use crate::log::{Level, Log};
 use crate::net::connection::{Connection, Expected, Frame};
@@ -59,7 +59,7 @@ impl Login {
         let session = self.authenticate(connection, version, Duration::ZERO).await?;
         self.log.record(Level::Info, "login", || format!("{}: {} has logged in", connection.broker(), self.sasl));
         if let Some(session) = session {
-            session::keep(self.clone(), connection, version, session, draw);
+            reauthentication::keep(self.clone(), connection, version, session, draw);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::accumulator::Accumulator;
 use super::calls;
 use super::command::ProduceCommand;
 use super::config::ProducerConfig;
+use super::failures::Failures;
 use super::in_flight::RequestsInFlight;
 use super::open_batch::ClosedBatch;
 use super::pack::{Packed, PackedBatch, Packers};
@@ -25,6 +26,7 @@ use super::receipt::Receipt;
 use super::request::RequestOutcome;
 use super::sender::Senders;
 use super::session::Session;
+use crate::error::ClientError;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Metadata, View};
@@ -43,6 +45,7 @@ pub(crate) struct Driver {
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) session: Session,
     pub(crate) in_flight: Arc<RequestsInFlight>,
+    pub(crate) failures: Arc<Failures>,
     /// The zero of the machines' time.
     pub(crate) started: Instant,
     pub(crate) log: Log,
@@ -88,6 +91,11 @@ struct Running {
 }
 
 impl Driver {
+    fn count_failed(&self, records: u64, error: &ClientError) {
+        self.metrics.records_failed(records);
+        self.failures.add(records, error);
+    }
+
     /// Runs until a command stops it, or all senders of commands are gone.
     pub(crate) async fn run(
         self,
@@ -157,7 +165,11 @@ impl Running {
             cluster: Arc::default(),
             senders: Senders::new(driver.network.clone(), driver.metadata.clone(), outcomes),
             packers: Packers::new(config.codec, config.level, pool, tokio::runtime::Handle::current(), packed),
-            pending_topics: PendingTopics::new(config.client.retry_backoff, config.delivery_timeout),
+            pending_topics: PendingTopics::new(
+                config.client.retry_backoff,
+                config.delivery_timeout,
+                config.client.bootstrap_timeout,
+            ),
             packed: BTreeMap::new(),
             open: BTreeMap::new(),
             packing: BTreeMap::new(),

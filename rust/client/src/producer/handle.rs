@@ -15,6 +15,7 @@ use super::accumulator::Accumulator;
 use super::admission::{SendPermit, TransactionAdmission};
 use super::config::ProducerConfig;
 use super::driver::Driver;
+use super::failures::Failures;
 use super::in_flight::RequestsInFlight;
 use super::receipt::Sent;
 use super::record::{Record, Refused};
@@ -67,6 +68,7 @@ pub struct Producer {
     pub(super) network: Arc<Network>,
     pub(super) admission: Arc<TransactionAdmission>,
     in_flight: Arc<RequestsInFlight>,
+    failures: Arc<Failures>,
     log: Log,
     metrics: Metrics,
     pub(super) runtime: Handle,
@@ -98,6 +100,7 @@ impl Producer {
         let session =
             Session::new(session, admission.clone(), network.clone(), coordinators, log.clone(), outcomes, seed);
         let (started, in_flight) = (Instant::now(), Arc::new(RequestsInFlight::default()));
+        let failures = Arc::new(Failures::default());
         let driver = Driver {
             config: config.clone(),
             network: network.clone(),
@@ -105,6 +108,7 @@ impl Producer {
             accumulator: accumulator.clone(),
             session,
             in_flight: in_flight.clone(),
+            failures: failures.clone(),
             log: log.clone(),
             metrics: metrics.clone(),
             started,
@@ -128,6 +132,7 @@ impl Producer {
             network,
             admission,
             in_flight,
+            failures,
             log,
             metrics,
             runtime: runtime.clone(),
@@ -139,6 +144,11 @@ impl Producer {
     /// The settings.
     pub fn config(&self) -> &ProducerConfig {
         &self.config
+    }
+
+    /// The records that failed, and how many of these failures were seen.
+    pub fn failures(&self) -> &Arc<Failures> {
+        &self.failures
     }
 
     /// Puts a record into its partition's batch. Never blocks: if the topic is not known yet, the record waits for

@@ -2,7 +2,8 @@
 //!
 //! `accumulator` encodes records into the open batch of their partition, on the caller's thread. `driver` owns the
 //! delivery machine ([`monedula_engine::produce`]) and carries out its outputs: `pack` compresses, `sender` sends,
-//! `pending_topics` awaits unknown topics. `receipt` returns the outcome of each record.
+//! `pending_topics` awaits unknown topics. `receipt` returns the outcome of each record, `failures` counts those
+//! that nobody has seen.
 //!
 //! Imports go one way: `handle` (with `send_batch` and `transactions`) -> `driver` -> `accumulator`, `session`, `sender`, `pack` ->
 //! `command` -> `open_batch` -> `receipt` -> `table` -> `admission`, `record`. No module imports one to the left of it.
@@ -14,6 +15,7 @@ mod calls;
 mod command;
 mod config;
 mod driver;
+mod failures;
 mod handle;
 mod in_flight;
 mod memory;
@@ -33,6 +35,7 @@ mod waiting_records;
 
 pub use admission::SendPermit;
 pub use config::ProducerConfig;
+pub use failures::Failures;
 pub use handle::{Producer, ProducerHealth};
 pub use receipt::Sent;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};

@@ -68,11 +68,26 @@ pub(super) struct PendingTopics {
     topics: BTreeMap<Arc<str>, PendingTopic>,
     first_wait: Duration,
     timeout: Duration,
+    /// In place of `timeout` while no broker has ever answered: the address is probably wrong.
+    first_contact_timeout: Duration,
+    /// Whether a broker has ever answered.
+    is_answered: bool,
 }
 
 impl PendingTopics {
-    pub(super) fn new(backoff: Backoff, timeout: Duration) -> Self {
-        Self { topics: BTreeMap::new(), first_wait: backoff.initial, timeout }
+    /// Topics fail after `timeout` without metadata, and after `bootstrap_timeout` if no broker has ever answered.
+    pub(super) fn new(backoff: Backoff, timeout: Duration, bootstrap_timeout: Duration) -> Self {
+        Self {
+            topics: BTreeMap::new(),
+            first_wait: backoff.initial,
+            timeout,
+            first_contact_timeout: timeout.min(bootstrap_timeout),
+            is_answered: false,
+        }
+    }
+
+    fn limit(&self) -> Duration {
+        if self.is_answered { self.timeout } else { self.first_contact_timeout }
     }
 
     pub(super) fn add(&mut self, topic: Arc<str>, now: Now) {
@@ -106,24 +121,27 @@ impl PendingTopics {
 
     /// When [`Self::check`] has to be called again.
     pub(super) fn wake_at(&self) -> Option<Now> {
+        let limit = self.limit();
         let times = self.topics.values().map(|pending| {
-            let deadline = pending.since + self.timeout;
+            let deadline = pending.since + limit;
             pending.next_at.map_or(deadline, |next_at| next_at.min(deadline))
         });
         times.min()
     }
 
     pub(super) fn check(&mut self, name: &Arc<str>, view: &View, now: Now) -> TopicStatus {
+        self.is_answered |= view.answers > 0;
+        let limit = self.limit();
         let Some(pending) = self.topics.get_mut(name) else { return TopicStatus::Waiting };
         let after = now.saturating_sub(pending.since);
         if let Some(before) = pending.answers_before {
-            return pending.check_partitions(view.answers.saturating_sub(before), after >= self.timeout);
+            return pending.check_partitions(view.answers.saturating_sub(before), after >= limit);
         }
         let known = view.cluster.topics.get(name);
         if let Some(partitions) = known.and_then(TopicPartitions::of) {
             return TopicStatus::Known(partitions);
         }
-        if after >= self.timeout {
+        if after >= limit {
             return TopicStatus::Expired(after);
         }
         if let Some(topic) = known {

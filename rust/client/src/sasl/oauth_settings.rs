@@ -12,8 +12,7 @@ use super::oidc::{Assertion, Claims, Grant, OidcSource, Timeouts, agent};
 use super::settings::error;
 use super::sources::{FileSource, UnsecuredSource, read_small};
 use super::token::TokenSource;
-use crate::config::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, Values};
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const PROVIDER: &str = "sasl.oauthbearer.token.provider";

@@ -10,8 +10,7 @@ use super::jaas::{Jaas, Module};
 use super::token::{Refresh, TokenProvider, TokenSource};
 use super::{Means, Sasl, Token, TokenError};
 use super::{kerberos, oauth_settings};
-use crate::config::{ConfigError, SecurityProtocol};
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, SecurityProtocol, Values};
 
 /// Amazon's mechanism, which is OAUTHBEARER on the wire.
 const AWS_MSK_IAM: &str = "AWS_MSK_IAM";

@@ -6,6 +6,7 @@
 
 mod answers;
 mod end_txn;
+mod epoch_bump;
 mod io;
 mod reactions;
 mod session;

@@ -29,33 +29,6 @@ impl ProducerSession {
         }
     }
 
-    /// Without a `transactional.id` no other producer has this producer id, so the next epoch needs no request (KIP-360).
-    fn bump_epoch_locally(&mut self, identity: Identity) {
-        match identity.epoch.checked_add(1) {
-            Some(epoch) => self.take_identity(Identity { epoch, ..identity }),
-            // The epochs of this producer id are used up: get another id.
-            None => self.enter(State::Initializing),
-        }
-    }
-
-    /// It is unknown which sequence numbers are in the log, so the epoch has to be bumped (KIP-360).
-    fn require_epoch_bump(&mut self) {
-        match self.state {
-            State::Ready => {
-                self.epoch_bump_required = true;
-                self.enter(State::Initializing);
-            }
-            // Its records are all in the log, and it may be committed already.
-            State::Committing if self.contents.end_sent => self.epoch_bump_required = true,
-            State::InTransaction | State::Committing => {
-                self.epoch_bump_required = true;
-                self.must_abort("it is not known which records were written".into());
-            }
-            State::AbortableError | State::Aborting => self.epoch_bump_required = true,
-            State::Uninitialized | State::Initializing | State::Fatal => {}
-        }
-    }
-
     pub(super) fn take_identity(&mut self, identity: Identity) {
         self.identity = Some(identity);
         self.epoch_bump_required = false;

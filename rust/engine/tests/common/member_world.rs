@@ -35,7 +35,7 @@ pub(crate) struct MemberWorld {
     pub beats: Vec<Now>,
     /// The assignment that a classic leader asked for, and the members to assign to.
     pub assigning: Option<Ticket>,
-    pub told: Vec<(String, Option<String>, Vec<u8>)>,
+    pub to_assign: Vec<(String, Option<String>, Vec<u8>)>,
     /// The topic ids whose names a member under KIP-848 asked for.
     pub resolving: Vec<BTreeSet<Uuid>>,
     todo: VecDeque<Input>,
@@ -72,7 +72,7 @@ impl MemberWorld {
             beating: false,
             beats: Vec::new(),
             assigning: None,
-            told: Vec::new(),
+            to_assign: Vec::new(),
             resolving: Vec::new(),
             todo: VecDeque::new(),
             open: BTreeSet::new(),
@@ -268,7 +268,7 @@ impl MemberWorld {
             Output::ComputeAssignment { ticket, assignor, members } if is_classic => {
                 self.note(format!("assign {assignor} {}", members.len()));
                 self.assigning = Some(ticket);
-                self.told = members;
+                self.to_assign = members;
             }
             Output::RefreshMetadata if is_classic => self.note("refresh"),
             Output::AbandonCall { id } if is_classic => self.abandon(id),

@@ -228,7 +228,7 @@ impl Sim {
             let found = records.iter().filter(|record| there.contains(record)).count();
             match outcome {
                 Ok(Acknowledged { base_offset: Some(_), .. }) => {
-                    return Err((Rule::Lost, format!("{place}: {batch} has an offset that nobody told")));
+                    return Err((Rule::Lost, format!("{place}: {batch} has an offset that no answer named")));
                 }
                 Err(SendFault::TimedOut { outcome_unknown: false, .. }) if found > 0 => {
                     return Err((Rule::Unwanted, format!("{place}: {batch}")));

@@ -229,11 +229,11 @@ fn a_leader_tells_itself_what_is_left_when_it_assigns_not_when_it_joined() {
     let answer = world.joined(3, "m", members.clone());
     world.answer(id, answer);
     let read = |bytes: &[u8]| read_subscription("m", None, bytes).expect("it decodes");
-    let (now, before) = (read(&world.told[0].2), read(&mine));
+    let (now, before) = (read(&world.to_assign[0].2), read(&mine));
     let now_told = DeferredUserData::read(&now.user_data.clone().expect("user data")).expect("it decodes");
     assert_eq!(now_told.schedule, Some(waiting(secs(50))));
     assert_eq!(monedula_engine::assign::Subscription { user_data: before.user_data.clone(), ..now }, before);
-    assert_eq!(world.told[1], members[1], "what others told is theirs");
+    assert_eq!(world.to_assign[1], members[1], "the metadata of others is unchanged");
 }
 
 // Partitions that are deliberately without an owner are no reason for a rebalance.

@@ -275,7 +275,7 @@ fn polls_are_watched_in_every_state_of_a_membership() {
         world.polling = false;
         world.pass(MAX_POLL + ms(1));
         let lost = world.trace().contains(&format!("Lost {}", t(0)));
-        assert_eq!((world.state(), lost), (State::Stale, !settled), "each partition is told of once");
+        assert_eq!((world.state(), lost), (State::Stale, !settled), "each partition is reported once");
     }
 }
 

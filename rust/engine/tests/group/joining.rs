@@ -48,7 +48,7 @@ fn an_assignment_that_comes_later_than_the_session_ends_is_asked_for_anew() {
     world.trace();
     world.answer(id, synced(&[0]));
     assert_eq!(world.owned(), [0; 0]);
-    assert!(!world.trace().iter().any(|it| it.starts_with("Assigned")), "nothing to be told of");
+    assert!(!world.trace().iter().any(|it| it.starts_with("Assigned")), "there is nothing to report");
     world.pass(BACKOFF);
     let (id, _) = world.call_past_heartbeats("JoinGroup");
     world.answer(id, join_error(ErrorCode::UnknownMemberId, ""));

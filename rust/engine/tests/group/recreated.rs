@@ -163,7 +163,11 @@ fn where_nothing_else_is_given_up_the_join_follows_at_once() {
         let told = if step == "calling back" { &[][..] } else { &["Lost t-0 t-1".to_owned()] };
         let trace = world.trace();
         assert_eq!(trace[0], "dropped t-0 t-1", "{step}");
-        assert_eq!(&trace[1..trace.len() - 1], told, "{step}: what was told as revoked is not told again");
+        assert_eq!(
+            &trace[1..trace.len() - 1],
+            told,
+            "{step}: a partition that was reported as revoked is not reported again"
+        );
         assert_eq!(trace.last().map(String::as_str), Some("JoinGroup"), "{step}");
         world.user_returns();
         while world.apis().first() == Some(&"OffsetCommit") {

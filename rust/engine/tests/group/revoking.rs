@@ -79,7 +79,7 @@ fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocatio
             world.pass(BACKOFF);
         }
         let refused = CommitError::Refused { code: ErrorCode::UnknownTopicOrPartition };
-        assert_eq!(world.commit_error(1), refused, "the user is told why");
+        assert_eq!(world.commit_error(1), refused, "the user gets the reason");
         world.trace();
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(1 - deleted, 25)]));
         assert_eq!(world.trace(), ["Revoked t-0 t-1", "dropped t-0 t-1", "JoinGroup"]);

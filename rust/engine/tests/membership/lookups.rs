@@ -151,7 +151,7 @@ fn a_committed_offset_that_is_refused_is_told_once_and_asked_for_again() {
                 id = world.call("OffsetFetch").0;
                 world.answer(id, refused());
             }
-            assert_eq!(world.trace(), ["OffsetFetch"; 20], "told once");
+            assert_eq!(world.trace(), ["OffsetFetch"; 20], "reported once");
             world.pass(BACKOFF);
             let (id, _) = world.call("OffsetFetch");
             world.answer(id, found(Some(at(7))));

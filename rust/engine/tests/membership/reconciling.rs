@@ -31,7 +31,7 @@ fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_ack
     let (commit, _) = world.call("OffsetCommit");
     world.no_call();
     world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
-    assert_eq!(world.trace(), ["Revoked t-0"], "the user is told, and still owns it");
+    assert_eq!(world.trace(), ["Revoked t-0"], "the user gets the callback, and still owns it");
     assert_eq!(world.owned(), [0, 1]);
     world.no_call();
     world.pay_one();

@@ -25,7 +25,7 @@ struct Storm {
     tickets: BTreeSet<u64>,
     log: Vec<String>,
     /// Of each partition: Assigned callbacks less Revoked and Lost ones.
-    told: BTreeMap<String, i32>,
+    callbacks: BTreeMap<String, i32>,
 }
 
 impl Storm {
@@ -45,7 +45,7 @@ impl Storm {
             next_ticket: 1_000_000,
             tickets: BTreeSet::new(),
             log: Vec::new(),
-            told: BTreeMap::new(),
+            callbacks: BTreeMap::new(),
         }
     }
 
@@ -124,9 +124,9 @@ impl Storm {
                 _ => 0,
             };
             for partition in line.split(' ').skip(1).filter(|_| change != 0) {
-                let told = self.told.entry(partition.to_owned()).or_default();
-                *told += change;
-                assert!((0..=1).contains(told), "{partition} is told of twice: {line}");
+                let count = self.callbacks.entry(partition.to_owned()).or_default();
+                *count += change;
+                assert!((0..=1).contains(count), "{partition} has two such callbacks: {line}");
             }
             self.log.push(line);
         }
@@ -209,7 +209,7 @@ impl Storm {
         assert_eq!(self.log.last().map(String::as_str), Some("closed"));
         assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
         assert_eq!((self.world.member.wake_at(), self.world.lease), (None, None));
-        assert!(self.told.values().all(|told| *told == 0), "{:?}", self.told);
+        assert!(self.callbacks.values().all(|count| *count == 0), "{:?}", self.callbacks);
         for ticket in &self.tickets {
             assert!(self.world.outcome(*ticket).is_some(), "commit {ticket} is not answered");
         }

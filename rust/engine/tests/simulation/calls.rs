@@ -12,6 +12,7 @@ use crate::large::measured;
 use crate::messages::{Answered, Asked};
 use crate::network::{Link, Request};
 use crate::planted::Bug;
+use crate::process::Process;
 use crate::sometimes::Situation;
 use crate::trace::{brief, brief_answer, say};
 use crate::world::{Event, STEPS, World};
@@ -199,9 +200,15 @@ impl World {
 
     /// What a coordinator believes wrongly, or makes a member believe, because it heard it late, or loads.
     fn mislead(&mut self, pid: Pid, request: &Request, answer: &Answer, late: bool) {
-        let says = request.call.heartbeat().is_some_and(|call| call.owned.is_some() || call.epoch < 0);
-        if says && late && answer.code() == ErrorCode::None {
+        let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
+        if let Some(said) = said.filter(|_| late && answer.code() == ErrorCode::None) {
             self.checks.met.met(Situation::MisledByLateRequest);
+            // A member that joined again under another id is not meant.
+            let is_meant = |process: &Process| process.member.status().member_id == said.member_id;
+            if self.processes.get(&pid).is_some_and(is_meant) {
+                let owns = self.checks.names_of(said.owned.iter().flatten().filter(|_| said.epoch >= 0));
+                self.checks.misled(pid, &owns);
+            }
         }
         let blindly = matches!(answer, Answer::Heartbeat { code: ErrorCode::None });
         let waits = self.processes.get(&pid).and_then(|process| process.calls.get(&request.id));
@@ -294,11 +301,15 @@ impl World {
         if outcome.as_ref().is_ok_and(Answer::proves_membership) {
             self.checks.proved(pid, id, sent);
         }
+        let heard = matches!(outcome, Ok(Answer::ConsumerGroupHeartbeat { code: ErrorCode::None, .. }));
         if let Ok(answer) = &outcome {
             process.answered.extend(answer.codes().into_iter().map(|code| (code, id)));
         }
         process.inbox.push_back(Input::Answer { id, outcome });
         self.run_process(pid);
+        if heard {
+            self.checks.heard(pid, sent);
+        }
     }
 
     /// A process closes its end of a connection: what it waited for is lost. What was sent already may arrive all the same.

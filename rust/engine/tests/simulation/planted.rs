@@ -112,6 +112,7 @@ impl Bug {
         Self::SkipKnownCommit,
         Self::ForgetTheEnd,
         Self::GoodOnce(Excuse::Blind),
+        Self::GoodOnce(Excuse::Misled),
         Self::IgnoreReplaced,
         Self::NoCommitOnceSought,
         Self::NoCommitOnceFailed,

@@ -1,6 +1,7 @@
 //! The future of a sent table: of all its rows together.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -33,6 +34,8 @@ struct Rows {
     /// The number of the first row that was not taken, and the error.
     untaken: Option<(u64, ClientError)>,
     callbacks: Arc<Callbacks>,
+    /// Whether the failures were seen.
+    is_seen: AtomicBool,
     /// The report as a Python object, built once.
     made: OnceLock<Py<PyAny>>,
 }
@@ -46,8 +49,22 @@ impl BatchFuture {
         callbacks: &Arc<Callbacks>,
     ) -> Self {
         report.seal();
-        let rows = Rows { report, count, untaken, callbacks: callbacks.clone(), made: OnceLock::new() };
+        let rows = Rows {
+            report,
+            count,
+            untaken,
+            callbacks: callbacks.clone(),
+            is_seen: AtomicBool::new(false),
+            made: OnceLock::new(),
+        };
         Self { rows: Own::new(rows) }
+    }
+
+    /// Somebody is told of the outcome: the failures are seen.
+    pub(crate) fn look(&self) {
+        if let Ok(rows) = self.rows.get() {
+            rows.look();
+        }
     }
 }
 
@@ -152,6 +169,12 @@ impl BatchFuture {
 }
 
 impl Rows {
+    fn look(&self) {
+        if self.report.is_done() && !self.is_seen.swap(true, Ordering::Relaxed) {
+            self.callbacks.failures.seen(self.count - self.report.summary().acknowledged);
+        }
+    }
+
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         if self.report.is_done() {
             return Ok(());
@@ -168,6 +191,7 @@ impl Rows {
     }
 
     fn report(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.look();
         if let Some(made) = self.made.get() {
             return Ok(made.clone_ref(py));
         }

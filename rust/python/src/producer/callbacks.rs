@@ -1,16 +1,20 @@
 //! Callbacks of futures. A thread of Python's, which starts with the first one, runs them one after the other.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::ThreadId;
 use std::time::Instant;
 
 use monedula_client::lock::lock;
 use monedula_client::log::{Level, Log};
+use monedula_client::producer::Failures;
+use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
 use crate::error::argument_error;
 use crate::logging::flush_log;
+use crate::producer::batch_future::BatchFuture;
+use crate::producer::future::SendFuture;
 use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
 
 /// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
@@ -51,6 +55,10 @@ pub(crate) struct Callbacks {
     changed: Condvar,
     /// The producer's log, for callers that wait for its futures.
     pub(crate) log: Log,
+    /// Counts failures that were seen.
+    pub(crate) failures: Arc<Failures>,
+    /// The error of the first record that failed before it was sent.
+    first_unsent: OnceLock<Py<PyBaseException>>,
 }
 
 #[derive(Default)]
@@ -71,8 +79,19 @@ struct State {
 }
 
 impl Callbacks {
-    pub(crate) fn new(log: Log) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log })
+    pub(crate) fn new(log: Log, failures: Arc<Failures>) -> Arc<Self> {
+        let first_unsent = OnceLock::new();
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log, failures, first_unsent })
+    }
+
+    /// Counts a record that failed before it was sent.
+    pub(super) fn count_unsent(&self, py: Python<'_>, error: &Py<PyBaseException>) {
+        self.failures.add_unsent();
+        let _ = self.first_unsent.get_or_init(|| error.clone_ref(py));
+    }
+
+    pub(super) fn first_unsent(&self, py: Python<'_>) -> Option<PyErr> {
+        self.first_unsent.get().map(|error| PyErr::from_value(error.bind(py).clone().into_any()))
     }
 
     /// Runs `call` with `future` once the function that `on_done` receives is called.
@@ -254,6 +273,12 @@ impl CallbackRunner {
                 return Ok(());
             }
             for (call, future) in due {
+                // Whoever gave a callback is told of the failure.
+                if let Ok(sent) = future.bind(py).cast::<SendFuture>() {
+                    sent.get().look(py);
+                } else if let Ok(rows) = future.bind(py).cast::<BatchFuture>() {
+                    rows.get().look();
+                }
                 // Also catches exceptions that are no `Exception`, such as SystemExit or pytest's Failed: no caller
                 // would see them.
                 if let Err(error) = call.call1(py, (future,)) {

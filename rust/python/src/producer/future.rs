@@ -1,6 +1,7 @@
 //! The future of one sent record, and the record's metadata.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use monedula_client::producer::{Delivered, Sent};
@@ -26,6 +27,8 @@ pub(crate) struct SendFuture {
 struct Parts {
     sending: Sending,
     callbacks: Arc<Callbacks>,
+    /// Whether the record's failure was seen.
+    is_seen: AtomicBool,
 }
 
 enum Sending {
@@ -111,11 +114,11 @@ impl SendFuture {
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<RecordMetadata> {
         let parts = self.parts.get()?;
-        if let Some(outcome) = parts.sending.outcome(py) {
+        if let Some(outcome) = parts.seen_outcome(py) {
             return outcome;
         }
         parts.wait(py, timeout)?;
-        parts.sending.outcome(py).unwrap_or_else(|| Err(not_yet(py, "the record", timeout)))
+        parts.seen_outcome(py).unwrap_or_else(|| Err(not_yet(py, "the record", timeout)))
     }
 
     /// Wait like `result`, and return the error, or `None`.
@@ -128,7 +131,7 @@ impl SendFuture {
         if !parts.sending.is_done() {
             parts.wait(py, timeout)?;
         }
-        match parts.sending.outcome(py) {
+        match parts.seen_outcome(py) {
             Some(outcome) => Ok(outcome.err()),
             None => Err(not_yet(py, "the record", timeout)),
         }
@@ -179,12 +182,18 @@ impl SendFuture {
 impl SendFuture {
     #[inline]
     pub(crate) fn of(sent: Sent, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: Own::new(Parts { sending: Sending::Sent(sent), callbacks: callbacks.clone() }) }
+        Self { parts: Own::new(Parts::of(Sending::Sent(sent), callbacks)) }
     }
 
     pub(crate) fn deferred(deferred: Arc<DeferredSend>, callbacks: &Arc<Callbacks>) -> Self {
-        let sending = Sending::Deferred(deferred);
-        Self { parts: Own::new(Parts { sending, callbacks: callbacks.clone() }) }
+        Self { parts: Own::new(Parts::of(Sending::Deferred(deferred), callbacks)) }
+    }
+
+    /// Somebody is told of the record's outcome: if it failed, the failure is seen.
+    pub(crate) fn look(&self, py: Python<'_>) {
+        if let Ok(parts) = self.parts.get() {
+            let _ = parts.seen_outcome(py);
+        }
     }
 
     /// The core's future of a record that was not deferred.
@@ -201,12 +210,25 @@ impl SendFuture {
             let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
             return Err(argument_error(py, message));
         }
-        let Parts { sending, callbacks } = self.parts.get()?;
+        let Parts { sending, callbacks, .. } = self.parts.get()?;
         callbacks.add(py, callback, slf.clone().into_any().unbind(), |waker| sending.on_done(waker))
     }
 }
 
 impl Parts {
+    fn of(sending: Sending, callbacks: &Arc<Callbacks>) -> Self {
+        Self { sending, callbacks: callbacks.clone(), is_seen: AtomicBool::new(false) }
+    }
+
+    /// The outcome, for somebody who looks at it.
+    fn seen_outcome(&self, py: Python<'_>) -> Option<PyResult<RecordMetadata>> {
+        let outcome = self.sending.outcome(py);
+        if matches!(outcome, Some(Err(_))) && !self.is_seen.swap(true, Ordering::Relaxed) {
+            self.callbacks.failures.seen(1);
+        }
+        outcome
+    }
+
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -72,7 +72,7 @@ impl ProducerCore {
         let producer = Producer::new(config, &runtime::handle()?, seed());
         follow_level(py, producer.log());
         flush_log(py, producer.log());
-        let callbacks = Callbacks::new(producer.log().clone());
+        let callbacks = Callbacks::new(producer.log().clone(), producer.failures().clone());
         let shared = Arc::new(Shared { waiting: producer.waiting_records(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
         Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
@@ -233,6 +233,13 @@ impl ProducerCore {
             count += batch.num_rows() as u64;
         }
         flush_log(py, shared.producer.log());
+        let failures = shared.producer.failures();
+        if let Some((rows, error)) = report.refused_rows() {
+            failures.add(rows, &error);
+        }
+        if let Some((first, error)) = &untaken {
+            failures.add(count - first, error);
+        }
         Ok(BatchFuture::new(report.clone(), count, untaken, &shared.callbacks))
     }
 
@@ -295,6 +302,11 @@ impl ProducerCore {
         dict.set_item("retried_errors", health.retried_errors)?;
         flush_log(py, shared.producer.log());
         Ok(dict)
+    }
+
+    /// How many records failed without anybody having seen it, and the first failure.
+    fn _unseen_failures(&self, py: Python<'_>) -> PyResult<Option<(u64, PyErr)>> {
+        Ok(self.shared.get()?.unseen_failures(py))
     }
 
     fn _metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {

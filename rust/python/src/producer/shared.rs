@@ -143,6 +143,17 @@ impl Shared {
         })
     }
 
+    /// How many records failed without anybody having seen it, and the first failure. `None` if there are none, and for a
+    /// transactional producer: there a failure fails the commit.
+    pub(super) fn unseen_failures(&self, py: Python<'_>) -> Option<(u64, PyErr)> {
+        let (unseen, first) = self.producer.failures().unseen();
+        if unseen == 0 || self.producer.config().transactional_id.is_some() {
+            return None;
+        }
+        let first = first.map(|error| to_py(py, error)).or_else(|| self.callbacks.first_unsent(py));
+        first.map(|first| (unseen, first))
+    }
+
     pub(crate) fn log(&self) -> &Log {
         self.producer.log()
     }

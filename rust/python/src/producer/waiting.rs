@@ -83,6 +83,7 @@ impl WaitingRecordsCore {
         let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
         let Some(first) = shared.waiting.front(queue) else { return Ok(false) };
         let goes_on = shared.waiting.pop(queue, Some(&reason));
+        shared.callbacks.count_unsent(py, &error);
         // After that: a user who learns of the failure must not be able to commit without this record.
         py.detach(|| first.record.0.1.fail(error));
         Ok(goes_on)

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::frame;
@@ -64,10 +64,6 @@ pub(super) fn is_set_up(api: ApiKey) -> bool {
     matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
-/// Longest wait that a broker can ask for. Quotas that are far exceeded, and answers that are garbage, ask for hours:
-/// after this the next request goes out all the same. If the broker holds that one back, its deadline says so.
-pub(super) const LONGEST_THROTTLE: Duration = Duration::from_secs(60);
-
 impl Shared {
     pub(super) fn new(broker: String, limits: Limits) -> Self {
         let times = Times { used_at: Instant::now(), throttled_until: None, ended_at: None, close_reason: None };
@@ -100,21 +96,6 @@ impl Shared {
 
     pub(super) fn touch(&self) {
         self.times().used_at = Instant::now();
-    }
-
-    /// No request is to go out for so long.
-    pub(super) fn throttle(&self, throttle_time_ms: i32) {
-        let Some(wait) = u64::try_from(throttle_time_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis) else {
-            return;
-        };
-        let until = Instant::now() + wait.min(LONGEST_THROTTLE);
-        let mut times = self.times();
-        times.throttled_until = times.throttled_until.max(Some(until));
-        drop(times);
-        self.limits.metrics.throttled(1);
-        self.limits.log.record(Level::Info, "connection", || {
-            format!("{}: a quota is exceeded; the next request goes in {} ms", self.broker, wait.as_millis())
-        });
     }
 
     pub(super) fn disconnected(&self, reason: &str) -> RequestError {

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::material::{self, Material, Passwords, Problem};
 use super::settings::{IdentitySources, Place, Source, TlsSettings, Verification};
 use super::verifier::Verifier;
-use crate::config::ConfigError;
+use crate::config_values::ConfigError;
 
 /// Largest file with certificates or keys, in bytes. A bundle of all public authorities has a quarter of a megabyte.
 const MOST_BYTES: u64 = 16 << 20;

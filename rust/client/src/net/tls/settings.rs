@@ -7,8 +7,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 
 use super::material::Format;
-use crate::config::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, Values};
 
 /// Where certificates or a key are.
 #[derive(Clone, Debug, PartialEq, Eq)]

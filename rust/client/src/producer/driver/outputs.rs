@@ -139,22 +139,25 @@ impl Running {
 
     pub(super) fn finish(&self, batch: PackedBatch, outcome: &Result<Acknowledged, SendFault>) {
         let PackedBatch { receipt, first, records, partition, .. } = &batch;
-        match outcome {
-            Ok(_) => self.driver.metrics.records_acknowledged((*records).into()),
-            Err(fault) => {
-                self.driver.metrics.records_failed((*records).into());
-                self.driver
-                    .log
-                    .record(Level::Warning, "producer", || format!("{records} records to {partition} failed: {fault}"));
-            }
-        }
         let (receipt, first, records) = (receipt.clone(), *first, *records);
+        let error = outcome.as_ref().err().map(|fault| {
+            self.driver
+                .log
+                .record(Level::Warning, "producer", || format!("{records} records to {partition} failed: {fault}"));
+            let refusal = matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.network.refusal()).flatten();
+            refusal.unwrap_or_else(|| fault.clone().into())
+        });
         // Frees the memory before the outcome is reported, so that a caller who waits for the outcome finds room.
         drop(batch);
-        let refusal = matches!(outcome, Err(SendFault::Fatal { .. })).then(|| self.driver.network.refusal()).flatten();
-        match refusal {
-            Some(error) => receipt.fail_part(first, records, &error),
-            None => receipt.complete(first, records, outcome),
+        match (&error, outcome) {
+            (Some(error), _) => {
+                self.driver.count_failed(records.into(), error);
+                receipt.fail_part(first, records, error);
+            }
+            (None, outcome) => {
+                self.driver.metrics.records_acknowledged(records.into());
+                receipt.complete(first, records, outcome);
+            }
         }
     }
 }
@@ -164,8 +167,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.driver.accumulator.close();
         let (_, lost) = self.driver.accumulator.counts();
+        let mut failed = 0;
         for topic in self.pending_topics.topics() {
-            self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
+            failed += self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
         }
         let closed = Err(SendFault::Closed);
         while let Ok(command) = self.commands.try_recv() {
@@ -173,7 +177,7 @@ impl Drop for Running {
                 ProduceCommand::BatchOpened { partition, batch, .. } => drop(self.open.insert(batch, partition)),
                 ProduceCommand::BatchFull(batch) => self.finish(batch.uncompressed(), &closed),
                 ProduceCommand::TopicUnknown(topic) | ProduceCommand::PartitionUnknown(topic) => {
-                    self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
+                    failed += self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
                 }
                 _ => {}
             }
@@ -187,8 +191,10 @@ impl Drop for Running {
             self.finish(batch, &closed);
         }
         for (_, (receipt, first, records)) in std::mem::take(&mut self.packing) {
+            failed += u64::from(records);
             receipt.complete(first, records, &closed);
         }
+        self.driver.count_failed(failed, &ClientError::ProducerClosed);
         self.driver.network.close();
         if lost > 0 {
             let said = || format!("{lost} records were not delivered before the producer ended");

@@ -58,7 +58,7 @@ impl Running {
     pub(super) fn records_failed(&mut self, failed: &FailedRecords) {
         let FailedRecords { records, error } = failed;
         self.driver.log.record(Level::Warning, "producer", || format!("{records} records failed: {error}"));
-        self.driver.metrics.records_failed(*records);
+        self.driver.count_failed(*records, error);
         self.driver.accumulator.fail_transaction(error);
     }
 
@@ -66,7 +66,7 @@ impl Running {
     pub(super) fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) -> u64 {
         self.driver.log.record(Level::Warning, "producer", || error.to_string());
         let failed = self.driver.accumulator.topic_failed(topic, error);
-        self.driver.metrics.records_failed(failed);
+        self.driver.count_failed(failed, error);
         if !self.pending_topics.is_known(topic) {
             self.driver.metadata.release([topic.clone()]);
         }

@@ -30,6 +30,8 @@ struct State {
     summary: Summary,
     /// The first error of a row that is in no batch.
     refusal: Option<ClientError>,
+    /// How many rows are in no batch.
+    refused: u64,
 }
 
 /// The outcome of a table so far.
@@ -137,8 +139,17 @@ impl Report {
 
     /// Consecutive rows failed that are in no batch, so that no receipt reports them.
     pub(in crate::producer) fn refused(&self, row: u64, count: u64, error: ClientError) {
-        self.state().refusal.get_or_insert_with(|| error.clone());
+        let mut state = self.state();
+        state.refusal.get_or_insert_with(|| error.clone());
+        state.refused += count;
+        drop(state);
         self.failed(row, count, error);
+    }
+
+    /// How many rows failed that are in no batch, and the first error of one.
+    pub fn refused_rows(&self) -> Option<(u64, ClientError)> {
+        let state = self.state();
+        state.refusal.clone().map(|error| (state.refused, error))
     }
 
     pub(in crate::producer) fn refusal(&self) -> Option<ClientError> {

@@ -6,8 +6,7 @@ use monedula_gssapi::Identity;
 
 use super::Kerberos;
 use super::tickets::Renewal;
-use crate::config::ConfigError;
-use crate::config_values::Values;
+use crate::config_values::{ConfigError, Values};
 use crate::sasl::jaas::Jaas;
 use crate::sasl::settings::{error, fraction};
 

@@ -132,6 +132,27 @@ impl Checks {
         }
     }
 
+    /// A late request told the coordinator what is not so any more, and what it `owns`. The protocol has nothing that tells it from a
+    /// new one.
+    pub(crate) fn misled(&mut self, pid: Pid, owns: &BTreeSet<TopicPartition>) {
+        let now = self.now;
+        let Some(view) = self.views.get_mut(&pid) else { return };
+        view.misled = Some(now);
+        let others = view.owned.iter_mut().filter(|(partition, _)| !owns.contains(partition));
+        others.for_each(|(_, owned)| owned.doubt = Some(Excuse::Misled));
+        self.excused.insert((Excuse::Misled, Some(pid), None));
+    }
+
+    /// A heartbeat of the consumer protocol that was sent then has an answer: what its member does not give up is its own.
+    pub(crate) fn heard(&mut self, pid: Pid, sent: Now) {
+        let Some(view) = self.views.get_mut(&pid).filter(|view| view.misled.is_some_and(|misled| misled < sent)) else {
+            return;
+        };
+        view.misled = None;
+        let kept = view.owned.values_mut().filter(|owned| !owned.settling && owned.doubt == Some(Excuse::Misled));
+        kept.for_each(|owned| owned.doubt = None);
+    }
+
     /// Kafka's coordinator takes what it assigned last to each classic member for what that owns when it makes a consumer group of
     /// them, and gives the rest away at once. That forgets what a member still gives up by its last assignment, and all that
     /// members have once a rebalance was broken off before its assignments were there: those of before are thrown away then.

@@ -119,6 +119,8 @@ struct View {
     blind: Option<Now>,
     /// Heartbeats that were answered blindly.
     blind_calls: BTreeSet<CallId>,
+    /// When a late request misled the coordinator, until an answer to a later one is there; see [`Excuse::Misled`].
+    misled: Option<Now>,
 }
 
 #[derive(Debug, Default)]

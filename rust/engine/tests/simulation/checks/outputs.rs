@@ -7,6 +7,7 @@ use monedula_engine::group::classic::{self};
 use monedula_engine::{Now, TopicPartition};
 
 use super::{Checks, Owned, Pid, Rule, View};
+use crate::excuses::Excuse;
 use crate::sometimes::Situation;
 use monedula_engine::group::{CallId, CallbackKind, CommitError, CommitOffset, State};
 
@@ -88,7 +89,8 @@ impl Checks {
             };
             self.excuse(excuse);
         }
-        if self.view(pid).owned.insert(partition.clone(), Owned { gone, ..Owned::default() }).is_some() {
+        let doubt = self.view(pid).misled.map(|_| Excuse::Misled);
+        if self.view(pid).owned.insert(partition.clone(), Owned { gone, doubt, ..Owned::default() }).is_some() {
             self.fail(Rule::Callbacks, format!("p{pid}: {partition} is assigned, but was owned already"));
         }
     }

@@ -1,0 +1,47 @@
+//! Records that failed, less those whose failure somebody has seen: what is left when the producer is closed was lost
+//! without a word.
+
+use std::sync::Mutex;
+
+use crate::error::ClientError;
+use crate::lock::lock;
+
+/// The failures of one producer. Shared by the driver, which counts failures, and by the futures, which are looked at.
+#[derive(Debug, Default)]
+pub struct Failures {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    failed: u64,
+    seen: u64,
+    first: Option<ClientError>,
+}
+
+impl Failures {
+    /// Counts records that failed with `error`.
+    pub fn add(&self, records: u64, error: &ClientError) {
+        if records > 0 {
+            let mut state = lock(&self.state);
+            state.failed += records;
+            state.first.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    /// Counts a record that failed before this crate was given it.
+    pub fn add_unsent(&self) {
+        lock(&self.state).failed += 1;
+    }
+
+    /// Somebody has seen the failure of so many records.
+    pub fn seen(&self, records: u64) {
+        lock(&self.state).seen += records;
+    }
+
+    /// How many failures nobody has seen, and the error of the producer's first failure, if it is one of this crate.
+    pub fn unseen(&self) -> (u64, Option<ClientError>) {
+        let state = lock(&self.state);
+        (state.failed.saturating_sub(state.seen), state.first.clone())
+    }
+}
