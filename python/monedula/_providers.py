@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from monedula._properties import properties
+from monedula._texts import is_utf8
 from monedula.errors import ConfigError
 
 PROVIDERS = "config.providers"
@@ -96,6 +97,8 @@ class _Provider:
             raise LookupError(f"{PROVIDERS}.{self.name}.param.allowlist.pattern does not allow the variable {name}")
         if name not in os.environ:
             raise LookupError(f"this process has no environment variable {name}")
+        if not is_utf8(os.environ[name]):
+            raise LookupError(f"the environment variable {name} is not UTF-8")
         return os.environ[name]
 
     def _of_file(self, path: str, key: str) -> str:

@@ -9,6 +9,7 @@ from monedula import _monedula
 from monedula._aws import MECHANISM as MSK_IAM
 from monedula._aws import MskIam
 from monedula._providers import resolved
+from monedula._texts import is_utf8
 from monedula._tokens import NAMES, TokenSource
 from monedula.errors import ArgumentError, ConfigError
 
@@ -141,7 +142,13 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, PurePath)):
-        return str(value)
+        text = str(value)
+        if not is_utf8(text):
+            message = (
+                "the value is not UTF-8: a byte of an environment variable or a file was written in another encoding"
+            )
+            raise ConfigError(f"{key}: {message}", key=str(key))
+        return text
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):

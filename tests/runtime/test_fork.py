@@ -79,6 +79,25 @@ assert sum(map(len, stream)) == count
     run(FORKING + code, kafka.bootstrap, name, COUNT, use)
 
 
+def test_a_forked_child_gets_no_records_that_the_parent_read_ahead(kafka: KafkaCluster, name: str) -> None:
+    code = """
+consumer = open_consumer()
+records = consumer.records(timeout=20)
+next(records)
+
+def work():
+    try:
+        next(records)
+    except monedula.ForkError:
+        return
+    raise AssertionError("no error")
+
+in_child(work)
+assert len(list(zip(range(count - 1), records))) == count - 1
+"""
+    run(FORKING + code, kafka.bootstrap, name, COUNT)
+
+
 def test_a_forked_child_can_drop_what_the_parent_opened_and_open_its_own(kafka: KafkaCluster, name: str) -> None:
     code = """
 consumer, stream = open_consumer(), monedula.read(settings, topic, max_rows=1)

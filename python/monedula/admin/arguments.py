@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
+from monedula._texts import is_utf8
 from monedula.admin.types import Append, NewTopic, ResourceType, Subtract
 from monedula.errors import ArgumentError
 from monedula.partitions import raw_partition, raw_partitions, timestamp_ms, whole_number
@@ -212,6 +213,8 @@ def raw_name(name: object, what: str) -> str:
     """A name that is not empty."""
     if not isinstance(name, str) or not name:
         raise ArgumentError(f"{name!r} is no {what}: expected a name")
+    if not is_utf8(name):
+        raise ArgumentError(f"{name!r} is no {what}: it cannot be written as UTF-8")
     return name
 
 

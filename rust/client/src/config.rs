@@ -270,6 +270,12 @@ fn addresses(text: &str, protocol: SecurityProtocol) -> Result<Vec<(String, u16)
         key: "bootstrap.servers".into(),
         message: format!("bootstrap.servers={text:?}: {address:?} {why}; expected host:port[,host:port...]"),
     };
+    if text.contains('@') {
+        // Without the text: what stands before the "@" is probably a password.
+        let message = "bootstrap.servers: a server has neither a user nor a password (\"@\"); they go into sasl.username and \
+                       sasl.password. Expected host:port[,host:port...]";
+        return Err(ConfigError { key: "bootstrap.servers".into(), message: message.into() });
+    }
     let mut addresses = Vec::new();
     for address in text.split(',').map(str::trim).filter(|address| !address.is_empty()) {
         // Java accepts "PLAINTEXT://host:port" too.

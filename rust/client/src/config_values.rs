@@ -59,6 +59,11 @@ impl SecurityProtocol {
     }
 }
 
+/// Whether the value of a setting is PEM, not the path of a file.
+fn takes_pem(name: &str) -> bool {
+    ["pem", "chain", "certificates"].iter().any(|ending| name.ends_with(ending))
+}
+
 /// Checked values by their names in the table, including defaults.
 pub(crate) struct Values {
     values: Vec<(&'static Key, String)>,
@@ -91,6 +96,15 @@ impl Values {
                 Kind::Secret => {
                     secrets.push((key.name, Secret::from(value)));
                     values.push((key, String::new()));
+                }
+                _ if value.contains("PRIVATE KEY-----") && !takes_pem(key.name) => {
+                    // Without the value: it is a secret.
+                    let message = format!(
+                        "{name} is the text of a private key, where something else is expected ({}); the text goes into \
+                         ssl.key.pem or ssl.keystore.key",
+                        key.description
+                    );
+                    return Err(ConfigError { key: name.into(), message });
                 }
                 _ => values.push((key, key.check(name, value.trim(), factor)?)),
             }

@@ -203,25 +203,26 @@ enum Next {
     /// A counter: the user has received the whole batch.
     Row(AtomicUsize),
     /// Each row is taken from here first: it may be stopped.
-    Cursor(Arc<RowCursor>),
+    Cursor(Own<Arc<RowCursor>>),
 }
 
 impl Next {
     /// The index of the next row.
-    fn row(&self) -> usize {
-        match self {
+    fn row(&self) -> PyResult<usize> {
+        Ok(match self {
             Self::Row(next) => next.load(Ordering::Acquire),
-            Self::Cursor(cursor) => cursor.taken(),
-        }
+            // In a forked child this raises: rows that were read ahead belong to the parent, which hands them out too.
+            Self::Cursor(cursor) => cursor.get()?.taken(),
+        })
     }
 
     /// Takes a row and returns its index, which is beyond the last row once all are taken; `None` if the cursor has
     /// stopped.
-    fn take(&self) -> Option<usize> {
-        match self {
+    fn take(&self) -> PyResult<Option<usize>> {
+        Ok(match self {
             Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
-            Self::Cursor(cursor) => cursor.take(),
-        }
+            Self::Cursor(cursor) => cursor.get()?.take(),
+        })
     }
 }
 
@@ -232,7 +233,7 @@ impl Records {
 
     /// The rows, each taken from `cursor` first.
     pub(crate) fn behind(rows: &RecordBatch, cursor: Arc<RowCursor>) -> Self {
-        Self { columns: crate::record::Columns::of(rows), next: Next::Cursor(cursor) }
+        Self { columns: crate::record::Columns::of(rows), next: Next::Cursor(Own::new(cursor)) }
     }
 }
 
@@ -245,16 +246,16 @@ impl Records {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         // Create the record before taking the row: if there is no memory for it, the user has not received it, and it
         // is returned again.
-        let next = self.next.row();
+        let next = self.next.row()?;
         let record = self.columns.record(py, next)?;
-        match self.next.take() {
+        match self.next.take()? {
             Some(row) if row == next => Ok(record),
             Some(row) => self.columns.record(py, row),
             None => Ok(None),
         }
     }
 
-    fn __length_hint__(&self) -> usize {
-        self.columns.rows().saturating_sub(self.next.row())
+    fn __length_hint__(&self) -> PyResult<usize> {
+        Ok(self.columns.rows().saturating_sub(self.next.row()?))
     }
 }

@@ -1,7 +1,7 @@
 //! `Secret`: bytes of Python's side that no repr shows.
 
 use monedula_client::Secret;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyString};
 ///
 /// Raises:
 ///     TypeError: for any other value. The message has its type only.
+///     ValueError: for text with lone surrogates, as Python makes them of bytes that are no UTF-8.
 #[pyclass(frozen, eq, from_py_object, name = "Secret", module = "monedula.admin")]
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PySecret(pub(crate) Secret);
@@ -28,7 +29,9 @@ impl PySecret {
             return Ok(secret.get().clone());
         }
         if let Ok(text) = value.cast::<PyString>() {
-            return Ok(Self(Secret::new(text.to_str()?.as_bytes())));
+            // Not Python's own error, which holds the text.
+            let text = text.to_str().map_err(|_| PyValueError::new_err("a secret of text must be valid UTF-8"))?;
+            return Ok(Self(Secret::new(text.as_bytes())));
         }
         match value.cast::<PyBytes>() {
             Ok(bytes) => Ok(Self(Secret::new(bytes.as_bytes()))),

@@ -115,7 +115,14 @@ impl TokenSource for OidcSource {
             request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
         }
         let request = request.content_type("application/x-www-form-urlencoded");
-        let failed = |error: ureq::Error| TokenError::Failed(format!("{}: {error}", self.url));
+        let failed = |error: ureq::Error| {
+            let mut reason = format!("{}: {error}", self.url);
+            if reason.contains("UnknownIssuer") {
+                reason += " (no trusted authority signed the endpoint's certificate: name its authority in \
+                           https.ca.location)";
+            }
+            TokenError::Failed(reason)
+        };
         let mut response = request.send(form.expose()).map_err(failed)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(failed)?;

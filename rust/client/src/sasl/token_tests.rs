@@ -138,6 +138,16 @@ async fn a_token_that_has_expired_names_the_clocks() {
 }
 
 #[tokio::test]
+async fn a_token_whose_end_is_out_of_range_has_expired() {
+    let expired = |_| Ok(Token { value: "t".into(), expires_at_ms: i64::MIN, extensions: Vec::new() });
+    let (provider, _source) = provider(refresh(), expired);
+    match provider.token().await {
+        Err(NoCredentials::ForNow(reason)) => assert!(reason.contains("expired"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn a_source_that_panics_is_a_source_that_fails() {
     let (provider, _source) = provider(refresh(), |_| panic!("on purpose"));
     assert!(matches!(provider.token().await, Err(NoCredentials::ForNow(reason)) if reason.contains("panicked")));
