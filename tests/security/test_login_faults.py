@@ -111,3 +111,23 @@ def read(consumer: monedula.Consumer) -> int:
         assert time.monotonic() < deadline, consumer.health()
         rows = consumer.poll(timeout=0.2).num_rows
     return rows
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_to_commit_nothing_is_an_error_once_the_membership_ended_with_one(protocol: str) -> None:
+    with Broker(
+        security="SASL_PLAINTEXT", users={"anna": "secret"}, max_reauth_ms=1000, topics={"orders": 1}
+    ) as broker:
+        broker.append("orders", ["a"] * 5)
+        group = {"group.id": "etl", "group.protocol": protocol, "auto.offset.reset": "earliest"}
+        with monedula.Consumer(settings(broker, group), topics=["orders"]) as consumer:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while not consumer.poll(timeout=1.0):
+                assert time.monotonic() < deadline
+            broker.set_password("anna", "another")
+            while consumer.assignment():
+                assert time.monotonic() < deadline
+                consumer.keep_alive()
+                time.sleep(0.02)
+            with pytest.raises(AuthenticationError):
+                consumer.commit()

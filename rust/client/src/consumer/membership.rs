@@ -230,6 +230,7 @@ impl Consumer {
         let (offsets, known) = self.to_commit(what);
         let mut closed = self.closed.subscribe();
         let committing = self.committing(offsets, timeout, call);
+        let buffer = self.buffer.clone();
         async move {
             let mut outcome = tokio::select! {
                 // An outcome that closing waited for goes before the error that the consumer was closed.
@@ -238,7 +239,11 @@ impl Consumer {
                 _ = closed.wait_for(|&closed| closed) => return Err(ClientError::Closed),
             };
             outcome.extend(known);
-            Ok(outcome)
+            // A membership that has ended took its finished records with it: to commit nothing is no success then.
+            match outcome.is_empty().then(|| buffer.membership_error()).flatten() {
+                Some(error) => Err(error),
+                None => Ok(outcome),
+            }
         }
     }
 
