@@ -122,7 +122,7 @@ def test_to_commit_nothing_is_an_error_once_the_membership_ended_with_one(protoc
         group = {"group.id": "etl", "group.protocol": protocol, "auto.offset.reset": "earliest"}
         with monedula.Consumer(settings(broker, group), topics=["orders"]) as consumer:
             deadline = time.monotonic() + PATIENCE_SECONDS
-            while not consumer.poll(timeout=1.0):
+            while not (batch := consumer.poll(timeout=1.0)):
                 assert time.monotonic() < deadline
             broker.set_password("anna", "another")
             while consumer.assignment():
@@ -131,3 +131,5 @@ def test_to_commit_nothing_is_an_error_once_the_membership_ended_with_one(protoc
                 time.sleep(0.02)
             with pytest.raises(AuthenticationError):
                 consumer.commit()
+            with pytest.raises(AuthenticationError):
+                consumer.commit(batch)

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_columns::OutOfMemory;
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Pace;
+use monedula_engine::group::CommitError;
 use monedula_engine::ledger::{BatchId, Holder};
 use tokio::sync::oneshot;
 
@@ -239,8 +240,10 @@ impl Consumer {
                 _ = closed.wait_for(|&closed| closed) => return Err(ClientError::Closed),
             };
             outcome.extend(known);
-            // A membership that has ended took its finished records with it: to commit nothing is no success then.
-            match outcome.is_empty().then(|| buffer.membership_error()).flatten() {
+            // A membership that has ended took its partitions with it: to commit nothing is no success then, and no other
+            // member is the reason.
+            let nothing = outcome.values().all(|(_, each)| matches!(each, Err(CommitError::NotOwned)));
+            match nothing.then(|| buffer.membership_error()).flatten() {
                 Some(error) => Err(error),
                 None => Ok(outcome),
             }

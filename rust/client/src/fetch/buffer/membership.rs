@@ -38,11 +38,6 @@ pub(super) struct Membership {
     pub(super) raise: VecDeque<ClientError>,
     /// The error that ended the membership, raised on every call.
     fatal: Option<ClientError>,
-    /// The error that ended the membership, until a new one begins.
-    pub(crate) fn membership_error(&self) -> Option<ClientError> {
-        self.state().membership.fatal.clone()
-    }
-
     /// The group is being left: nothing more is handed out, and nothing waited for.
     pub(super) leaving: bool,
     /// Calls of the user's that finished something and whose commit has not reached the group's task yet.
@@ -201,6 +196,11 @@ impl FetchBuffer {
         state.stop_all_rows();
         drop(state);
         self.arrived.notify_all();
+    }
+
+    /// The error that ended the membership, until a new one begins.
+    pub(crate) fn membership_error(&self) -> Option<ClientError> {
+        self.state().membership.fatal.clone()
     }
 
     /// The group is being left: nothing more is handed out, and what is held is not waited for. Or (`false`) it is
