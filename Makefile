@@ -108,6 +108,7 @@ wheel: build-wheel  ## a manylinux_2_28 wheel in dist/, installed into a clean e
 WHEEL_OPTIONS := --compatibility manylinux_2_28 --zig --compression-level 9
 build-wheel: .venv/.locked
 	maturin build --release --locked --out dist $(WHEEL_OPTIONS)
+	python -m tests.wheel.pack dist
 
 sdist: .venv/.locked  ## the source distribution in dist/
 	maturin sdist --out dist
