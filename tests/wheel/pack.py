@@ -33,17 +33,21 @@ class _Deflated:
 
     def flush(self) -> bytes:
         # A zip file has the deflated bytes alone, without zlib's head of two bytes and its checksum.
-        return zopfli.zlib.compress(bytes(self._data))[2:-4]
+        packed: bytes = zopfli.zlib.compress(bytes(self._data))
+        return packed[2:-4]
 
 
 def pack(wheel: Path) -> None:
     """Pack one wheel. Its files stay as they are, so that its RECORD holds."""
     smaller = wheel.with_suffix(".packed")
-    with zipfile.ZipFile(wheel) as given, zipfile.ZipFile(smaller, "w") as packed:
+    with (
+        zipfile.ZipFile(wheel) as given,
+        zipfile.ZipFile(smaller, "w") as packed,
         # zipfile has no public way to take another compressor.
-        with mock.patch("zipfile._get_compressor", lambda *_: _Deflated()):
-            for entry in given.infolist():
-                packed.writestr(entry, given.read(entry), compress_type=zipfile.ZIP_DEFLATED)
+        mock.patch("zipfile._get_compressor", side_effect=lambda *_: _Deflated()),
+    ):
+        for entry in given.infolist():
+            packed.writestr(entry, given.read(entry), compress_type=zipfile.ZIP_DEFLATED)
     with zipfile.ZipFile(wheel) as given, zipfile.ZipFile(smaller) as packed:
         for name in given.namelist():
             if packed.read(name) != given.read(name):
