@@ -68,12 +68,16 @@ def listen() -> Iterator[Callable[[Callable[[bytes], bytes | None]], Listener]]:
 
 
 def expect_unreachable(address: str) -> str:
+    return expect_error(address, monedula.BrokerConnectionError)
+
+
+def expect_error(address: str, kind: type[monedula.KafkaError]) -> str:
     """The error that a consumer raises, in its time and with little memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     started = time.monotonic()
     with consumer(address, bootstrap_timeout_ms=1500, request_timeout_ms=400, fetch_max_wait_ms=100) as reader:
         reader.assign("any")
-        with pytest.raises(monedula.BrokerConnectionError) as raised:
+        with pytest.raises(kind) as raised:
             reader.poll(TIMEOUT_SECONDS)
     assert time.monotonic() < started + TIMEOUT_SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < before + MEMORY_SLACK_BYTES
@@ -99,14 +103,19 @@ GARBAGE = {
     "a negative length": struct.pack(">i", -1) + b"\0" * 64,
     "a length of zero": struct.pack(">i", 0) * 16,
     "the cap, and then nothing": struct.pack(">i", (256 << 20) - 1) + b"\0" * 64,
-    "another protocol": b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
 }
+HTTP = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
 def test_frames_of_impossible_lengths_are_errors_that_name_the_address(listen: Listen, garbage: bytes) -> None:
     listener = listen(lambda _: garbage)
     assert listener.address in expect_unreachable(listener.address)
+
+
+def test_a_server_of_another_protocol_is_a_wrong_setting_that_names_the_address(listen: Listen) -> None:
+    address = listen(lambda _: HTTP).address
+    assert address in expect_error(address, monedula.ConfigError)
 
 
 def test_another_correlation_id_closes_the_connection(listen: Listen) -> None:
