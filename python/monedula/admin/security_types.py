@@ -116,7 +116,12 @@ class ScramUpsertion:
         # Checked by the call, so that no traceback has a frame with the password in it.
         for name, value in (("user", user), ("mechanism", mechanism), ("iterations", iterations), ("salt", salt)):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "password", Secret(password))
+        # If the next line raises, a tool that shows locals shows this object.
+        object.__setattr__(self, "password", Secret(b""))
+        try:
+            object.__setattr__(self, "password", Secret(password))
+        finally:
+            del password
 
 
 @dataclass(frozen=True, slots=True)
