@@ -6,7 +6,7 @@ from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, of_items
-from monedula.admin.types import ClusterDescription
+from monedula.admin.types import ClusterDescription, QuorumDescription
 from monedula.admin.views import Reassignments
 from monedula.partitions import TopicPartition, raw_partition, raw_partitions
 
@@ -18,6 +18,11 @@ class ClusterMethods(AdminBase):
     def describe_cluster(self, *, timeout: float | None = None) -> Call[ClusterDescription]:
         """The brokers, the controller and the cluster id."""
         return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
+
+    @Method
+    def describe_metadata_quorum(self, *, timeout: float | None = None) -> Call[QuorumDescription]:
+        """The KRaft quorum: its leader, and how far each controller and broker follows (KIP-595, Kafka 3.3 on)."""
+        return Call(lambda descriptor: self._core.describe_metadata_quorum((descriptor, timeout)), values.quorum)
 
     @Method
     def elect_leaders(
