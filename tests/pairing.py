@@ -40,6 +40,7 @@ NO_JVM = (
     "tests/house/",
     "tests/interop/",
     "tests/kafka/",
+    "tests/observability/test_",
     "tests/producer/",
     "tests/testing/",
 )
