@@ -25,7 +25,11 @@ class ClusterMethods(AdminBase):
 
     @Method
     def describe_metadata_quorum(self, *, timeout: float | None = None) -> Call[QuorumDescription]:
-        """The KRaft quorum: its leader, and how far each controller and broker follows (KIP-595, Kafka 3.3 on)."""
+        """The KRaft quorum: its leader, and how far each controller and broker follows (KIP-595, from Kafka 3.3 on).
+
+        Args:
+            timeout: seconds.
+        """
         return Call(lambda descriptor: self._core.describe_metadata_quorum((descriptor, timeout)), values.quorum)
 
     @Method
