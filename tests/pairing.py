@@ -41,6 +41,7 @@ NO_JVM = (
     "tests/house/",
     "tests/interop/",
     "tests/kafka/",
+    "tests/observability/test_",
     "tests/producer/",
     "tests/testing/",
 )

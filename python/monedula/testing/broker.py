@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from monedula._monedula import BrokerCore
 from monedula.errors import ConfigError
+from monedula.testing.arguments import check_acls, check_lists, check_mappings, check_users
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
 from monedula.testing.security import (
@@ -16,6 +17,7 @@ from monedula.testing.security import (
     Protocols,
     SecurityControl,
     acl_json,
+    enabled_mechanisms,
     principal_of,
 )
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
@@ -94,6 +96,15 @@ class Broker(FaultSetter, SecurityControl):
     ) -> None:
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
+        try:
+            check_users(users)
+            check_lists(listeners=listeners, mechanisms=mechanisms, super_users=super_users, racks=racks, acls=acls)
+            acls = list(acls)
+            check_acls(acls)
+            check_mappings(settings=settings, max_versions=max_versions)
+        except ConfigError:
+            users = None  # tools that show local variables would show the passwords
+            raise
         options = {
             "nodes": nodes,
             "topics": _topic_specs(topics),
@@ -119,6 +130,7 @@ class Broker(FaultSetter, SecurityControl):
             "super_users": [principal_of(user) for user in super_users],
         }
         self._protocol, self._client_auth, self._passwords = security, client_auth, dict(users or {})
+        self._mechanisms = enabled_mechanisms(mechanisms, settings)
         try:
             self._core = BrokerCore(json.dumps(options))
         finally:

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from monedula.errors import ArgumentError
 
@@ -13,6 +13,8 @@ Protocols = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 Mechanisms = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 """The SASL mechanisms that the broker has."""
+
+_DEFAULT_MECHANISM = "SCRAM-SHA-512"
 
 Flaw = Literal["none", "expired", "not_yet_valid", "wrong_host", "unknown_ca", "self_signed", "wrong_usage"]
 """What is wrong with a certificate that the broker shows."""
@@ -74,6 +76,7 @@ class SecurityControl:
     _protocol: Protocols
     _client_auth: str
     _passwords: dict[str, str]
+    _mechanisms: tuple[str, ...]
     _files: "tempfile.TemporaryDirectory[str] | None" = None
 
     # What clients need
@@ -104,8 +107,9 @@ class SecurityControl:
 
         Args:
             user: the user who logs in, or whom the certificate names. Needed with SASL.
-            mechanism: the SASL mechanism; `"SCRAM-SHA-512"` if not given. With `"OAUTHBEARER"` the token is left to the
-                caller, see `mint_token`.
+            mechanism: the SASL mechanism; if not given, `"SCRAM-SHA-512"`, or the first of the broker's mechanisms if
+                that is not among them. With `"OAUTHBEARER"` the token is left to the caller, see `mint_token` and
+                `token_endpoint`.
             names: whose names of settings to use.
             security: the security protocol of the listener, if the nodes have several; that of `security` if not given.
 
@@ -117,7 +121,7 @@ class SecurityControl:
         if protocol.endswith("SSL"):
             settings |= self._tls_settings(user if protocol == "SSL" else None, names)
         if protocol.startswith("SASL"):
-            settings |= self._sasl_settings(user, mechanism or "SCRAM-SHA-512", names)
+            settings |= self._sasl_settings(user, mechanism or self._default_mechanism(), names)
         return settings
 
     def _tls_settings(self, user: str | None, names: Names) -> dict[str, str]:
@@ -135,7 +139,10 @@ class SecurityControl:
             settings |= {"ssl.certificate.pem": certificate.pem, "ssl.key.pem": certificate.key_pem}
         return settings
 
-    def _sasl_settings(self, user: str | None, mechanism: Mechanisms, names: Names) -> dict[str, str]:
+    def _default_mechanism(self) -> str:
+        return _DEFAULT_MECHANISM if _DEFAULT_MECHANISM in self._mechanisms else self._mechanisms[0]
+
+    def _sasl_settings(self, user: str | None, mechanism: str, names: Names) -> dict[str, str]:
         if mechanism == "OAUTHBEARER":
             return {"sasl.mechanism": mechanism}
         if user is None or user not in self._passwords:
@@ -365,6 +372,14 @@ class SecurityControl:
         if self._files is not None:
             self._files.cleanup()
             self._files = None
+
+
+def enabled_mechanisms(mechanisms: Sequence[str], settings: Mapping[str, object] | None) -> tuple[str, ...]:
+    """The SASL mechanisms that a broker takes, by the argument or Kafka's setting; all that it has by default."""
+    given = [str(each) for each in mechanisms]
+    of_setting = str((settings or {}).get("sasl.enabled.mechanisms", ""))
+    given = given or [each.strip() for each in of_setting.split(",") if each.strip()]
+    return tuple(given) or get_args(Mechanisms)
 
 
 def principal_of(user: str) -> str:
