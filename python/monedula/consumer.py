@@ -174,7 +174,11 @@ class ConsumerBase(GroupVerbs):
         return {TopicPartition(*partition) for partition in partitions if self._core.status(partition)["paused"]}
 
     def position(self, partition: tuple[str, int]) -> int | None:
-        """The offset of the next record that is returned; `None` while the starting offset is not known yet."""
+        """The offset of the next record that is returned; `None` while the starting offset is not known yet.
+
+        Args:
+            partition: an assigned partition, as `(topic, partition)`.
+        """
         position: int | None = self._core.status(raw_partition(partition))["position"]
         return position
 
@@ -323,6 +327,11 @@ class Consumer(ConsumerBase):
         If none arrives, the batch has no rows (and is false). Rebalance callbacks that are due are called inside; the
         time that they take does not count.
 
+        Args:
+            timeout: seconds to wait for the first record.
+            max_rows: the most rows of the batch.
+            max_bytes: the most bytes of the batch's columns.
+
         Raises:
             PartitionError: a subclass, when a partition stops; the next call continues with the other partitions.
             GroupError: a subclass, when the group membership ends; after `MaxPollExceededError` the next call joins the
@@ -384,7 +393,8 @@ class Consumer(ConsumerBase):
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
-            As `beginning_offsets`.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if a topic or partition does not exist.
         """
         raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
         return as_times(self._core.offsets_for_times(raw, timeout))
@@ -392,8 +402,13 @@ class Consumer(ConsumerBase):
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """All partitions of the topics.
 
+        Args:
+            topics: names of topics.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
+
         Raises:
-            As `beginning_offsets`.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if a topic or partition does not exist.
         """
         return [TopicPartition(*partition) for partition in self._core.partitions_of(named(topics), timeout)]
 
@@ -454,6 +469,10 @@ class Consumer(ConsumerBase):
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets of these partitions, or of all assigned ones; `None` where there is none.
+
+        Args:
+            partitions: these partitions; all assigned ones if left out.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
             KafkaTimeoutError: after `timeout`; the message has the last failure.

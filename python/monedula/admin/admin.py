@@ -49,7 +49,11 @@ class Admin(AdminMethods):
         self.close()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Close the connections; waits in other threads end with `ClosedError`. May be called again."""
+        """Close the connections; waits in other threads end with `ClosedError`. May be called again.
+
+        Args:
+            timeout: seconds that the connections may take to close.
+        """
         self._core.close(timeout)
 
     def _run(self, call: Call[T]) -> T:

@@ -16,7 +16,11 @@ class ClusterMethods(AdminBase):
 
     @Method
     def describe_cluster(self, *, timeout: float | None = None) -> Call[ClusterDescription]:
-        """The brokers, the controller and the cluster id."""
+        """The brokers, the controller and the cluster id.
+
+        Args:
+            timeout: seconds.
+        """
         return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
 
     @Method
@@ -75,7 +79,12 @@ class ClusterMethods(AdminBase):
     def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, timeout: float | None = None
     ) -> Call[Reassignments]:
-        """The current moves of these partitions, or of all partitions; also as a table."""
+        """The current moves of these partitions, or of all partitions; also as a table.
+
+        Args:
+            partitions: only these partitions; all if left out.
+            timeout: seconds.
+        """
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
             lambda descriptor: self._core.list_partition_reassignments((descriptor, timeout), raw),
