@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from monedula._moving import tells
 from monedula.admin.calls import Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
@@ -16,6 +17,7 @@ def _blocking(call: Function) -> Function:
     return method
 
 
+@tells
 @with_methods(_blocking)
 class Admin(AdminMethods):
     """Administers a cluster.
