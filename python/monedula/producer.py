@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from monedula._client_names import ClientNames, names_in
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._moving import tells
 from monedula._transactions import Transactions
 from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
@@ -154,6 +155,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         return self._send_batch(data, topic, self._partitioner is not None, headers)
 
 
+@tells
 class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
