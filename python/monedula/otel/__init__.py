@@ -13,8 +13,8 @@ their version and every name. What becomes of spans and metrics is the affair of
 Programs that do not import this module pay nothing for it.
 """
 
-from monedula.otel import conventions
+from monedula.otel import conventions as conventions
 from monedula.otel.clients import AsyncConsumer, AsyncProducer, Consumer, Producer
 from monedula.otel.telemetry import Telemetry
 
-__all__ = ["AsyncConsumer", "AsyncProducer", "Consumer", "Producer", "Telemetry", "conventions"]
+__all__ = ["AsyncConsumer", "AsyncProducer", "Consumer", "Producer", "Telemetry"]

@@ -50,9 +50,9 @@ class _TracedProducer(ProducerBase):
             more = {
                 c.PARTITION: str(partition) if isinstance(partition, int) else None,
                 c.TOMBSTONE: True if value is None else None,
-                c.KEY: self._telemetry.key(key),
+                c.KEY: self._telemetry._key(key),
             }
-            sending = self._telemetry.begin_send(self._names, topic, headers, more)
+            sending = self._telemetry._begin_send(self._names, topic, headers, more)
             try:
                 future = super().send(topic, value, key, partition, sending.headers, timestamp, on_delivery=on_delivery)
             except BaseException as error:
@@ -62,7 +62,7 @@ class _TracedProducer(ProducerBase):
             return future
 
         def _rows(self, data, topic):
-            sending = self._telemetry.begin_send(self._names, topic)
+            sending = self._telemetry._begin_send(self._names, topic)
             try:
                 future = super()._rows(data, topic, sending.added)
             except BaseException as error:
@@ -100,11 +100,25 @@ class _TracedConsumer(ConsumerBase):
             del config, settings  # no traceback shows passwords as locals
 
     def process(self, what: Record | Batch) -> AbstractContextManager[Span]:
-        """A span for the processing of a record or a batch; see `Telemetry.process`."""
+        """A span for the processing of a record or a batch, as by `Telemetry.process`.
+
+        Args:
+            what: a record or a batch of this consumer.
+
+        Returns:
+            A context manager that yields the span.
+        """
         return self._telemetry.process(what, self)
 
     def traced(self, handler: Handler) -> Handler:
-        """Wrap a function that processes records or batches; see `Telemetry.traced`."""
+        """Wrap a function that processes records or batches, as by `Telemetry.traced`.
+
+        Args:
+            handler: a function or a coroutine function whose first argument is a record or a batch.
+
+        Returns:
+            The wrapped function.
+        """
         return self._telemetry.traced(handler, self)
 
 
@@ -142,9 +156,9 @@ class Consumer(_TracedConsumer, monedula.Consumer):
             try:
                 committed = super().commit(*arguments, **keywords)
             except BaseException as error:
-                self._telemetry.failed(c.COMMIT, self._names, error, began)
+                self._telemetry._failed(c.COMMIT, self._names, error, began)
                 raise
-            self._telemetry.committed(self._names, began)
+            self._telemetry._committed(self._names, began)
             return committed
 
 
@@ -190,10 +204,10 @@ def _received(consumer: Any, take: Callable[..., Batch], *arguments: Any, **keyw
     except (WakeupError, StopIteration):
         raise
     except BaseException as error:
-        telemetry.failed(c.POLL, names, error, began)
+        telemetry._failed(c.POLL, names, error, began)
         raise
     if batch:
-        telemetry.received(names, batch, began)
+        telemetry._received(names, batch, began)
     return batch
 
 
@@ -218,10 +232,10 @@ async def _received_async(consumer: Any, taking: Coroutine[Any, Any, Batch]) -> 
     except (WakeupError, StopAsyncIteration):
         raise
     except BaseException as error:
-        telemetry.failed(c.POLL, names, error, began)
+        telemetry._failed(c.POLL, names, error, began)
         raise
     if batch:
-        telemetry.received(names, batch, began)
+        telemetry._received(names, batch, began)
     return batch
 
 
@@ -232,9 +246,9 @@ async def _committed_async(consumer: Any, committing: Coroutine[Any, Any, Result
     try:
         committed = await committing
     except BaseException as error:
-        telemetry.failed(c.COMMIT, names, error, began)
+        telemetry._failed(c.COMMIT, names, error, began)
         raise
-    telemetry.committed(names, began)
+    telemetry._committed(names, began)
     return committed
 
 

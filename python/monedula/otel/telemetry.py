@@ -109,6 +109,9 @@ class Telemetry:
         Args:
             handler: a function or a coroutine function, such as one that is given to `consumer.run()`.
             consumer: as of `process`.
+
+        Returns:
+            The wrapped function.
         """
         if iscoroutinefunction(handler):
 
@@ -126,7 +129,7 @@ class Telemetry:
 
         return called  # type: ignore[return-value]
 
-    def begin_send(
+    def _begin_send(
         self, names: ClientNames, topic: object, headers: Any = None, more: c.Values = c.NOTHING
     ) -> "Sending":
         """Begin the span of a `send` or `send_batch`."""
@@ -144,7 +147,7 @@ class Telemetry:
         added = [(key, value.encode()) for key, value in carrier.items()]
         return Sending(self, span, values, added, [*(given or ()), *added] if added else headers)
 
-    def received(self, names: ClientNames, batch: Batch, began: "Began") -> None:
+    def _received(self, names: ClientNames, batch: Batch, began: "Began") -> None:
         """Record that a batch was returned to the program."""
         values = {**_common(c.POLL, names), **self._about(batch), c.MESSAGE_COUNT: len(batch)}
         named = self._namer.named(values)
@@ -160,11 +163,11 @@ class Telemetry:
         for topic, count in rows.items():
             self._consumed_messages.add(count, self._namer.named({**measured, c.DESTINATION: topic}))
 
-    def failed(self, operation: c.Operation, names: ClientNames, error: BaseException, began: "Began") -> None:
+    def _failed(self, operation: c.Operation, names: ClientNames, error: BaseException, began: "Began") -> None:
         """Record that an operation of a consumer failed."""
         self._record(operation, names, error, began)
 
-    def committed(self, names: ClientNames, began: "Began") -> None:
+    def _committed(self, names: ClientNames, began: "Began") -> None:
         """Record that offsets were committed."""
         self._record(c.COMMIT, names, None, began)
 
@@ -176,7 +179,7 @@ class Telemetry:
         measured = {key: values.get(key) for key in _MEASURED}
         self._operation_duration.record(began.seconds(), self._named_for_metric(measured, error))
 
-    def sent(self, sending: "Sending", count: int, error: BaseException | None, more: c.Values) -> None:
+    def _sent(self, sending: "Sending", count: int, error: BaseException | None, more: c.Values) -> None:
         """Record the outcome of a `send` or `send_batch`."""
         if sending.span.is_recording():
             sending.span.set_attributes(self._namer.named(more))
@@ -207,10 +210,10 @@ class Telemetry:
             c.DESTINATION: what.topic,
             c.PARTITION: None if what.partition is None else str(what.partition),
             c.OFFSET: what.offset,
-            c.KEY: self.key(what.key),
+            c.KEY: self._key(what.key),
         }
 
-    def key(self, key: object) -> str | None:
+    def _key(self, key: object) -> str | None:
         """The key of a record as an attribute: only if asked for, and if it is text."""
         if not self.keys:
             return None
@@ -278,7 +281,7 @@ class Sending:
 
     def refused(self, error: BaseException) -> None:
         """Record that the call raised an error."""
-        self._telemetry.sent(self, 0, error, c.NOTHING)
+        self._telemetry._sent(self, 0, error, c.NOTHING)
 
     def done(self, observed: ObservedFuture) -> None:
         """Record the outcome."""
@@ -289,7 +292,7 @@ class Sending:
             error = outcome.errors[0].error if outcome.errors else error
         elif isinstance(outcome, RecordMetadata):
             more = {c.PARTITION: str(outcome.partition), c.OFFSET: outcome.offset}
-        self._telemetry.sent(self, count, error, more)
+        self._telemetry._sent(self, count, error, more)
 
 
 _MEASURED = (c.OPERATION_NAME, c.OPERATION_TYPE, c.SYSTEM, c.DESTINATION, c.GROUP, c.SERVER_ADDRESS, c.SERVER_PORT)
