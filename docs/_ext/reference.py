@@ -166,8 +166,8 @@ def _inline(line: str) -> str:
 
 
 def link_to_files(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Make a link to a Markdown file outside of this folder, such as a bench's README, one to the file itself."""
-    source[0] = re.sub(r"\]\((?=\.\./(?:\.\./)?(?:benches|tests)/[\w/]+\.md\))", "](path:", source[0])
+    """Make a link to a Markdown file outside of this folder, such as the changelog, one to the file itself."""
+    source[0] = re.sub(r"\]\((?=\.\./(?:\.\./)?(?:[A-Z]+|(?:benches|tests)/[\w/]+)\.md\))", "](path:", source[0])
 
 
 def missing(app: Sphinx, _env: object, node: addnodes.pending_xref, content: nodes.Element) -> nodes.Element | None:
