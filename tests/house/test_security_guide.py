@@ -1,4 +1,4 @@
-"""docs/security.md, and the tokens of docs/admin.md: their examples run, with paths and addresses of a test's broker."""
+"""docs/security.md, and the tokens of docs/admin.md: their examples run, against a broker of the test."""
 
 import re
 from collections.abc import Iterator
@@ -23,8 +23,9 @@ PASSWORD = "a password"
 
 
 def example(part: str) -> str:
-    (found,) = (source for source in EXAMPLES if part in source)
-    return found
+    found: list[str] = [source for source in EXAMPLES if part in source]
+    assert len(found) == 1
+    return found[0]
 
 
 def run(source: str, **given: object) -> dict[str, Any]:
