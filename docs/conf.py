@@ -25,7 +25,10 @@ suppress_warnings: list[str] = []
 default_role = "py:obj"
 autodoc_mock_imports = ["pandas", "polars", "pyarrow", "pyspark"]
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": "tuple,list,dict,str,int,Exception,Enum,object"}
+autodoc_default_options = {
+    "members": True,
+    "inherited-members": "tuple,list,dict,str,int,BaseException,Exception,OSError,Enum,object",
+}
 autodoc_typehints = "signature"
 # One parameter a line where a signature is longer than this.
 maximum_signature_line_length = 80
