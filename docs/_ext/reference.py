@@ -194,7 +194,7 @@ def _names_something(text: str) -> bool:
 
 
 def _find(app: Sphinx, name: str) -> tuple[str, str] | None:
-    """The page and the anchor of the one public object whose full name ends with this; of several, that of `monedula`."""
+    """The page and the anchor of the public object whose full name ends with this; of several, that of `monedula`."""
     index = _index(app)
     entries = index.get(f"monedula.{name}") or index.get(name)
     if not entries and name.startswith("monedula."):
