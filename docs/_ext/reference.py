@@ -197,8 +197,9 @@ def _find(app: Sphinx, name: str) -> tuple[str, str] | None:
     """The page and the anchor of the public object whose full name ends with this; of several, that of `monedula`."""
     index = _index(app)
     entries = index.get(f"monedula.{name}") or index.get(name)
-    if not entries and name.startswith("monedula."):
-        entries = index.get(name.rpartition(".")[2])
+    last = name.rpartition(".")[2]
+    if not entries and name.startswith("monedula.") and last[:1].isupper():  # not loggers, such as monedula.groups
+        entries = index.get(last)
     return entries[0] if entries and len({anchor for _, anchor in entries}) == 1 else None
 
 
