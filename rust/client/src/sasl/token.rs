@@ -49,6 +49,11 @@ pub trait TokenSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// If there is no token.
     fn fetch(&self) -> Result<Token, TokenError>;
+
+    /// What to do about a [`TokenError::Refused`] of this source.
+    fn advice(&self) -> &'static str {
+        "Check the client's id, secret and scope, and the URL of the token endpoint"
+    }
 }
 
 /// `sasl.login.refresh.*` and `sasl.login.retry.backoff.*`.
@@ -165,10 +170,9 @@ impl TokenProvider {
         };
         match tokio::time::timeout(self.refresh.patience, arrived).await {
             Ok(Ok(found)) => Ok(found),
-            Ok(Err(Some(TokenError::Refused(reason)))) => Err(NoCredentials::Refused {
-                reason,
-                advice: "Check the client's id, secret and scope, and the URL of the token endpoint",
-            }),
+            Ok(Err(Some(TokenError::Refused(reason)))) => {
+                Err(NoCredentials::Refused { reason, advice: self.source.advice() })
+            }
             Ok(Err(Some(TokenError::Failed(reason)))) => Err(NoCredentials::ForNow(format!("no token: {reason}"))),
             Ok(Err(None)) => Err(NoCredentials::ForNow("no token: it has expired when it came".into())),
             Err(_) => {
