@@ -84,6 +84,9 @@ class SecurityControl:
     def bootstrap_servers_of(self, security: Protocols) -> str:
         """The addresses of all nodes for clients with this security protocol, as a value for `bootstrap.servers`.
 
+        Args:
+            security: the security protocol.
+
         Raises:
             ArgumentError: the nodes have no listener for it.
         """
@@ -182,6 +185,9 @@ class SecurityControl:
         Args:
             name: the common name, which makes the principal `User:CN=name`.
 
+        Returns:
+            The certificate and its private key, also as files, which are removed when the broker stops.
+
         Raises:
             BrokerCommandError: the broker has no TLS.
         """
@@ -211,18 +217,29 @@ class SecurityControl:
 
         It holds for connections that are made from now on: they stay silent also after it has ended. To stop a client
         in a later phase, set a fault such as `fault(api="SaslAuthenticate", hold=True)`.
+
+        Args:
+            silent: whether connections that are made from now on are silent.
         """
         self._control("stay_silent", silent=silent)
 
     # Users and tokens
 
     def set_password(self, user: str, password: str) -> None:
-        """Set the password of a user, for PLAIN and SCRAM. A user who does not exist is created."""
+        """Set the password of a user, for PLAIN and SCRAM. A user who does not exist is created.
+
+        Args:
+            user: the user's name.
+            password: the new password.
+        """
         self._control("set_password", user=user, password=password)
         self._passwords[user] = password
 
     def remove_user(self, user: str) -> None:
         """Remove a user, who then cannot log in; connections that are open stay open.
+
+        Args:
+            user: the user's name.
 
         Raises:
             BrokerCommandError: there is no such user.
@@ -236,6 +253,9 @@ class SecurityControl:
 
     def expire_sessions(self, user: str | None = None) -> int:
         """End the sessions of all clients, or of one user's: their connections close unless they log in again.
+
+        Args:
+            user: only this user's sessions; all if left out.
 
         Returns:
             How many sessions were ended.
@@ -258,6 +278,9 @@ class SecurityControl:
             lifetime: how long it is valid, in seconds; negative for one that has expired.
             unsecured: without a signature, which the broker takes only with `unsecured_tokens=True`.
             claims: further claims; they replace `sub`, `scope`, `iat` and `exp`.
+
+        Returns:
+            The token, for the settings of a client.
         """
         lifetime_ms = round(lifetime * 1000)
         minted = self._control(
@@ -276,7 +299,11 @@ class SecurityControl:
         return str(self._control("token_endpoint")["url"])
 
     def set_token_lifetime(self, seconds: float) -> None:
-        """Set how long the tokens of `token_endpoint` are valid from now on; an hour at first."""
+        """Set how long the tokens of `token_endpoint` are valid from now on; an hour at first.
+
+        Args:
+            seconds: the lifetime of a token.
+        """
         self._control("token_endpoint", lifetime_ms=round(seconds * 1000))
 
     # Rights
@@ -334,6 +361,9 @@ class SecurityControl:
     def create_acls(self, acls: Iterable[Acl]) -> None:
         """Create ACLs. Those that exist already stay as they are.
 
+        Args:
+            acls: the ACLs.
+
         Raises:
             BrokerCommandError: the broker has no authorizer.
         """
@@ -341,6 +371,9 @@ class SecurityControl:
 
     def delete_acls(self, acls: Iterable[Acl]) -> None:
         """Delete ACLs. Those that do not exist are ignored.
+
+        Args:
+            acls: the ACLs.
 
         Raises:
             BrokerCommandError: the broker has no authorizer.
