@@ -152,8 +152,9 @@ impl TokenProvider {
         if let Some(found) = usable(&self.state.borrow()) {
             return Ok(found);
         }
-        self.run()?;
+        // In this order: a thread that has just started would take the wish for another one, and ask a second time.
         self.wanted.wake();
+        self.run()?;
         let arrived = async {
             loop {
                 let state = watch.borrow_and_update().clone();
