@@ -68,7 +68,7 @@ pub(crate) fn parse(py: Python<'_>, mut settings: Settings) -> PyResult<ClientCo
 fn parsed<T: Send + 'static>(
     py: Python<'_>,
     pairs: Vec<(String, String)>,
-    parse: fn(&[(String, String)]) -> Result<T, ConfigError>,
+    parse: fn(&Pairs) -> Result<T, ConfigError>,
 ) -> PyResult<T> {
     let (sender, receiver) = mpsc::channel();
     let work = move || {
@@ -83,7 +83,10 @@ fn parsed<T: Send + 'static>(
     })
 }
 
-fn as_texts(pairs: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
+/// Names and values of settings.
+type Pairs = [(String, String)];
+
+fn as_texts(pairs: &Pairs) -> impl Iterator<Item = (&str, &str)> {
     pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
 }
 
