@@ -1,7 +1,14 @@
+from pathlib import Path
+
 from confluent_kafka import Producer
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
+from tests.kafka.secured import Certificates
 from tests.runtime.script import run
 
 COUNTING = """
@@ -36,6 +43,25 @@ with monedula.Consumer(bootstrap_servers=bootstrap) as consumer:
     assert ran > 50, f"another thread ran {ran} times"
 """
     run(COUNTING + code, kafka.bootstrap, topic())
+
+
+def test_the_gil_is_free_while_certificates_and_keys_are_read(tmp_path: Path) -> None:
+    client = Certificates(tmp_path).client("anna")
+    key = serialization.load_pem_private_key(client.key_pem.encode(), None)
+    assert isinstance(key, EllipticCurvePrivateKey)
+    # The more rounds, the longer it takes to decrypt.
+    slow = serialization.PrivateFormat.PKCS12.encryption_builder().kdf_rounds(500_000).build(b"secret")
+    chain = x509.load_pem_x509_certificate(client.chain_pem.encode())
+    store = tmp_path / "slow.p12"
+    store.write_bytes(pkcs12.serialize_key_and_certificates(b"anna", key, chain, None, slow))
+    code = """
+settings = {"bootstrap.servers": bootstrap, "security.protocol": "SSL", "enable.ssl.certificate.verification": False}
+settings |= {"ssl.keystore.location": topic, "ssl.keystore.password": "secret"}
+admin, ran = counted_during(lambda: monedula.Admin(settings))
+assert ran > 100, f"another thread ran {ran} times"
+admin.close()
+"""
+    run(COUNTING + code, "localhost:1", store)
 
 
 def test_the_gil_is_free_while_decoding(kafka: KafkaCluster, topic: TopicFactory) -> None:

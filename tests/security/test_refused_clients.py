@@ -177,11 +177,7 @@ CALLS: dict[str, Callable[[Settings], object]] = {
 }
 """By name, each with what a client of these settings does."""
 
-TIMED = {
-    f"{kind}.{call}"
-    for kind in ("Producer", "AsyncProducer")
-    for call in ("init_transactions", "transaction", "partitions_for")
-}
+TIMED = {f"{kind}.{call}" for kind in ("Producer", "AsyncProducer") for call in ("init_transactions", "transaction")}
 """Calls that end by `max.block.ms` or their own timeout, and not by `bootstrap.timeout.ms`."""
 
 LOCAL = {
@@ -250,6 +246,56 @@ def test_a_client_that_is_not_let_in_says_so_whatever_it_is_asked(
     assert raised.value.broker == broker.bootstrap_servers
     assert raised.value.mechanism
     assert not raised.value.retriable
+
+
+@pytest.mark.timeout(PATIENCE_SECONDS)
+@pytest.mark.parametrize("call", ["Producer.partitions_for", "AsyncProducer.partitions_for"])
+def test_a_call_without_a_token_ends_by_the_time_of_the_bootstrap(broker: Broker, call: str) -> None:
+    with pytest.raises(monedula.AuthenticationError, match="the vault is sealed"):
+        CALLS[call]({**no_token(broker), **QUICK, "max.block.ms": NEVER_MS})
+
+
+@pytest.mark.parametrize("refusal", [wrong_password, untrusted_certificate], ids=lambda refusal: refusal.__name__)
+def test_a_record_that_is_sent_once_the_client_is_refused_is_refused_at_once(
+    broker: Broker, refusal: Callable[[Broker], Settings]
+) -> None:
+    with monedula.Producer({**refusal(broker), **QUICK}) as producer:
+        with pytest.raises(monedula.AuthenticationError):
+            producer.send("orders", b"x").result(PATIENCE_SECONDS)
+        # Nobody looks at what becomes of these.
+        for topic in ("orders", "others"):
+            with pytest.raises(monedula.AuthenticationError, match=REFUSALS[refusal].replace(".", r"\.")):
+                producer.send(topic, b"y")
+            with pytest.raises(monedula.AuthenticationError):
+                producer.send_batch(pyarrow.table({"value": ["y"]}), topic=topic)
+
+
+@pytest.mark.parametrize("sent_before", [0, 1])
+@pytest.mark.parametrize("sent_after", [0, 1])
+def test_a_transaction_that_is_open_while_the_login_is_refused_fails_because_of_that(
+    sent_before: int, sent_after: int
+) -> None:
+    """Whatever of it failed first: it can be neither committed nor aborted."""
+    with Broker(security="SASL_PLAINTEXT", users={"anna": "right"}, topics={"orders": 1}) as broker:
+        settings = {**broker.client_settings("anna"), **QUICK, **TRANSACTIONAL}
+        with monedula.Producer(settings) as producer:
+            producer.init_transactions()
+
+            def work() -> None:
+                with producer.transaction():
+                    producer.send("orders", b"x").result(PATIENCE_SECONDS)
+                    broker.set_password("anna", "another")
+                    for _ in range(sent_before):
+                        producer.send("orders", b"x")
+                    broker.expire_sessions()
+                    for _ in range(sent_after):
+                        producer.send("orders", b"x")
+
+            for _ in range(2):
+                with pytest.raises(monedula.AuthenticationError):
+                    work()
+            with pytest.raises(monedula.AuthenticationError):
+                producer.send("orders", b"x")
 
 
 @pytest.mark.parametrize("call", ["Producer.init_transactions", "Producer.transaction"])

@@ -1,14 +1,18 @@
 """The user's code that brings tokens: what it may be, what it may return, and what it is told when it is wrong."""
 
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import monedula
 import pytest
 from monedula._tokens import TokenSource
 from monedula.config import raw_settings
+from monedula.testing import Broker
 
 NOW = time.time()
+NEVER_MS = 600_000
+SECRET = "canary-5d1e"
 OAUTH = {
     "bootstrap.servers": "localhost:1",
     "security.protocol": "SASL_PLAINTEXT",
@@ -97,7 +101,80 @@ def test_what_is_no_provider_is_a_config_error() -> None:
         monedula.Admin(OAUTH | {"oauth_cb": lambda: "t", "sasl_oauth_token_provider": lambda: "t"})
 
 
-def test_a_token_without_a_source_is_an_authentication_error() -> None:
-    # Nothing listens at the address; the login is not reached before that.
-    with monedula.Admin(OAUTH | {"bootstrap_timeout_ms": 500}) as admin, pytest.raises(monedula.KafkaError):
+MISTAKES: dict[str, tuple[Callable[[Broker], Any], str]] = {
+    "line break": (
+        lambda broker: broker.mint_token("anna").replace(".", ".\n"),
+        "the token has a line break in it.*Correct the source of tokens",
+    ),
+    "scheme": (
+        lambda broker: f"Bearer {broker.mint_token('anna')}",
+        'the token begins with "Bearer ": give the token alone.*Correct the source of tokens',
+    ),
+    "duration": (
+        lambda broker: (broker.mint_token("anna"), 3600),
+        "looks like a duration; give seconds since 1970.*Correct the function or object that .*oauth_cb",
+    ),
+    "milliseconds": (
+        lambda broker: (broker.mint_token("anna"), time.time() * 1000),
+        "looks like milliseconds; give seconds since 1970.*Correct the function or object that .*oauth_cb",
+    ),
+    "nothing": (lambda _: None, "returned a value of type NoneType for the token.*Correct the function or object"),
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(security="SASL_SSL", users={"anna": SECRET}, topics={"orders": 1}) as started:
+        yield started
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("answer", "says"), MISTAKES.values(), ids=MISTAKES)
+def test_a_provider_that_has_to_be_corrected_is_told_at_once(
+    broker: Broker, answer: Callable[[Broker], Any], says: str
+) -> None:
+    settings = {**broker.client_settings("anna", mechanism="OAUTHBEARER"), "bootstrap.timeout.ms": NEVER_MS}
+    with (
+        monedula.Admin({**settings, "oauth_cb": lambda: answer(broker)}) as admin,
+        pytest.raises(monedula.AuthenticationError, match=says) as raised,
+    ):
         admin.list_topics()
+    assert broker.mint_token("anna")[:20] not in str(raised.value)
+
+
+def endpoint_settings(broker: Broker, url: str) -> dict[str, Any]:
+    return {
+        **broker.client_settings("anna", mechanism="OAUTHBEARER"),
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.client.id": "anna",
+        "sasl.oauthbearer.client.secret": SECRET,
+    }
+
+
+@pytest.mark.timeout(60)
+def test_a_token_endpoint_of_an_unknown_authority_is_told_at_once(broker: Broker) -> None:
+    settings = endpoint_settings(broker, broker.token_endpoint) | {"bootstrap.timeout.ms": NEVER_MS}
+    says = r"comes from no authority that is trusted: give that authority's certificate in https\.ca\.location"
+    with monedula.Admin(settings) as admin, pytest.raises(monedula.AuthenticationError, match=says) as raised:
+        admin.list_topics()
+    assert broker.token_endpoint in str(raised.value)
+    assert "UnknownIssuer" not in str(raised.value)
+    with monedula.Admin(settings | {"https.ca.pem": broker.ca_pem}) as admin:
+        assert "orders" in admin.list_topics()
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("port", ["PLAINTEXT", "SASL_SSL"])
+def test_a_token_endpoint_that_is_a_broker_s_port_is_named_as_one(broker: Broker, scheme: str, port: str) -> None:
+    with Broker() as plain:
+        address = (plain if port == "PLAINTEXT" else broker).bootstrap_servers
+        settings = endpoint_settings(broker, f"{scheme}://{address}/token") | {
+            "sasl.oauthbearer.allow.plain.http": True,
+            "https.ca.pem": broker.ca_pem,
+            "bootstrap.timeout.ms": 300,
+        }
+        says = "may lead to a broker's port|does not speak (TLS|HTTP)"
+        with monedula.Admin(settings) as admin, pytest.raises(monedula.AuthenticationError, match=says) as raised:
+            admin.list_topics()
+        assert "docs.rs" not in str(raised.value)
+        assert SECRET not in str(raised.value)

@@ -14,6 +14,7 @@ use monedula_engine::group::consumer::MembershipConfig;
 use crate::config_keys::Role;
 pub use crate::config_values::ConfigError;
 use crate::config_values::Values;
+use crate::files;
 use crate::net::tls::Tls;
 use crate::sasl::{Sasl, TokenSource};
 pub use monedula_protocol::security_protocol::SecurityProtocol;
@@ -111,9 +112,22 @@ impl ClientConfig {
         Self::of(&Values::collect(given, Role::Admin)?)
     }
 
-    /// Whether the client logs in with tokens, which a source that is given in code may bring.
-    pub fn takes_tokens(&self) -> bool {
-        self.sasl.as_ref().is_some_and(|sasl| sasl.takes_tokens())
+    /// Checks that a client that logs in with tokens has a source of them. [`Self::set_token_source`] may give one, so the
+    /// settings alone do not show it.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn check_token_source(&self) -> Result<(), ConfigError> {
+        if !self.sasl.as_ref().is_some_and(|sasl| sasl.lacks_tokens()) {
+            return Ok(());
+        }
+        let key = "sasl.oauthbearer.token.provider";
+        let message = format!(
+            "sasl.mechanism=OAUTHBEARER needs a source of tokens: a function or object in Python ({key}), an identity \
+             provider or a file (sasl.oauthbearer.token.endpoint.url), or, for development, sasl.jaas.config with \
+             unsecuredLoginStringClaim_sub"
+        );
+        Err(ConfigError { key: key.into(), message })
     }
 
     /// Takes the tokens for OAUTHBEARER from `source`, in place of the source that the settings name. Without effect for
@@ -129,13 +143,13 @@ impl ClientConfig {
         let auto_commit = values.bool("enable.auto.commit");
         let security_protocol = values.security_protocol();
         let mut warnings = values.warnings.clone();
-        let tls = Tls::of(values, security_protocol.has_tls(), &mut warnings)?.map(Arc::new);
-        let sasl = Sasl::of(values, security_protocol, &mut warnings)?.map(Arc::new);
+        let secured = secured(values, security_protocol)?;
+        warnings.extend(secured.warnings);
         Ok(Self {
             bootstrap_servers: addresses(&values.text("bootstrap.servers"), security_protocol)?,
             security_protocol,
-            tls,
-            sasl,
+            tls: secured.tls.map(Arc::new),
+            sasl: secured.sasl.map(Arc::new),
             client_id: values.text("client.id"),
             client_rack: values.given("client.rack"),
             group_id: values.given("group.id"),
@@ -222,6 +236,43 @@ impl ClientConfig {
             backoff: self.retry_backoff,
         }
     }
+}
+
+/// How long files are waited for at least, however short the time for a connection is.
+const FILES_PATIENCE: Duration = Duration::from_secs(5);
+
+/// TLS and SASL, with the warnings about their settings.
+struct Secured {
+    tls: Option<Tls>,
+    sasl: Option<Sasl>,
+    warnings: Vec<String>,
+}
+
+/// The settings of TLS and SASL, with what their files hold. They are read on another thread, which is waited for as long
+/// as for a connection.
+fn secured(values: &Values, protocol: SecurityProtocol) -> Result<Secured, ConfigError> {
+    let of = move |values: &Values| {
+        let mut warnings = Vec::new();
+        let tls = Tls::of(values, protocol.has_tls(), &mut warnings)?;
+        let sasl = Sasl::of(values, protocol, &mut warnings)?;
+        Ok(Secured { tls, sasl, warnings })
+    };
+    if protocol == SecurityProtocol::Plaintext {
+        return of(values);
+    }
+    let patience = values.millis("socket.connection.setup.timeout.ms").max(FILES_PATIENCE);
+    let owned = values.clone();
+    files::within(patience, move || of(&owned)).unwrap_or_else(|| {
+        let of_files = |name: &&str| name.ends_with("location") || name.ends_with("file");
+        let named: Vec<&str> = values.given_under("").filter(of_files).collect();
+        let key = named.first().copied().unwrap_or("ssl.truststore.location");
+        let message = format!(
+            "{}: the files could not be read within {} ms; their file system may not answer",
+            if named.is_empty() { key.to_owned() } else { named.join(", ") },
+            patience.as_millis()
+        );
+        Err(ConfigError { key: key.into(), message })
+    })
 }
 
 /// All cores but one, which the reading thread uses; at most 8.

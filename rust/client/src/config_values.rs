@@ -25,6 +25,7 @@ fn takes_pem(name: &str) -> bool {
 }
 
 /// Checked values by their names in the table, including defaults.
+#[derive(Clone)]
 pub(crate) struct Values {
     values: Vec<(&'static Key, String)>,
     secrets: Vec<(&'static str, Secret)>,

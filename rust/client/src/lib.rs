@@ -16,6 +16,7 @@ pub mod consumer;
 mod coordinator;
 pub mod error;
 mod fetch;
+mod files;
 pub mod group;
 pub mod lock;
 pub mod log;

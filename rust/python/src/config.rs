@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use monedula_client::config::ClientConfig;
+use monedula_client::config::{ClientConfig, ConfigError};
+use monedula_client::error::ClientError;
 use monedula_client::producer::ProducerConfig;
 use monedula_client::{KEYS, Kind};
 use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
 
 use crate::error::{argument_error, to_py};
+use crate::runtime::in_slices;
 use crate::tokens::Settings;
 
 /// A setting: name, aliases, default (`None` if it is required), allowed values, description, and the clients that have
@@ -53,24 +56,54 @@ pub(crate) fn check_producer_settings(py: Python<'_>, settings: Settings) -> PyR
     parse_producer(py, settings).map(drop)
 }
 
-pub(crate) fn parse(py: Python<'_>, settings: Settings) -> PyResult<ClientConfig> {
-    let mut config = ClientConfig::parse(settings.as_pairs()).map_err(|error| to_py(py, error.into()))?;
+pub(crate) fn parse(py: Python<'_>, mut settings: Settings) -> PyResult<ClientConfig> {
+    let mut config = parsed(py, settings.take_pairs(), |pairs| ClientConfig::parse(as_texts(pairs)))?;
     settings.give_token_source(&mut config);
+    config.check_token_source().map_err(|error| to_py(py, error.into()))?;
     Ok(config)
 }
 
+/// Parses settings on a thread of its own, since files of certificates and keys are read: other threads of Python run
+/// meanwhile, and Ctrl-C ends the wait.
+fn parsed<T: Send + 'static>(
+    py: Python<'_>,
+    pairs: Vec<(String, String)>,
+    parse: fn(&Pairs) -> Result<T, ConfigError>,
+) -> PyResult<T> {
+    let (sender, receiver) = mpsc::channel();
+    let work = move || {
+        // Fails if Ctrl-C has ended the wait.
+        let _ = sender.send(parse(&pairs));
+    };
+    std::thread::Builder::new().name("monedula-config".into()).spawn(work)?;
+    in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        Ok(outcome) => Ok(Some(outcome?)),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(ClientError::Internal("the settings could not be read".into())),
+    })
+}
+
+/// Names and values of settings.
+type Pairs = [(String, String)];
+
+fn as_texts(pairs: &Pairs) -> impl Iterator<Item = (&str, &str)> {
+    pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+}
+
 /// Parses the settings of a producer.
-pub(crate) fn parse_producer(py: Python<'_>, settings: Settings) -> PyResult<ProducerConfig> {
-    let mut config = ProducerConfig::parse(settings.as_pairs()).map_err(|error| to_py(py, error.into()))?;
+pub(crate) fn parse_producer(py: Python<'_>, mut settings: Settings) -> PyResult<ProducerConfig> {
+    let mut config = parsed(py, settings.take_pairs(), |pairs| ProducerConfig::parse(as_texts(pairs)))?;
     // Its tasks share the settings, and none of them runs yet.
     settings.give_token_source(Arc::make_mut(&mut config.client));
+    config.client.check_token_source().map_err(|error| to_py(py, error.into()))?;
     Ok(config)
 }
 
 /// Parses the settings of an admin client.
-pub(crate) fn parse_admin(py: Python<'_>, settings: Settings) -> PyResult<ClientConfig> {
-    let mut config = ClientConfig::parse_admin(settings.as_pairs()).map_err(|error| to_py(py, error.into()))?;
+pub(crate) fn parse_admin(py: Python<'_>, mut settings: Settings) -> PyResult<ClientConfig> {
+    let mut config = parsed(py, settings.take_pairs(), |pairs| ClientConfig::parse_admin(as_texts(pairs)))?;
     settings.give_token_source(&mut config);
+    config.check_token_source().map_err(|error| to_py(py, error.into()))?;
     Ok(config)
 }
 

@@ -28,9 +28,9 @@ impl<'py> FromPyObject<'_, 'py> for Settings {
 }
 
 impl Settings {
-    /// Names and values.
-    pub(crate) fn as_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.pairs.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    /// Takes the names and values.
+    pub(crate) fn take_pairs(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.pairs)
     }
 
     /// Makes the user's code the client's token source.
@@ -53,6 +53,10 @@ impl TokenSource for PythonSource {
     fn fetch(&self) -> Result<Token, TokenError> {
         let ended = || TokenError::Failed("the interpreter ends".into());
         Python::try_attach(|py| self.ask(py)).ok_or_else(ended)?
+    }
+
+    fn advice(&self) -> &'static str {
+        "Correct the function or object that sasl.oauthbearer.token.provider (oauth_cb) names"
     }
 }
 

@@ -157,7 +157,8 @@ impl Login {
 
     fn exchange_failed(&self, connection: &Connection, error: &SaslError) -> RequestError {
         let advice = match error {
-            SaslError::Refused { .. } | SaslError::Credentials { .. } => self.sasl.advice(),
+            SaslError::Refused { .. } => self.sasl.advice(),
+            SaslError::Credentials { .. } => self.sasl.advice_to_correct(),
             SaslError::ServerSignature { .. } | SaslError::ForeignNonce { .. } => {
                 "Check that bootstrap.servers names the right cluster, and use SASL_SSL so that nobody can stand between"
             }

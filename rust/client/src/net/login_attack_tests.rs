@@ -26,6 +26,25 @@ async fn silence_at_any_step_of_a_login_ends_with_the_deadline_of_the_connection
     }
 }
 
+#[tokio::test]
+async fn a_byte_now_and_then_at_any_step_of_a_login_does_not_put_off_the_deadline() {
+    for (mechanism, messages) in [("PLAIN", 2), ("SCRAM-SHA-256", 3)] {
+        for message in 1..=messages {
+            // An answer has more than ten bytes: some come before the deadline, and the last long after it.
+            let script = Script { is_slow_at: Some((message, Duration::from_millis(100))), ..Script::default() };
+            let (world, port) = World::start(script).await;
+            let (network, _) = network_with(port, mechanism, &[("sasl.password", PASSWORD), SETUP]);
+            let error = ask(&network).await.expect_err("no login");
+            let text = error.to_string();
+            assert!(text.contains("the login did not end within 300 ms"), "{mechanism} {message}: {text}");
+            assert!(matches!(error, RequestError::Disconnected { .. }), "{mechanism} {message}: {text}");
+            // Another attempt finds a broker that answers at once.
+            ask(&network).await.unwrap_or_else(|error| panic!("{mechanism} {message}: {error}"));
+            assert_eq!(lock(&world.seen).last(), Some(&ApiKey::Metadata));
+        }
+    }
+}
+
 /// Waits until the client has logged so many requests of the kind.
 async fn until_sent(log: &Log, name: &str, count: usize) {
     let mut sent = 0;

@@ -33,6 +33,8 @@ pub(super) struct Script {
     /// Answers nothing to this message of SASL, counted from 1: the handshake, then those of the exchange, then those of the
     /// next login.
     pub(super) is_silent_at: Option<usize>,
+    /// Answers this message of SASL, counted likewise, one byte at a time at this distance.
+    pub(super) is_slow_at: Option<(usize, Duration)>,
     /// Answers this message of SASL, counted likewise, by a frame that is said to have so many bytes.
     pub(super) says_length: Option<(usize, i32)>,
     /// Offers PLAIN, and refuses the handshake of any other mechanism.
@@ -127,11 +129,13 @@ impl World {
             let api = ApiKey::from_code(header.request_api_key).expect("an API");
             lock(&self.seen).push(api);
             self.changed.notify_waiters();
+            let mut distance = None;
             if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
                 let message = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
                 if self.script.is_silent_at == Some(message) {
                     std::future::pending::<()>().await;
                 }
+                distance = self.script.is_slow_at.filter(|(at, _)| *at == message).map(|(_, distance)| distance);
                 if let Some((_, length)) = self.script.says_length.filter(|(at, _)| *at == message) {
                     let _ = stream.write_all(&length.to_be_bytes()).await;
                     std::future::pending::<()>().await;
@@ -165,8 +169,12 @@ impl World {
                 }
                 other => panic!("{other}"),
             };
-            if stream.write_all(&answer.expect("encoded")).await.is_err() {
-                return;
+            let answer = answer.expect("encoded");
+            for piece in answer.chunks(if distance.is_some() { 1 } else { answer.len() }) {
+                tokio::time::sleep(distance.unwrap_or_default()).await;
+                if stream.write_all(piece).await.is_err() {
+                    return;
+                }
             }
         }
     }

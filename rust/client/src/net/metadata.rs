@@ -396,7 +396,7 @@ impl Metadata {
         topics: Asked,
         last_error: &mut Option<String>,
     ) -> Result<Cluster, ClientError> {
-        let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
+        let (began, mut jitter) = (Instant::now(), Jitter::new(self.started.elapsed().as_nanos() as u64));
         for attempt in 0.. {
             for node in self.network.candidates() {
                 let described =
@@ -415,6 +415,13 @@ impl Metadata {
                 }
             }
             self.metrics.retriable_error("metadata");
+            // As every other call, one that has nothing to log in with ends by `bootstrap.timeout.ms`, however much time it has.
+            if self.view.borrow().answers == 0 && began.elapsed() >= self.config.bootstrap_timeout {
+                let error = self.network.unreachable(began.elapsed());
+                if matches!(error, ClientError::Authentication(_)) {
+                    return Err(error);
+                }
+            }
             tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
         }
         Err(ClientError::Closed)

@@ -35,6 +35,8 @@ pub(crate) struct TransactionAdmission {
 struct State {
     /// Why nothing can be sent now.
     refusal: Option<TransactionError>,
+    /// Why nothing can be sent any more: the client was not let in.
+    client_refusal: Option<ClientError>,
     /// How the last transaction ends.
     ending: Option<Ending>,
     /// Why records of the transaction failed before they were in a batch. The session does not learn of these.
@@ -88,6 +90,9 @@ impl TransactionAdmission {
     fn refusal(&self, sent_in: Option<u64>) -> ClientError {
         let state = self.state();
         let is_over = sent_in.is_some_and(|sent_in| sent_in != self.transaction());
+        if let Some(error) = &state.client_refusal {
+            return error.clone();
+        }
         match &state.refusal {
             // A failure of the producer, or of the transaction itself, is the better error.
             Some(error) if !matches!(error, TransactionError::State(_)) => error.clone().into(),
@@ -127,7 +132,7 @@ impl TransactionAdmission {
     pub(super) fn set_refusal(&self, refusal: Option<TransactionError>) {
         let mut state = self.state();
         match (self.admits(ADMITS_WAITING), &refusal) {
-            (false, None) => {
+            (false, None) if state.client_refusal.is_none() => {
                 (state.failure, state.ending) = (None, None);
                 let next = (self.transaction() + 1) << NUMBER_SHIFT;
                 self.open.store(next | ADMITS_WAITING | ADMITS_ALL, Ordering::Release);
@@ -136,6 +141,15 @@ impl TransactionAdmission {
             _ => {}
         }
         state.refusal = refusal;
+    }
+
+    /// The client was not let in, or its settings are wrong: nothing can be sent from now on.
+    pub(super) fn refuse_client(&self, error: ClientError) {
+        let mut state = self.state();
+        if state.client_refusal.is_none() {
+            state.client_refusal = Some(error);
+            self.admit_none();
+        }
     }
 
     fn admit_none(&self) {

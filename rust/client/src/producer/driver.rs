@@ -86,6 +86,8 @@ struct Running {
     relief: Option<Ticket>,
     /// When idle topics are looked for again.
     sweep_at: Now,
+    /// The client was not let in.
+    is_refused: bool,
     stopping: bool,
     stopped: bool,
 }
@@ -108,6 +110,7 @@ impl Driver {
         let mut view = self.metadata.watch();
         let mut running = Running::new(self, commands, outcomes, done, seed);
         while !running.stopped {
+            running.note_refusal();
             running.act();
             if running.is_over() {
                 break;
@@ -180,6 +183,7 @@ impl Running {
             exhausted: false,
             relief: None,
             sweep_at: Now::ZERO,
+            is_refused: false,
             stopping: false,
             stopped: false,
             driver,
@@ -189,6 +193,16 @@ impl Running {
 
     fn now(&self) -> Now {
         self.started.elapsed()
+    }
+
+    /// Where a broker does not let the client in, records that would only wait for the end of the producer are refused.
+    fn note_refusal(&mut self) {
+        if !self.is_refused
+            && let Some(refusal) = self.driver.network.refusal()
+        {
+            self.is_refused = true;
+            self.driver.session.refuse_client(refusal);
+        }
     }
 
     fn wake_at(&self) -> Instant {

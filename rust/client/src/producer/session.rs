@@ -14,6 +14,7 @@ use super::admission::TransactionAdmission;
 use super::calls::{CallOutcome, Calls};
 use super::command::{Reply, Verb};
 use crate::coordinator::Coordinators;
+use crate::error::ClientError;
 use crate::log::{Level, Log};
 use crate::net::network::Network;
 
@@ -59,6 +60,11 @@ impl Session {
     /// version 12 or later, else with 11 at most.
     pub(super) fn version2(&self) -> bool {
         self.machine.version2()
+    }
+
+    /// The client was not let in: no record is admitted any more.
+    pub(super) fn refuse_client(&self, error: ClientError) {
+        self.admission.refuse_client(error);
     }
 
     /// When [`Self::tick`] has to be called.

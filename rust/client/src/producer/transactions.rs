@@ -79,7 +79,7 @@ impl Producer {
     pub fn check_commit(&self) -> Result<(), ClientError> {
         // Without a `transactional.id` the verb itself has the better error.
         let commits = self.config().transactional_id.as_ref().map(|_| self.admission.check_commit());
-        Ok(commits.unwrap_or(Ok(()))?)
+        commits.unwrap_or(Ok(())).map_err(|error| explained(error, &self.network))
     }
 
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
@@ -91,7 +91,7 @@ impl Producer {
             // EndTxn covers the partitions that the coordinator knows of by then, so all records have to be delivered
             // before it.
             match tokio::time::timeout_at(until.into(), delivered).await {
-                Ok(delivered) => delivered?,
+                Ok(delivered) => delivered.map_err(|error| explained(error, &network))?,
                 Err(_) => {
                     let what = match ending {
                         Ending::Commit => "commit_transaction",
@@ -111,7 +111,7 @@ impl Producer {
     }
 
     /// Resolves when all records of the transaction are done. For a commit, none can be sent in it from then on.
-    fn delivered(&self, ending: Ending) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
+    fn delivered(&self, ending: Ending) -> impl Future<Output = Result<(), TransactionError>> + Send + use<> {
         let (admission, accumulator) = (self.admission.clone(), self.accumulator.clone());
         let commits = ending == Ending::Commit && self.config().transactional_id.is_some();
         let checked = if commits { admission.check_commit() } else { Ok(()) };
@@ -152,13 +152,18 @@ async fn outcome_of(
     network: &Network,
 ) -> Result<(), ClientError> {
     match done.await {
-        Ok(Ok(())) => Ok(()),
-        // Where a broker does not let the client in, the transaction fails because of that.
-        Ok(Err(error @ (TransactionError::Fatal(_) | TransactionError::MustAbort { .. }))) => {
-            Err(network.refusal().unwrap_or_else(|| error.into()))
-        }
-        Ok(Err(error)) => Err(error.into()),
+        Ok(outcome) => outcome.map_err(|error| explained(error, network)),
         Err(_) => Err(ClientError::ProducerClosed),
+    }
+}
+
+/// Where a broker does not let the client in, the transaction fails because of that, whatever failed first.
+fn explained(error: TransactionError, network: &Network) -> ClientError {
+    match error {
+        TransactionError::Fatal(_) | TransactionError::MustAbort { .. } => {
+            network.refusal().unwrap_or_else(|| error.into())
+        }
+        error => error.into(),
     }
 }
 

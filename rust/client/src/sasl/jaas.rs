@@ -47,6 +47,13 @@ impl Jaas {
         let Some(Token::Text(name)) = tokens.next()? else {
             return Err("it begins with the name of a login module".into());
         };
+        if tokens.is_before_brace() {
+            return Err(
+                "it is a section of a JAAS file, such as KafkaClient { ... };: give what stands between the braces, \
+                        from the name of the login module to the semicolon behind its options"
+                    .into(),
+            );
+        }
         let name = SHADED_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(&name);
         let Some((_, module)) = MODULES.iter().find(|(known, _)| *known == name) else {
             let known = MODULES.map(|(name, _)| name).join(", ");
@@ -107,6 +114,11 @@ struct Tokens<'t> {
 }
 
 impl Tokens<'_> {
+    /// Whether the next character but blanks opens a brace.
+    fn is_before_brace(&self) -> bool {
+        self.characters.clone().find(|character| !character.is_whitespace()) == Some('{')
+    }
+
     fn next(&mut self) -> Result<Option<Token>, String> {
         loop {
             let Some(&first) = self.characters.peek() else { return Ok(None) };
@@ -242,6 +254,14 @@ mod tests {
         for module in ["com.sun.security.auth.module.JndiLoginModule", "canary", "canary.PlainLoginModule"] {
             let error = Jaas::parse(&format!("{module} required user.provider.url=\"canary\";")).expect_err("refused");
             assert!(error.contains("PlainLoginModule") && !error.contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_section_of_a_jaas_file_is_named_as_one() {
+        for text in ["KafkaClient {M required;};", "KafkaClient\n{\n  M required password=\"canary\";\n};"] {
+            let error = Jaas::parse(&text.replace('M', PLAIN)).expect_err(text);
+            assert!(error.contains("between the braces") && !error.contains("canary"), "{error}");
         }
     }
 

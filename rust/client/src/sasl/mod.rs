@@ -31,8 +31,16 @@ pub struct Sasl {
 
 #[derive(Debug)]
 enum Means {
-    Password { username: String, password: Secret, delegation_token: bool },
-    Token(Arc<TokenProvider>),
+    Password {
+        username: String,
+        password: Secret,
+        delegation_token: bool,
+    },
+    /// `is_named` is false if the settings name no source; one in code may replace it.
+    Token {
+        provider: Arc<TokenProvider>,
+        is_named: bool,
+    },
     Kerberos(Arc<Kerberos>),
 }
 
@@ -102,7 +110,7 @@ impl Sasl {
                 };
                 Ok(Obtained::Credentials { credentials, token: None })
             }
-            Means::Token(provider) => {
+            Means::Token { provider, .. } => {
                 let (token, number) = provider.token().await?;
                 let credentials =
                     Credentials::OauthBearer { token: token.value.clone(), extensions: token.extensions.clone() };
@@ -116,6 +124,14 @@ impl Sasl {
         }
     }
 
+    /// What to do about credentials that cannot be sent.
+    pub(crate) fn advice_to_correct(&self) -> &'static str {
+        match &self.means {
+            Means::Token { .. } => "Correct the source of tokens: what it gives is sent as it is",
+            _ => self.advice(),
+        }
+    }
+
     /// What to do about a refused login.
     pub(crate) fn advice(&self) -> &'static str {
         match (self.mechanism, &self.means) {
@@ -125,7 +141,7 @@ impl Sasl {
             (Mechanism::ScramSha256 | Mechanism::ScramSha512, _) => {
                 "Check sasl.username and sasl.password, and that the user has a credential for this very mechanism"
             }
-            (_, Means::Token(_)) => {
+            (_, Means::Token { .. }) => {
                 "Check the token's issuer, audience, scope and claims against the broker's settings, and the clocks"
             }
             (_, Means::Kerberos(_)) => {
@@ -148,7 +164,7 @@ impl fmt::Display for Sasl {
             Means::Kerberos(kerberos) if let Some(principal) = kerberos.principal() => {
                 write!(f, "{principal} with {}", self.mechanism)
             }
-            Means::Token(_) | Means::Kerberos(_) => write!(f, "the client with {}", self.mechanism),
+            Means::Token { .. } | Means::Kerberos(_) => write!(f, "the client with {}", self.mechanism),
         }
     }
 }

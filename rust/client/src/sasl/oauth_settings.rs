@@ -1,9 +1,11 @@
 //! The settings of OAUTHBEARER: which source of tokens they name.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use monedula_protocol::secret::Secret;
+use rustls::pki_types::CertificateDer;
 use ureq::http::Uri;
 
 use super::jaas::Jaas;
@@ -13,6 +15,8 @@ use super::settings::error;
 use super::sources::{FileSource, UnsecuredSource};
 use super::token::TokenSource;
 use crate::config_values::{ConfigError, Values};
+use crate::files;
+use crate::net::tls::certificates;
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const PROVIDER: &str = "sasl.oauthbearer.token.provider";
@@ -40,9 +44,7 @@ pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<
         connect: values.millis("sasl.login.connect.timeout.ms"),
         read: values.millis("sasl.login.read.timeout.ms"),
     };
-    let ca = authorities(values)?;
-    let agent = agent(timeouts, ca.as_deref().map(str::as_bytes))
-        .map_err(|reason| error(values, "https.ca.location", format!("https.ca.location: {reason}")))?;
+    let agent = agent(timeouts, authorities(values)?);
     let from_jaas = |option: &str| jaas.and_then(|jaas| jaas.text(option)).map(str::to_owned);
     let scope = values.given("sasl.oauthbearer.scope").or_else(|| from_jaas("scope"));
     let grant = match is_jwt_bearer(values) {
@@ -58,7 +60,7 @@ pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<
             }
         }
     };
-    Ok(Some(Arc::new(OidcSource { agent, url, grant, scope, extensions })))
+    Ok(Some(Arc::new(OidcSource { agent, url, grant, scope, extensions, is_reached: AtomicBool::new(false) })))
 }
 
 fn is_jwt_bearer(values: &Values) -> bool {
@@ -85,24 +87,26 @@ fn check_url(values: &Values, url: &str) -> Result<(), ConfigError> {
     }
 }
 
-fn authorities(values: &Values) -> Result<Option<String>, ConfigError> {
+/// The authorities of the token endpoint that the settings name.
+fn authorities(values: &Values) -> Result<Option<Vec<CertificateDer<'static>>>, ConfigError> {
+    let wrong = |key: &str, reason: String| error(values, key, format!("{}: {reason}", values.name_of(key)));
     match (values.given("https.ca.location"), values.given("https.ca.pem")) {
         (Some(_), Some(_)) => {
             let message = "https.ca.location and https.ca.pem say the same; give one of them".to_owned();
             Err(error(values, "https.ca.pem", message))
         }
         (Some(path), None) => {
-            let read = read_authorities(&path);
-            read.map(Some).map_err(|reason| error(values, "https.ca.location", format!("https.ca.location: {reason}")))
+            let read = files::read(Path::new(&path), MAX_AUTHORITIES_BYTES);
+            let found = read.and_then(|pem| certificates(&pem));
+            found.map(Some).map_err(|reason| wrong("https.ca.location", format!("{path}: {reason}")))
         }
-        (None, pem) => Ok(pem),
+        (None, Some(pem)) => certificates(pem.as_bytes()).map(Some).map_err(|reason| wrong("https.ca.pem", reason)),
+        (None, None) => Ok(None),
     }
 }
 
-/// Largest file with authorities, in bytes: a bundle of all of a system's may be large.
-fn read_authorities(path: &str) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{path} cannot be read: {error}"))
-}
+/// Largest file with authorities, in bytes. A bundle of all public ones has a quarter of a megabyte.
+const MAX_AUTHORITIES_BYTES: u64 = 16 << 20;
 
 fn assertion(values: &Values) -> Result<Assertion, ConfigError> {
     let given = |claim: &str| values.given(&format!("sasl.oauthbearer.assertion.claim.{claim}"));

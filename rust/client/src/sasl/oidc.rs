@@ -3,13 +3,17 @@
 //! Requests use TLS unless a setting allows otherwise, follow no redirect, have deadlines, and read no more than the
 //! largest token.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use monedula_protocol::base64;
 use monedula_protocol::sasl::readable;
 use monedula_protocol::secret::Secret;
+use rustls::CertificateError;
+use rustls::pki_types::CertificateDer;
 use serde_json::{Map, Value};
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -20,6 +24,10 @@ use super::token::{Token, TokenError, TokenSource, now_ms};
 
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
+/// What brokers do with a request of HTTP.
+const NO_ANSWER: &str = "the connection was closed before an answer came; the URL may lead to a broker's port, where that of the \
+                         identity provider's token endpoint is expected";
+
 /// A token endpoint.
 #[derive(Debug)]
 pub(super) struct OidcSource {
@@ -28,6 +36,8 @@ pub(super) struct OidcSource {
     pub(super) grant: Grant,
     pub(super) scope: Option<String>,
     pub(super) extensions: Vec<(String, String)>,
+    /// Whether it has ever answered.
+    pub(super) is_reached: AtomicBool,
 }
 
 /// The credentials for the endpoint.
@@ -68,24 +78,9 @@ pub(super) struct Timeouts {
     pub(super) read: Duration,
 }
 
-/// An HTTP client for the endpoint. `ca` are the authorities that it trusts; `None` for the system's.
-///
-/// # Errors
-/// If there is no authority to trust.
-pub(super) fn agent(timeouts: Timeouts, ca: Option<&[u8]>) -> Result<Agent, String> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-
-    let certificates: Vec<CertificateDer<'static>> = match ca {
-        Some(pem) => {
-            let read: Result<_, _> = CertificateDer::pem_slice_iter(pem).collect();
-            read.map_err(|error| format!("the certificates cannot be read: {error}"))?
-        }
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    if ca.is_some() && certificates.is_empty() {
-        return Err("there is no certificate in it".into());
-    }
+/// An HTTP client for the endpoint. `authorities` are those that it trusts; `None` for the system's.
+pub(super) fn agent(timeouts: Timeouts, authorities: Option<Vec<CertificateDer<'static>>>) -> Agent {
+    let certificates = authorities.unwrap_or_else(|| rustls_native_certs::load_native_certs().certs);
     let roots: Vec<Certificate<'static>> =
         certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
     let tls = TlsConfig::builder()
@@ -104,7 +99,7 @@ pub(super) fn agent(timeouts: Timeouts, ca: Option<&[u8]>) -> Result<Agent, Stri
         .timeout_global(Some(timeouts.connect + timeouts.read))
         .user_agent(concat!("monedula/", env!("CARGO_PKG_VERSION")))
         .build();
-    Ok(config.new_agent())
+    config.new_agent()
 }
 
 impl TokenSource for OidcSource {
@@ -115,15 +110,9 @@ impl TokenSource for OidcSource {
             request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
         }
         let request = request.content_type("application/x-www-form-urlencoded");
-        let failed = |error: ureq::Error| {
-            let mut reason = format!("{}: {error}", self.url);
-            if reason.contains("UnknownIssuer") {
-                reason += " (no trusted authority signed the endpoint's certificate: name its authority in \
-                           https.ca.location)";
-            }
-            TokenError::Failed(reason)
-        };
+        let failed = |error: ureq::Error| self.failed(&error);
         let mut response = request.send(form.expose()).map_err(failed)?;
+        self.is_reached.store(true, Ordering::Relaxed);
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(failed)?;
         match status {
@@ -139,6 +128,38 @@ impl TokenSource for OidcSource {
 }
 
 impl OidcSource {
+    /// The error of a request that was not answered. A certificate that is refused at the first request is a mistake in the
+    /// settings; later, it may be replaced while the last token is still valid.
+    fn failed(&self, error: &ureq::Error) -> TokenError {
+        let said = |reason: &str| format!("{}: {reason}", self.url);
+        let (inner, kind) = match error {
+            ureq::Error::Rustls(inner) => (Some(inner), None),
+            ureq::Error::Io(error) => {
+                (error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()), Some(error.kind()))
+            }
+            _ => (None, None),
+        };
+        match (inner, kind) {
+            (Some(rustls::Error::InvalidCertificate(problem)), _) => {
+                let reason = said(&of_certificate(problem));
+                match self.is_reached.load(Ordering::Relaxed) {
+                    true => TokenError::Failed(reason),
+                    false => TokenError::Refused(reason),
+                }
+            }
+            (Some(rustls::Error::InvalidMessage(_)), _) => {
+                TokenError::Failed(said("what answers there does not speak TLS; check the URL and its port"))
+            }
+            (_, Some(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)) => {
+                TokenError::Failed(said(NO_ANSWER))
+            }
+            _ if matches!(error, ureq::Error::Protocol(_)) => {
+                TokenError::Failed(said(&format!("what answers there does not speak HTTP ({error}); check the URL")))
+            }
+            _ => TokenError::Failed(said(&error.to_string())),
+        }
+    }
+
     /// The form and the header `Authorization`.
     fn request(&self) -> Result<(Secret, Option<Secret>), TokenError> {
         let mut form = match &self.grant {
@@ -195,10 +216,10 @@ impl Assertion {
     /// If a file cannot be read, or the key in it cannot be used.
     pub(super) fn make(&self) -> Result<String, String> {
         match self {
-            Self::File(path) => read_small(path, "the assertion"),
+            Self::File(path) => Ok(read_small(path, "the assertion")?.to_string()),
             Self::Signed { algorithm, key, passphrase, claims } => {
-                let pem = Secret::from(read_small(key, "the private key")?);
-                let signed = jwt::signed(*algorithm, pem.expose(), passphrase.as_ref(), &claims.at(now_ms() / 1000));
+                let pem = read_small(key, "the private key")?;
+                let signed = jwt::signed(*algorithm, pem.as_bytes(), passphrase.as_ref(), &claims.at(now_ms() / 1000));
                 signed.map_err(|reason| format!("{}: {reason}", key.display()))
             }
         }
@@ -224,6 +245,27 @@ impl Claims {
             }
         }
         claims
+    }
+}
+
+/// Says what is wrong with the endpoint's certificate, and what to do about it.
+fn of_certificate(problem: &CertificateError) -> String {
+    match problem {
+        CertificateError::UnknownIssuer => {
+            "the endpoint's certificate comes from no authority that is trusted: give that authority's certificate in \
+             https.ca.location"
+                .into()
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the endpoint's certificate has expired".into()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the endpoint's certificate is not valid yet: check the clock of this machine".into()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the endpoint's certificate is not for the host in the URL".into()
+        }
+        other => format!("the endpoint's certificate cannot be verified: {other}"),
     }
 }
 

@@ -39,11 +39,12 @@ fn http(status: &str, body: &str) -> String {
 
 fn source(url: String, timeouts: Timeouts) -> OidcSource {
     OidcSource {
-        agent: agent(timeouts, None).expect("an agent"),
+        agent: agent(timeouts, None),
         url,
         grant: Grant::ClientCredentials { id: "the id".into(), secret: "canary&".into(), url_encode: false },
         scope: Some("kafka read".into()),
         extensions: vec![("cluster".into(), "lkc-1".into())],
+        is_reached: AtomicBool::new(false),
     }
 }
 

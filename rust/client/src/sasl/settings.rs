@@ -42,8 +42,10 @@ impl Sasl {
                 password(values, mechanism, jaas.as_ref())?
             }
             Mechanism::OauthBearer => {
-                let source = oauth_settings::source(values, jaas.as_ref())?.unwrap_or_else(|| Arc::new(NoSource));
-                Means::Token(TokenProvider::new(source, refresh(values)?))
+                let source = oauth_settings::source(values, jaas.as_ref())?;
+                let is_named = source.is_some();
+                let source = source.unwrap_or_else(|| Arc::new(NoSource));
+                Means::Token { provider: TokenProvider::new(source, refresh(values)?), is_named }
             }
             Mechanism::Gssapi => Means::Kerberos(Arc::new(kerberos::kerberos(values, jaas.as_ref(), warnings)?)),
         };
@@ -57,15 +59,16 @@ impl Sasl {
         Ok(Some(Self { mechanism, means }))
     }
 
-    /// Whether the client logs in with tokens.
-    pub(crate) fn takes_tokens(&self) -> bool {
-        matches!(self.means, Means::Token(_))
+    /// Whether the client logs in with tokens, and has no source of them.
+    pub(crate) fn lacks_tokens(&self) -> bool {
+        matches!(self.means, Means::Token { is_named: false, .. })
     }
 
     /// The same with tokens from `source`; `None` if the mechanism uses no tokens.
     pub(crate) fn with_source(&self, source: Arc<dyn TokenSource>) -> Option<Self> {
-        let Means::Token(provider) = &self.means else { return None };
-        Some(Self { mechanism: self.mechanism, means: Means::Token(provider.with_source(source)) })
+        let Means::Token { provider, .. } = &self.means else { return None };
+        let means = Means::Token { provider: provider.with_source(source), is_named: true };
+        Some(Self { mechanism: self.mechanism, means })
     }
 }
 
@@ -87,6 +90,10 @@ struct NoSource;
 impl TokenSource for NoSource {
     fn fetch(&self) -> Result<Token, TokenError> {
         Err(TokenError::Refused("the settings name no source of tokens".into()))
+    }
+
+    fn advice(&self) -> &'static str {
+        "Set sasl.oauthbearer.token.endpoint.url, or give a source in code"
     }
 }
 
@@ -251,7 +258,6 @@ mod tests {
         let handler = ("sasl.login.callback.handler.class", "com.example.Handler");
         let error = message(&[("sasl.mechanism", "OAUTHBEARER"), handler]);
         assert!(error.contains("sasl.login.callback.handler.class"), "{error}");
-        assert!(message(&[("sasl.login.class", "com.example.Login")]).contains("no class is loaded"));
     }
 
     #[test]

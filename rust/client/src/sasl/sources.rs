@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use monedula_protocol::secret::Secret;
 use serde_json::{Map, Value};
+use zeroize::Zeroizing;
 
 use super::jwt;
 use super::token::{Token, TokenError, TokenSource, now_ms};
+use crate::files;
 
 /// Largest file that is read as a token, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 << 10;
@@ -34,17 +36,9 @@ impl TokenSource for FileSource {
 }
 
 /// The text of a file that holds a token or key.
-pub(super) fn read_small(path: &std::path::Path, what: &str) -> Result<String, String> {
-    use std::io::Read;
-
-    let cannot = |error: std::io::Error| format!("{what} in {} cannot be read: {error}", path.display());
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(cannot)?;
-    file.take(MAX_TOKEN_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
-    match text.len() as u64 > MAX_TOKEN_BYTES {
-        true => Err(format!("{what} in {} is larger than {MAX_TOKEN_BYTES} bytes", path.display())),
-        false => Ok(text),
-    }
+pub(super) fn read_small(path: &std::path::Path, what: &str) -> Result<Zeroizing<String>, String> {
+    files::read_text(path, MAX_TOKEN_BYTES)
+        .map_err(|reason| format!("{what} in {} cannot be read: {reason}", path.display()))
 }
 
 /// Unsigned tokens, made by the client, for brokers in development (`unsecuredLoginStringClaim_sub`).

@@ -49,6 +49,11 @@ pub trait TokenSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// If there is no token.
     fn fetch(&self) -> Result<Token, TokenError>;
+
+    /// What to do about a [`TokenError::Refused`] of this source.
+    fn advice(&self) -> &'static str {
+        "Check the client's id, secret and scope, and the URL of the token endpoint"
+    }
 }
 
 /// `sasl.login.refresh.*` and `sasl.login.retry.backoff.*`.
@@ -147,8 +152,9 @@ impl TokenProvider {
         if let Some(found) = usable(&self.state.borrow()) {
             return Ok(found);
         }
-        self.run()?;
+        // In this order: a thread that has just started would take the wish for another one, and ask a second time.
         self.wanted.wake();
+        self.run()?;
         let arrived = async {
             loop {
                 let state = watch.borrow_and_update().clone();
@@ -165,10 +171,9 @@ impl TokenProvider {
         };
         match tokio::time::timeout(self.refresh.patience, arrived).await {
             Ok(Ok(found)) => Ok(found),
-            Ok(Err(Some(TokenError::Refused(reason)))) => Err(NoCredentials::Refused {
-                reason,
-                advice: "Check the client's id, secret and scope, and the URL of the token endpoint",
-            }),
+            Ok(Err(Some(TokenError::Refused(reason)))) => {
+                Err(NoCredentials::Refused { reason, advice: self.source.advice() })
+            }
             Ok(Err(Some(TokenError::Failed(reason)))) => Err(NoCredentials::ForNow(format!("no token: {reason}"))),
             Ok(Err(None)) => Err(NoCredentials::ForNow("no token: it has expired when it came".into())),
             Err(_) => {

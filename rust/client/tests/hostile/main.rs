@@ -12,14 +12,22 @@
 mod allocations;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use allocations::allocated_by;
+use allocations::allocated_meanwhile;
 use monedula_client::config::{ClientConfig, ConfigError};
 
 /// What settings with TLS cost by themselves: the configuration of rustls with its lists, and the table of settings.
 const COST: usize = 128 << 10;
 /// The most memory for each byte of a file, all allocations added up: base64, DER and decrypted copies.
 const COST_PER_BYTE: usize = 64;
+
+/// The client reads files on a thread of its own, so the bytes of all threads are counted, and tests run one by one.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A file that a test writes again and again. It is removed at the end.
 struct Store(PathBuf);
@@ -59,7 +67,7 @@ fn source(name: &str) -> PathBuf {
 
 fn parse(protocol: &str, settings: &[(&str, &str)], bytes: usize) -> Result<ClientConfig, ConfigError> {
     let all = [("bootstrap.servers", "localhost:9092"), ("security.protocol", protocol)].into_iter();
-    let (parsed, allocated) = allocated_by(|| ClientConfig::parse(all.chain(settings.iter().copied())));
+    let (parsed, allocated) = allocated_meanwhile(|| ClientConfig::parse(all.chain(settings.iter().copied())));
     assert!(allocated <= COST + COST_PER_BYTE * bytes, "{allocated} bytes of memory for {bytes}");
     parsed
 }
@@ -75,6 +83,7 @@ const STORES: [(&str, &str); 5] = [
 
 #[test]
 fn whole_stores_are_read_within_the_same_limits() {
+    let _turn = turn();
     let store = Store::new("whole");
     for (name, key_password) in STORES {
         let [keystore, _] = store.feed(&std::fs::read(source(name)).unwrap(), key_password);
@@ -90,6 +99,7 @@ fn whole_stores_are_read_within_the_same_limits() {
 
 #[test]
 fn spoilt_stores() {
+    let _turn = turn();
     let seeds = STORES.map(|(name, password)| (std::fs::read(source(name)).unwrap(), password));
     let store = Store::new("spoilt");
     bolero::check!().with_iterations(200).with_type::<(u8, Vec<(u16, u8)>, u16)>().for_each(|(seed, changes, cut)| {
@@ -108,6 +118,7 @@ fn spoilt_stores() {
 /// A JKS may announce entries, certificates and keys of any length, and so may the DER of a PKCS#12.
 #[test]
 fn any_bytes_behind_the_header_of_a_keystore() {
+    let _turn = turn();
     let store = Store::new("any");
     bolero::check!().with_iterations(200).for_each(|bytes: &[u8]| {
         let _ = store.feed(bytes, "");
@@ -118,6 +129,7 @@ fn any_bytes_behind_the_header_of_a_keystore() {
 
 #[test]
 fn any_text_as_pem_and_as_jaas() {
+    let _turn = turn();
     bolero::check!().with_iterations(200).with_type::<String>().for_each(|text: &String| {
         let pem = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----");
         let jaas = format!("org.apache.kafka.common.security.plain.PlainLoginModule required {text}");

@@ -68,9 +68,7 @@ impl Client {
     pub(super) fn start(token: &Secret, extensions: &Extensions) -> Result<(Self, Secret), SaslError> {
         let refused = |problem| Err(SaslError::Credentials { mechanism: Mechanism::OauthBearer, problem });
         if !is_token(token.expose()) {
-            return refused(
-                "the token is empty or has characters that a bearer token cannot have (RFC 6750, b64token)",
-            );
+            return refused(what_is_wrong(token.expose()));
         }
         for (name, value) in extensions {
             if !is_name(name) || name == "auth" {
@@ -170,6 +168,18 @@ fn is_token(token: &[u8]) -> bool {
     let end = token.iter().rposition(|&byte| byte != b'=').map_or(0, |last| last + 1);
     let allowed = |&byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
     end > 0 && token[..end].iter().all(allowed)
+}
+
+/// Says why a text is no token.
+fn what_is_wrong(token: &[u8]) -> &'static str {
+    match token {
+        [] => "the token is empty",
+        [b'B' | b'b', b'e', b'a', b'r', b'e', b'r', b' ', ..] => {
+            "the token begins with \"Bearer \": give the token alone"
+        }
+        token if token.iter().any(|byte| matches!(byte, b'\r' | b'\n')) => "the token has a line break in it",
+        _ => "the token has characters that a bearer token cannot have (RFC 6750, b64token)",
+    }
 }
 
 fn is_name(name: &str) -> bool {

@@ -3,12 +3,15 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static BY_ALL_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static BY_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// An allocator that adds up the bytes that the current thread allocates.
+/// An allocator that adds up the bytes that are allocated.
 struct Counting;
 
 #[global_allocator]
@@ -35,13 +38,24 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 fn count(bytes: usize) {
+    BY_ALL_THREADS.fetch_add(bytes, Ordering::Relaxed);
     // A thread that ends may allocate after its thread locals are destroyed.
-    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
+    let _ = BY_THIS_THREAD.try_with(|allocated| allocated.set(allocated.get() + bytes));
 }
 
 /// The result of the work, and the sum of all its allocations on this thread, in bytes.
+#[allow(dead_code, reason = "each test uses one of the two")]
 pub(crate) fn allocated_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = ALLOCATED.get();
+    let before = BY_THIS_THREAD.get();
     let result = work();
-    (result, ALLOCATED.get() - before)
+    (result, BY_THIS_THREAD.get() - before)
+}
+
+/// The result of the work, and the sum of all allocations of the process meanwhile, in bytes: for work that uses threads
+/// of its own. Tests that call it run one by one.
+#[allow(dead_code, reason = "each test uses one of the two")]
+pub(crate) fn allocated_meanwhile<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = BY_ALL_THREADS.load(Ordering::Relaxed);
+    let result = work();
+    (result, BY_ALL_THREADS.load(Ordering::Relaxed) - before)
 }

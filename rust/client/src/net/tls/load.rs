@@ -18,9 +18,13 @@ use super::material::{self, Entry, Material, Passwords, Problem};
 use super::settings::{IdentitySources, Place, Source, TlsSettings, Verification};
 use super::verifier::Verifier;
 use crate::config_values::ConfigError;
+use crate::files;
 
 /// Largest file with certificates or keys, in bytes. A bundle of all public authorities has a quarter of a megabyte.
 const MOST_BYTES: u64 = 16 << 20;
+
+/// A text that is longer is no path of a file, in bytes.
+const LONGEST_PATH: usize = 255;
 
 /// The TLS configuration of new connections.
 pub(super) struct Loaded {
@@ -66,14 +70,14 @@ const YOUNG: std::time::Duration = std::time::Duration::from_secs(3);
 impl Print {
     /// The state of the file now; `None` if it cannot be read.
     fn of(path: &Path, known: Option<&Self>) -> Option<Self> {
-        let metadata = fs::metadata(path).ok()?;
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
         let (changed_at, bytes) = (metadata.modified().ok(), metadata.len());
         if let Some(known) = known.filter(|known| !known.is_young && known.changed_at.is_some())
             && (known.changed_at, known.bytes) == (changed_at, bytes)
         {
             return Some(known.clone());
         }
-        let content = Zeroizing::new(fs::read(path).ok().filter(|_| bytes <= MOST_BYTES)?);
+        let content = files::read(path, MOST_BYTES).ok()?;
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &content);
         let is_young = changed_at.is_none_or(|at| at.elapsed().is_ok_and(|age| age < YOUNG));
         Some(Self { changed_at, bytes, hash: digest.as_ref().try_into().ok()?, is_young })
@@ -252,17 +256,31 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
 /// Reads a source, or one of its files.
 fn read(source: &Source, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
     let bytes = match (&source.place, file) {
+        (Place::Inline(text), _) if is_path(text) => {
+            let what = format!(
+                "it looks like the path of a file, which goes into {}; the PEM itself is expected",
+                source.of_path()
+            );
+            return Err(wrong(source, None, what));
+        }
         (Place::Inline(text), _) => Zeroizing::new(text.expose().to_vec()),
         (Place::Path(path), file) => {
-            let path = file.unwrap_or(path);
-            let size = fs::metadata(path).map_err(|failed| wrong(source, file, failed))?.len();
-            if size > MOST_BYTES {
-                return Err(wrong(source, file, format!("it has {size} bytes, more than {MOST_BYTES}")));
-            }
-            Zeroizing::new(fs::read(path).map_err(|failed| wrong(source, file, failed))?)
+            files::read(file.unwrap_or(path), MOST_BYTES).map_err(|failed| wrong(source, file, failed))?
         }
     };
     material::read(&bytes, source.format, passwords).map_err(|Problem(what)| wrong(source, file, what))
+}
+
+/// Whether a text that should be PEM is the path of a file instead.
+fn is_path(text: &Secret) -> bool {
+    const BEGINNINGS: [&str; 5] = ["/", "./", "../", "~", "file:"];
+    const ENDINGS: [&str; 7] = [".pem", ".crt", ".cer", ".key", ".p12", ".pfx", ".jks"];
+    let Some(text) = text.expose_text().map(str::trim) else { return false };
+    // The base64 of a certificate without its BEGIN and END may begin with a slash too, and is longer.
+    text.len() <= LONGEST_PATH
+        && !text.contains(['\n', '\r'])
+        && !text.contains("-----")
+        && (BEGINNINGS.iter().any(|begin| text.starts_with(begin)) || ENDINGS.iter().any(|end| text.ends_with(end)))
 }
 
 fn wrong(source: &Source, file: Option<&Path>, what: impl std::fmt::Display) -> ConfigError {

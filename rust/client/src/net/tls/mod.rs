@@ -19,8 +19,9 @@ mod stream;
 mod verifier;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -43,6 +44,10 @@ pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
 pub struct Tls {
     settings: TlsSettings,
     state: Mutex<State>,
+    /// Held by the thread that looks at the files: where a file system does not answer, one thread waits for it.
+    reading: Arc<tokio::sync::Mutex<()>>,
+    /// How long a new connection waits for that thread, before it takes what was read before.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -70,7 +75,9 @@ impl Tls {
         let settings = TlsSettings::parse(values, warnings)?;
         let loaded = settings.load()?;
         warnings.extend(loaded.warnings.iter().cloned());
-        Ok(Some(Self { settings, state: Mutex::new(State { loaded, unusable: None }) }))
+        let patience = values.millis("socket.connection.setup.timeout.ms") / 2;
+        let state = Mutex::new(State { loaded, unusable: None });
+        Ok(Some(Self { settings, state, reading: Arc::default(), patience }))
     }
 
     /// Encrypts a connection to the broker of this name.
@@ -95,11 +102,30 @@ impl Tls {
         handshake.map_err(|(error, wire)| failure::of_handshake(&broker, &error, wire.first_bytes()))
     }
 
-    /// The TLS configuration for the files as they are now. A thread that may block reads the files.
+    /// The TLS configuration for the files as they are now, or as they were before if they cannot be read in time. A
+    /// thread that may block reads the files.
     async fn current(self: &Arc<Self>, log: &Log) -> Arc<rustls::ClientConfig> {
         let (this, its_log) = (self.clone(), log.clone());
-        let fresh = tokio::task::spawn_blocking(move || this.reload(&its_log)).await;
-        fresh.unwrap_or_else(|_| lock(&self.state).loaded.config.clone())
+        let fresh = async {
+            let turn = self.reading.clone().lock_owned().await;
+            let reload = move || {
+                let config = this.reload(&its_log);
+                drop(turn);
+                config
+            };
+            tokio::task::spawn_blocking(reload).await
+        };
+        match tokio::time::timeout(self.patience, fresh).await {
+            Ok(Ok(config)) => return config,
+            Ok(Err(_)) => {}
+            Err(_) => log.record(Level::Warning, "tls", || {
+                let after = self.patience.as_millis();
+                format!(
+                    "the files of certificates and keys could not be read within {after} ms; what was read before is used"
+                )
+            }),
+        }
+        lock(&self.state).loaded.config.clone()
     }
 
     fn reload(&self, log: &Log) -> Arc<rustls::ClientConfig> {
@@ -146,6 +172,16 @@ pub(crate) fn private_key(
         Ok(None) => Err("there is no private key in it".into()),
         Err(Problem(what)) => Err(what.replace("ssl.key.password", setting)),
     }
+}
+
+/// The certificates of a PEM, for other purposes than TLS with brokers.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found = material::read(pem, Some(Format::Pem), Passwords::default()).map_err(|Problem(what)| what)?;
+    let certificates = found.all_certificates();
+    if certificates.is_empty() { Err("there is no certificate in it".into()) } else { Ok(certificates) }
 }
 
 /// What a broker's certificate must be for. A name is sent to the broker as well (SNI), an address is not; the dot at

@@ -1,6 +1,7 @@
 //! PEM: blocks of base64 between lines that say what they are. Text around them is a comment (RFC 7468).
 //!
-//! A block may stand in one line, as Java takes it in a properties file and people put it into environment variables.
+//! A block may stand in one line, as Java takes it in a properties file and people put it into environment variables,
+//! where each line break may also be left as a backslash and an n.
 
 use monedula_protocol::base64;
 use rustls::pki_types::{
@@ -51,8 +52,15 @@ fn shown(label: &str) -> &str {
 impl Block<'_> {
     /// The decoded bytes, without headers such as `DEK-Info`.
     fn decode(&self) -> Result<Zeroizing<Vec<u8>>, Problem> {
-        let text: Zeroizing<String> =
-            Zeroizing::new(self.body.chars().filter(|character| !character.is_ascii_whitespace()).collect());
+        let mut text = Zeroizing::new(String::with_capacity(self.body.len()));
+        let mut characters = self.body.chars().peekable();
+        while let Some(character) = characters.next() {
+            match character {
+                '\\' if characters.next_if(|next| matches!(next, 'n' | 'r')).is_some() => {}
+                character if character.is_ascii_whitespace() => {}
+                character => text.push(character),
+            }
+        }
         let decoded = base64::decode(&text).filter(|bytes| !bytes.is_empty());
         decoded.map(Zeroizing::new).ok_or_else(|| {
             Problem(format!("the block -----BEGIN {}----- is not base64; it may be cut or damaged", shown(self.label)))

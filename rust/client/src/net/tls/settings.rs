@@ -27,6 +27,17 @@ pub(super) struct Source {
     pub(super) format: Option<Format>,
 }
 
+impl Source {
+    /// The setting that names a file, where this one has the PEM itself.
+    pub(super) fn of_path(&self) -> &'static str {
+        match self.key.replace('_', ".").as_str() {
+            "ssl.truststore.certificates" | "ssl.ca.pem" => "ssl.truststore.location (ssl.ca.location)",
+            "ssl.keystore.certificate.chain" | "ssl.certificate.pem" => "ssl.certificate.location",
+            _ => "ssl.key.location",
+        }
+    }
+}
+
 /// The places of the client's own certificate and key: one place with both, or two.
 #[derive(Clone, Debug)]
 pub(super) struct IdentitySources {

@@ -444,6 +444,10 @@ fn what_cannot_be_used_is_refused_with_what_to_do_and_without_the_secret() {
         (&[("ssl.ca.location", "/no/such/file")], "ssl.ca.location: /no/such/file"),
         (&[("ssl.ca.pem", "hunter2 no PEM")], "neither PEM"),
         (&[("ssl.ca.pem", &own.key)], "no certificate"),
+        (&[("ssl.ca.pem", "/hunter2/ca.pem")], "goes into ssl.truststore.location (ssl.ca.location)"),
+        (&[("ssl.truststore.certificates", "~/hunter2.crt")], "goes into ssl.truststore.location"),
+        (&[("ssl.certificate.pem", "./hunter2.pem"), ("ssl.key.pem", &own.key)], "goes into ssl.certificate.location"),
+        (&[("ssl.certificate.pem", &own.chain), ("ssl_key_pem", "hunter2.key")], "goes into ssl.key.location"),
         (&[("ssl.ca.pem", &trust), ("ssl.ca.location", "/x")], "give one of them"),
         (&[("ssl.truststore.certificates", &trust), ("ssl.truststore.type", "JKS")], "said to be JKS"),
         (&[("ssl.key.pem", &own.key)], "ssl.certificate.location"),
@@ -543,7 +547,24 @@ async fn an_authority_that_is_replaced_on_disk_is_trusted_by_the_next_connection
 #[test]
 fn a_pem_in_one_line_is_read() {
     let authority = Authority::new();
-    let text = authority.pem().replace('\n', " ");
-    let Ok(found) = material::read(text.as_bytes(), None, Passwords::default()) else { panic!("no PEM") };
-    assert_eq!(found.certificates, [authority.0.der().clone()]);
+    // The last as a shell or a .env file leaves it.
+    for line_break in [" ", "\\n", "\\r\\n"] {
+        let text = authority.pem().replace('\n', line_break);
+        let Ok(found) = material::read(text.as_bytes(), None, Passwords::default()) else { panic!("no PEM") };
+        assert_eq!(found.certificates, [authority.0.der().clone()]);
+    }
+}
+
+#[tokio::test]
+async fn a_file_system_that_does_not_answer_holds_no_connection_up_for_long() {
+    let (authority, folder) = (Authority::new(), Folder::new());
+    let trust = folder.write("ca.pem", authority.pem());
+    let short = ("socket.connection.setup.timeout.ms", "200");
+    let tls = tls(&[("ssl.ca.location", &trust), short]);
+    let port = serve(server_config(&authority.server(), None, BOTH)).await;
+    // As if a thread had begun to look at the files, and did not come back.
+    let turn = tls.reading.clone().lock_owned().await;
+    assert_eq!(reach(&tls, "localhost", port).await, Ok(()));
+    drop(turn);
+    assert_eq!(reach(&tls, "localhost", port).await, Ok(()));
 }
