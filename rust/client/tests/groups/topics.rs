@@ -106,7 +106,7 @@ fn an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(proto
 // nobody asked again before `metadata.max.age.ms`: the member was Stable and owned nothing for five minutes.
 fn a_topic_that_brokers_do_not_know_at_first_is_assigned_once_they_do(protocol: &str) {
     // The first of them refuse what the member asks for itself, later ones what it asks for as the leader.
-    for (skip, count) in [(0, 1), (0, 2), (0, 4), (1, 1), (1, 3), (2, 2)] {
+    for (skip, count) in [(0, 1), (0, 2), (0, 4), (1, 1), (1, 3)] {
         let world = World::under(protocol, &["orders:3"], 1);
         let what = Effect::Error { error: "UNKNOWN_TOPIC_OR_PARTITION".into(), whole: false };
         let when = Selector { apis: vec!["Metadata".into()], topic: Some("orders".into()), ..Selector::default() };
