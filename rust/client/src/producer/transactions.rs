@@ -97,7 +97,8 @@ impl Producer {
                         Ending::Commit => "commit_transaction",
                         Ending::Abort => "abort_transaction",
                     };
-                    let last_error = "records are still on their way".into();
+                    let last_error = "records are still on their way".to_owned();
+                    let last_error = network.explain(Some(last_error)).unwrap_or_default();
                     return Err(TransactionError::TimedOut { what, last_error }.into());
                 }
             }
@@ -156,6 +157,10 @@ async fn outcome_of(
         // Where a broker does not let the client in, the transaction fails because of that.
         Ok(Err(error @ (TransactionError::Fatal(_) | TransactionError::MustAbort { .. }))) => {
             Err(network.refusal().unwrap_or_else(|| error.into()))
+        }
+        Ok(Err(TransactionError::TimedOut { what, last_error })) => {
+            let last_error = network.explain(Some(last_error)).unwrap_or_default();
+            Err(TransactionError::TimedOut { what, last_error }.into())
         }
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(ClientError::ProducerClosed),
