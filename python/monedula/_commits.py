@@ -51,6 +51,9 @@ class CommitFuture:
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the commit, and return the error that `result` would raise; `None` if all offsets were committed.
 
+        Args:
+            timeout: seconds to wait; `None` for as long as the commit itself may take.
+
         Raises:
             KafkaTimeoutError: if the commit is not done after `timeout`; it goes on.
         """
@@ -69,6 +72,9 @@ class CommitFuture:
 
         Such a call is `poll`, `batches`, `records`, `unsubscribe` or `close` of the consumer. The callback runs in the
         thread of that call, and the call raises the callback's exception.
+
+        Args:
+            callback: a function that takes the future.
 
         Raises:
             ArgumentError: if `callback` cannot be called.

@@ -65,6 +65,7 @@ _Topic = tuple[str, bool, str | None, dict[int, tuple[int, int]]]
 _Wait = tuple[int | None, float | None]
 _NewTopic = tuple[str, int | None, int | None, list[tuple[int, list[int]]], list[tuple[str, str]]]
 _Resource = tuple[int, str]
+_Replica = tuple[_Partition, int]
 _Acl = tuple[str, str, str, str, str, str, str]
 _AclFilter = tuple[str, str | None, str, str | None, str | None, str, str]
 _Entity = list[tuple[str, str | None]]
@@ -120,6 +121,9 @@ class AdminCore:
     def describe_log_dirs(
         self, wait: _Wait, brokers: list[int] | None, topics: list[str] | None, partitions: list[_Partition] | None
     ) -> Operation: ...
+    def alter_replica_log_dirs(self, wait: _Wait, moves: list[tuple[_Replica, str]]) -> Operation: ...
+    def describe_metadata_quorum(self, wait: _Wait) -> Operation: ...
+    def list_config_resources(self, wait: _Wait, kinds: list[int]) -> Operation: ...
     def elect_leaders(self, wait: _Wait, partitions: list[_Partition] | None, unclean: bool) -> Operation: ...
     def alter_partition_reassignments(
         self, wait: _Wait, moves: list[tuple[_Partition, list[int] | None]]

@@ -6,12 +6,13 @@ from datetime import datetime
 from functools import partial
 from sys import exception
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, raw_commit
 from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
+from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from monedula._bridge import Bridge, Callbacks
 
 
+@tells
 class AsyncConsumer(ConsumerBase):
     """Reads Kafka as Arrow batches in an event loop.
 
@@ -52,6 +54,10 @@ class AsyncConsumer(ConsumerBase):
     _bridge: "Bridge | None" = None
     _calling: "Callbacks | None" = None
     _awaits = True
+
+    def __aiter__(self) -> NoReturn:
+        message = "use `async for record in consumer.records()`, or `async for batch in consumer.batches()`"
+        raise TypeError(f"{type(self).__name__!r} object is not iterable; here: {message}")
 
     async def __aenter__(self) -> Self:
         return self

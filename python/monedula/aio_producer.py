@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from monedula._failing import late_flush
 from monedula._monedula import BatchFuture, SendFuture
+from monedula._moving import tells
 from monedula._transactions import AsyncTransactions
 from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.errors import BufferFullError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _ROOM_QUEUE = "room"
 
 
+@tells
 class AsyncProducer(ProducerBase, AsyncTransactions):
     """Sends records, and whole tables, to Kafka from an event loop.
 

@@ -5,8 +5,10 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from monedula._client_names import named_in
 from monedula._failing import late_flush, with_since
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._moving import tells
 from monedula._transactions import Transactions
 from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
@@ -29,6 +31,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     """What `Producer` and `AsyncProducer` share."""
 
     _waits = True
+    _client_id: str
     _partitioner: Partitioner | None
     _waiting: WaitingRecordsCore
 
@@ -47,6 +50,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
             raise ArgumentError(f"partitioner={partitioner!r}: {message}")
         made = super().__new__(cls, raw, cls._waits, partitioner is not None)
+        made._client_id = named_in(raw)
         made._partitioner = partitioner
         made._waiting = WaitingRecordsCore(made)
         return made
@@ -153,6 +157,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         return self._send_batch(data, topic, self._partitioner is not None)
 
 
+@tells
 class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 
