@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monedula.errors import KafkaTimeoutError
-
 _BLIP = 15.0
 """Seconds: longer than the election of a new leader takes (`broker.session.timeout.ms` is 9 s by default)."""
 
@@ -20,15 +18,16 @@ def patience(timeout: float, is_end: bool) -> float:
         is_end: whether the wait ends an iteration, which says that there are no more records.
     """
     if is_end or timeout >= _ONE_OF_MANY:
-        return min(max(timeout, 1.0), _BLIP)
+        # The last answer may have come in the first moments of the wait.
+        return min(max(timeout - 1.0, 1.0), _BLIP)
     return _BLIP
 
 
-def late_flush(timeout: float | None, last_error: str | None) -> KafkaTimeoutError:
-    """The error of a `flush()` that ended while records still waited for room."""
+def late_flush(timeout: float | None, last_error: str | None) -> dict[str, Any]:
+    """What the error says of a `flush()` that ended while records still waited for room."""
     because = "" if last_error is None else f"; the last attempt: {last_error}"
     message = f"flush() did not end within {timeout} s: records still wait for room{because}"
-    return KafkaTimeoutError(message, retriable=True, last_error=last_error)
+    return {"message": message, "retriable": True, "last_error": last_error}
 
 
 def with_since(health: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from monedula._monedula import BatchFuture, SendFuture
 from monedula._moving import tells
 from monedula._transactions import AsyncTransactions
 from monedula._waiting import SendArguments, enqueue, enqueue_behind
-from monedula.errors import BufferFullError
+from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.producer import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
 from monedula.reports import BatchReport
 
@@ -64,7 +64,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         """Wait until everything that was sent before is done; as `Producer.flush`."""
         deadline = deadline_of(timeout)
         if not await self._waiting_sent(deadline):
-            raise late_flush(timeout, self._health()["last_error"])
+            raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
         await self._loop().run(lambda fd: self._start_flush(fd, seconds_left(deadline)))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:

@@ -225,7 +225,7 @@ class Producer(ProducerBase, Transactions):
         """
         deadline = deadline_of(timeout)
         if not self._waiting.wait(seconds_left(deadline)):
-            raise late_flush(timeout, self._health()["last_error"])
+            raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
         self._flush(seconds_left(deadline))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:

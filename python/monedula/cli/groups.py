@@ -136,14 +136,14 @@ class _Looks:
     """Looks at a group's lag again and again. Brokers that stop to answer are waited for, and told of."""
 
     def __init__(self, admin: Admin, group: str, topics: list[str] | None) -> None:
-        self._look = lambda timeout: admin.group_lag(group, topics=topics, timeout=timeout)
+        self._admin, self._group, self._topics = admin, group, topics
         self._timeout: float | None = None
         self._answered_at = 0.0
 
     def next(self) -> GroupLag | str:
         """The lag, or why there is none just now. The first look raises instead."""
         try:
-            found: GroupLag = self._look(self._timeout)
+            found = self._admin.group_lag(self._group, topics=self._topics, timeout=self._timeout)
         except (KafkaTimeoutError, BrokerConnectionError) as error:
             if self._timeout is None:
                 raise
@@ -157,7 +157,8 @@ def _draw_lag(admin: Admin, group: str, topics: list[str] | None, interval: floa
     from rich.live import Live
 
     before: tuple[float, dict[TopicPartition, int]] | None = None
-    looks, rows, title = _Looks(admin, group, topics), [], ""
+    looks, title = _Looks(admin, group, topics), ""
+    rows: list[Row] = []
     names = ("topic", "partition", "committed", "end", "lag", "commits/s", "client", "host")
     with Live(auto_refresh=False) as live:
         while True:

@@ -10,7 +10,7 @@ _AGAIN = 30.0
 
 
 class Silence:
-    """Says on standard error that brokers do not answer: first after 12 s, then every 30 s, and when they answer again."""
+    """Says on standard error that brokers do not answer: after 12 s, every 30 s, and when they answer again."""
 
     def __init__(self) -> None:
         self._next = _FIRST

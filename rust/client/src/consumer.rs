@@ -404,6 +404,7 @@ impl Consumer {
             let _ = done.send(());
         });
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.log.finish();
     }
 
     /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to

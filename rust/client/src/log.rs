@@ -251,6 +251,17 @@ impl Log {
         Drained { events, lost: std::mem::take(&mut state.lost), due_at: state.repeats.due_at() }
     }
 
+    /// The client was closed: repetitions are not kept back any longer.
+    pub(crate) fn finish(&self) {
+        let mut state = lock(&self.0.state);
+        let due = state.repeats.due(Instant::now(), true);
+        due.into_iter().for_each(|due| state.push(due));
+        drop(state);
+        if let Some(hook) = self.0.on_event.get() {
+            hook();
+        }
+    }
+
     /// Whether there is nothing to drain now.
     pub fn is_empty(&self) -> bool {
         lock(&self.0.state).events.is_empty()

@@ -16,6 +16,9 @@ pub(crate) struct Failure {
     pub(crate) last_error: Option<String>,
 }
 
+/// An answer may come this much later than it is due.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Shared by the tasks of one consumer; cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct Reach(Arc<Mutex<State>>);
@@ -51,11 +54,15 @@ impl Reach {
         state.unanswered = goes_on.then(|| Failure { since: Instant::now(), last_error: None });
     }
 
-    /// A leader has not answered.
-    pub(crate) fn failed(&self, error: String) {
+    /// A leader has not answered. It may have taken `due` to answer without being at fault.
+    pub(crate) fn failed(&self, error: String, due: Duration) {
         let mut state = self.state();
         state.in_flight = state.in_flight.saturating_sub(1);
         let unanswered = state.unanswered.get_or_insert_with(|| Failure { since: Instant::now(), last_error: None });
+        if unanswered.last_error.is_none() && unanswered.since.elapsed() <= due {
+            // A long poll that was still in its time when the connection broke.
+            unanswered.since = Instant::now();
+        }
         unanswered.last_error = Some(error);
     }
 
@@ -90,10 +97,13 @@ impl Reach {
         self.state().coordinator.clone()
     }
 
-    /// How the leaders fail: none has answered for longer than `patience`, or there is none.
-    pub(crate) fn leaders(&self, patience: Duration) -> Option<Failure> {
+    /// How the leaders fail: a request to one failed and none was answered since, none has answered for longer than `due`
+    /// and a second more, or there is none.
+    pub(crate) fn leaders(&self, due: Duration) -> Option<Failure> {
         let state = self.state();
-        let unanswered = state.unanswered.clone().filter(|unanswered| unanswered.since.elapsed() > patience);
+        let is_overdue = |since: Instant| since.elapsed() > due + PATIENCE;
+        let unanswered = state.unanswered.clone();
+        let unanswered = unanswered.filter(|failure| failure.last_error.is_some() || is_overdue(failure.since));
         let leaderless = state.leaderless_since.map(|since| {
             let last_error = Some("no assigned partition has a leader (LEADER_NOT_AVAILABLE)".into());
             Failure { since, last_error }
@@ -115,7 +125,7 @@ mod tests {
         let reach = Reach::default();
         reach.asked();
         reach.asked();
-        reach.failed("a:1: connection refused".into());
+        reach.failed("a:1: connection refused".into(), Duration::ZERO);
         reach.answered();
         assert!(!fails(&reach));
     }
@@ -124,8 +134,8 @@ mod tests {
     fn leaders_that_do_not_answer_fail_since_they_were_first_asked() {
         let reach = Reach::default();
         reach.asked();
-        let since = reach.leaders(Duration::ZERO).expect("asked").since;
-        reach.failed("a:1: connection refused".into());
+        let since = reach.state().unanswered.clone().expect("asked").since;
+        reach.failed("a:1: connection refused".into(), Duration::ZERO);
         reach.asked();
         let failure = reach.leaders(Duration::ZERO).expect("failed");
         assert_eq!((failure.since, failure.last_error.as_deref()), (since, Some("a:1: connection refused")));
@@ -139,14 +149,23 @@ mod tests {
     }
 
     #[test]
+    fn a_long_poll_that_breaks_off_in_its_time_fails_from_then_on() {
+        let reach = Reach::default();
+        reach.asked();
+        let before = Instant::now();
+        reach.failed("a:1: connection reset".into(), Duration::from_secs(60));
+        assert!(reach.leaders(Duration::ZERO).expect("failed").since >= before);
+    }
+
+    #[test]
     fn the_other_leaders_are_judged_from_the_last_answer_on() {
         let reach = Reach::default();
         reach.asked();
         reach.asked();
         let before = Instant::now();
         reach.answered();
-        assert!(reach.leaders(Duration::ZERO).is_none_or(|failure| failure.since >= before));
-        assert!(reach.state().unanswered.is_some(), "one of them was not answered yet");
+        let unanswered = reach.state().unanswered.clone();
+        assert!(unanswered.is_some_and(|failure| failure.since >= before), "one of them was not answered yet");
     }
 
     #[test]

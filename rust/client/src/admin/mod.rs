@@ -140,6 +140,7 @@ impl Admin {
             let _ = done.send(());
         });
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.shared.log.finish();
     }
 
     /// Runs `work` on the shared parts until it ends or the client is closed.

@@ -7,9 +7,6 @@ use crate::error::ClientError;
 use crate::net::metadata::View;
 use crate::net::network::NodeId;
 
-/// A broker answers a Fetch within `fetch.max.wait.ms`, and this much later at the latest.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// How a consumer fails at present.
 struct Trouble {
     what: &'static str,
@@ -50,7 +47,7 @@ impl Consumer {
             Some(Trouble { what: "the group's coordinator has not answered", failure })
         };
         let leaders = || {
-            let failure = self.reach.leaders(self.config.fetch_max_wait + PATIENCE).filter(|_| self.is_fetching())?;
+            let failure = self.reach.leaders(self.config.fetch_max_wait).filter(|_| self.is_fetching())?;
             Some(Trouble { what: "no broker that leads an assigned partition has answered", failure })
         };
         unreached.or_else(|| leaders().into_iter().chain(coordinator()).min_by_key(|trouble| trouble.failure.since))

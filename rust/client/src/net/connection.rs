@@ -74,10 +74,14 @@ impl Connection {
         &self.shared.broker
     }
 
-    /// The request that waits longest for its answer, and for how long it has.
-    pub(crate) fn oldest_waiting(&self) -> Option<(ApiKey, Duration)> {
+    /// The request that waits longest for its answer, for how long it has, and for how long its broker may hold it back.
+    pub(crate) fn oldest_waiting(&self) -> Option<(ApiKey, Duration, Duration)> {
         let pending = self.shared.pending();
-        pending.front().map(|oldest| (oldest.api, oldest.sent_at.elapsed()))
+        pending.front().map(|oldest| {
+            let allowed = oldest.deadline.saturating_duration_since(oldest.sent_at);
+            let held_back = allowed.saturating_sub(self.shared.limits.request_timeout);
+            (oldest.api, oldest.sent_at.elapsed(), held_back)
+        })
     }
 
     /// Ends the connection now, whatever waits on it.

@@ -243,8 +243,8 @@ impl Network {
         for slot in self.all_slots() {
             let Ok(slot) = slot.try_lock() else { continue };
             let Some(link) = &slot.link else { continue };
-            let waiting = link.connection.oldest_waiting().filter(|(_, waited)| *waited >= OWED);
-            if let Some((api, waited)) = waiting {
+            let waiting = link.connection.oldest_waiting();
+            if let Some((api, waited, _)) = waiting.filter(|(_, waited, held_back)| *waited >= *held_back + OWED) {
                 let reason = || format!("no answer to {} for {} ms", api.name(), waited.as_millis());
                 reasons.entry(link.connection.broker().to_owned()).or_insert_with(reason);
             }

@@ -344,7 +344,7 @@ impl Running {
             }
             Err(failure) => {
                 let (RequestFailure::Lost(why) | RequestFailure::NotSent(why) | RequestFailure::Fatal(why)) = failure;
-                self.driver.reach.failed(why.clone());
+                self.driver.reach.failed(why.clone(), Duration::ZERO);
                 self.driver.metrics.retriable_error("produce");
                 self.driver
                     .log

@@ -276,6 +276,7 @@ impl Producer {
         });
         // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
+        self.log.finish();
     }
 
     /// Has the producer deliver in the background what was sent. Returns the tasks that do it.

@@ -83,7 +83,7 @@ impl Producer {
     }
 
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
-        let (until, sent_offsets) = (until(timeout), self.offsets.clone());
+        let (after, until, sent_offsets) = (timeout, until(timeout), self.offsets.clone());
         let delivered = self.delivered(ending);
         let (accumulator, network) = (self.accumulator.clone(), self.network.clone());
         // A task, so that the transaction ends even if the caller drops this future.
@@ -99,7 +99,7 @@ impl Producer {
                     };
                     let last_error = "records are still on their way".to_owned();
                     let last_error = network.explain(Some(last_error)).unwrap_or_default();
-                    return Err(TransactionError::TimedOut { what, last_error }.into());
+                    return Err(TransactionError::TimedOut { what, after, last_error }.into());
                 }
             }
             let (reply, done) = oneshot::channel();
@@ -158,9 +158,9 @@ async fn outcome_of(
         Ok(Err(error @ (TransactionError::Fatal(_) | TransactionError::MustAbort { .. }))) => {
             Err(network.refusal().unwrap_or_else(|| error.into()))
         }
-        Ok(Err(TransactionError::TimedOut { what, last_error })) => {
+        Ok(Err(TransactionError::TimedOut { what, after, last_error })) => {
             let last_error = network.explain(Some(last_error)).unwrap_or_default();
-            Err(TransactionError::TimedOut { what, last_error }.into())
+            Err(TransactionError::TimedOut { what, after, last_error }.into())
         }
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(ClientError::ProducerClosed),

@@ -91,7 +91,7 @@ impl Running {
         let (frame, version) = match answer {
             Ok(answered) => answered,
             Err(error) => {
-                self.driver.reach.failed(error.to_string());
+                self.driver.reach.failed(error.to_string(), self.driver.config.fetch_max_wait);
                 return self.fetch_failed(node, &error);
             }
         };

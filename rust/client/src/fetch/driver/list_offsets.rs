@@ -1,6 +1,7 @@
 //! The machine's ListOffsets and OffsetForLeaderEpoch calls, each a task of its own that ends in an event.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::{ListedOffset, Start};
@@ -106,7 +107,7 @@ fn note(reach: &Reach, offsets: &Offsets, answers: &[(TopicPartition, Answer)]) 
         true => reach.answered(),
         false => {
             let trouble = offsets.network.trouble();
-            reach.failed(trouble.unwrap_or_else(|| ErrorCode::NetworkException.name().into()));
+            reach.failed(trouble.unwrap_or_else(|| ErrorCode::NetworkException.name().into()), Duration::ZERO);
         }
     }
 }
