@@ -450,7 +450,8 @@ class Consumer(ConsumerBase):
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        future = CommitFuture(self._member.start_commit(None, raw_commit(what), None, timeout))
+        operation = self._member.start_commit(None, raw_commit(what), None, timeout)
+        future = CommitFuture(operation, lambda: self._core.health()["last_error"])
         self._commits.append(future)
         return future
 

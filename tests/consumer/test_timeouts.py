@@ -154,6 +154,19 @@ def test_a_call_of_a_consumer(name: str, kind: str, broker: Broker, kill: Callab
     assert_tells(raised.value, broker)
 
 
+def test_a_commit_that_is_not_waited_for(broker: Broker, kill: Callable[[], object]) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+    with monedula.Consumer(settings) as consumer:
+        consumer.assign({ORDERS: "earliest"})
+        assert consumer.poll(timeout=20)
+        kill()
+        while consumer.health()["ok"]:
+            consumer.poll(timeout=0.1)
+        with pytest.raises(monedula.KafkaTimeoutError) as raised:
+            consumer.commit_async().result(timeout=TIMEOUT)
+    assert_tells(raised.value, broker)
+
+
 def test_a_commit_of_a_member(broker: Broker, kill: Callable[[], object]) -> None:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
     with monedula.Consumer(settings, ["orders"]) as consumer:
