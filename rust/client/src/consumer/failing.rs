@@ -70,7 +70,7 @@ impl Consumer {
 
     /// For how long something fails, with the last error: what [`Self::check_failing`] is about, or metadata.
     pub(super) fn any_failing(&self, view: &View) -> Option<(Duration, String)> {
-        let metadata = view.failing.clone().map(|(since, error)| (since, error));
+        let metadata = view.failing.clone();
         let trouble = self.failing(view).map(|Trouble { what, failure }| {
             let error = self.network.explain(failure.last_error);
             (failure.since, error.unwrap_or_else(|| what.trim_end_matches(',').into()))
