@@ -22,8 +22,9 @@ RawOutcome = dict[tuple[str, int], tuple[int, tuple[str | None, bool, str] | Non
 class CommitFuture:
     """The future of a commit that `Consumer.commit_async` started."""
 
-    def __init__(self, operation: Operation) -> None:
+    def __init__(self, operation: Operation, last_error: Callable[[], str | None]) -> None:
         self._operation = operation
+        self._last_error = last_error
         self._outcome: dict[TopicPartition, int] | BaseException | None = None
         self._lock = Lock()
         self._callbacks: list[Callable[[CommitFuture], object]] = []
@@ -58,7 +59,10 @@ class CommitFuture:
             KafkaTimeoutError: if the commit is not done after `timeout`; it goes on.
         """
         if not self._operation.wait(timeout):
-            raise KafkaTimeoutError(f"the commit is not answered after {timeout} s; it goes on", retriable=True)
+            last_error = self._last_error()
+            because = "" if last_error is None else f"; the last attempt: {last_error}"
+            message = f"the commit is not answered after {timeout} s; it goes on{because}"
+            raise KafkaTimeoutError(message, retriable=True, last_error=last_error)
         with self._lock:
             if self._outcome is None:
                 try:

@@ -1,57 +1,82 @@
 """Passes the core's log events to the standard library's `logging`: logger `monedula` and its children."""
 
 import logging
+from contextlib import suppress
+from time import time
 
 _LOGGER = logging.getLogger("monedula")
 _LOGGER.addHandler(logging.NullHandler())
 
 
-Event = tuple[int, str, str, float]
-"""A log event: level, part of the client (the child logger), message, and time in seconds since 1970."""
+Event = tuple[int, str, str, str, float, dict[str, object]]
+"""A log event: level, part of the client (the child logger), name, message, time in seconds since 1970, and fields."""
+
+_NO_FIELDS = dict.fromkeys(("client_id", "group", "broker", "topic", "partition", "error_code"))
+
+_PARTS = (
+    "config",
+    "network",
+    "connection",
+    "login",
+    "tls",
+    "metadata",
+    "fetch",
+    "groups",
+    "producer",
+    "producer.end",
+    "transaction",
+    "admin",
+    "log",
+)
+"""The child loggers of clients. The embedded broker has its own level: `monedula.broker`."""
+
+_CHILDREN = [_LOGGER.getChild(part) for part in _PARTS]
 
 
-def emit(events: list[Event], lost: int) -> int:
-    """Log events, and return the level below which the core need not keep any.
+def emit(events: list[Event], lost: int, is_ending: bool) -> None:
+    """Log events.
 
     Args:
         events: the events that the core kept.
         lost: the number of older events that the core dropped for lack of room.
+        is_ending: whether the interpreter ends, so that nobody hears of lost records otherwise.
     """
     if lost:
-        _LOGGER.warning("%d older log events were lost: the consumer was not called for a while", lost)
+        message = f"{lost} older log events were lost: handlers took too long for them"
+        events = [(logging.WARNING, "log", "events_lost", message, time(), {**_NO_FIELDS, "repeated": 0}), *events]
     for event in events:
-        _log(*event)
-    return min(_LOGGER.getEffectiveLevel(), 255)
+        # Handlers catch their own errors. What a filter raises must not keep other events back.
+        with suppress(Exception):
+            _log(*event)
+        _, part, _, message, _, _ = event
+        if is_ending and part == "producer.end":
+            _say_if_unheard(part, logging.WARNING, message)
 
 
-def _log(level: int, part: str, message: str, at: float) -> None:
+def _log(level: int, part: str, name: str, message: str, at: float, fields: dict[str, object]) -> None:
     logger = _LOGGER.getChild(part)
     if not logger.isEnabledFor(level):
         return
-    record = logger.makeRecord(logger.name, level, __file__, 0, "%s", (message,), None, "emit")
-    # The event may be old: the core keeps events until a thread with the GIL passes them on.
+    extra = {"event": name, **fields}
+    record = logger.makeRecord(logger.name, level, __file__, 0, "%s", (message,), None, "emit", extra)
+    # The event is older than the record, and not of the thread that passes it on.
     record.relativeCreated -= (record.created - at) * 1000
     record.created, record.msecs = at, float(int(at % 1 * 1000))
+    record.threadName = "monedula"
     logger.handle(record)
-
-
-def emit_last(events: list[Event], lost: int) -> None:
-    """Log events like `emit`, at the end of the interpreter."""
-    emit(events, lost)
-    for _, part, message, _ in events:
-        if part == "producer.end":
-            _say_if_unheard(part, logging.WARNING, message)
 
 
 def warn_last(message: str) -> None:
     """Warn of records that are lost at the end of the interpreter."""
-    _LOGGER.getChild("producer.end").warning("%s", message)
+    extra = {"event": "records_lost", **_NO_FIELDS, "repeated": 0}
+    _LOGGER.getChild("producer.end").warning("%s", message, extra=extra)
     _say_if_unheard("producer.end", logging.WARNING, message)
 
 
 def error_of_user(part: str, message: str, error: BaseException) -> None:
     """Log an exception that code of the user raised, where no caller sees it."""
-    _LOGGER.getChild(part).error("%s", message, exc_info=error)
+    extra = {"event": "callback_failed", **_NO_FIELDS, "repeated": 0}
+    _LOGGER.getChild(part).error("%s", message, exc_info=error, extra=extra)
     _say_if_unheard(part, logging.ERROR, message, error)
 
 
@@ -73,7 +98,12 @@ def _is_heard(logger: logging.Logger | None) -> bool:
     return False
 
 
-def threshold(part: str = "") -> int:
-    """The level below which the core, or one part of it, need not keep events."""
-    logger = _LOGGER.getChild(part) if part else _LOGGER
-    return min(logger.getEffectiveLevel(), 255)
+def threshold(part: str) -> int:
+    """The level below which the core need not keep events: of one part, or if `part` is empty of all but the broker."""
+    if part:
+        return min(_LOGGER.getChild(part).getEffectiveLevel(), 255)
+    level = _LOGGER.getEffectiveLevel()
+    for child in _CHILDREN:
+        if child.level:
+            level = min(level, child.level)
+    return min(level, 255)

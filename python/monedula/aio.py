@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, raw_commit
+from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
@@ -79,7 +80,10 @@ class AsyncConsumer(ConsumerBase):
 
         After a cancelled step (`asyncio.wait_for(anext(batches), 1)`) the iteration can go on.
         """
-        return _Batches(self._holder, lambda holder: self._step(holder, max_rows, max_bytes, max_wait, timeout))
+        step = partial(
+            self._step, max_rows=max_rows, max_bytes=max_bytes, max_wait=max_wait, timeout=timeout, is_end=True
+        )
+        return _Batches(self._holder, step)
 
     # Not a coroutine function: the holder of the batch is the task that calls this, not a task that is created around
     # the coroutine, as asyncio.wait_for() does in Python 3.11.
@@ -91,7 +95,7 @@ class AsyncConsumer(ConsumerBase):
 
     def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
         """Yield records one by one; as `Consumer.records`."""
-        step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0, timeout=timeout)
+        step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0, timeout=timeout, is_end=True)
         return _Records(self._core, self._holder, step)
 
     def commit(
@@ -178,7 +182,15 @@ class AsyncConsumer(ConsumerBase):
                 self._bridge.close()
                 self._bridge = None
 
-    async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
+    async def _step(
+        self,
+        holder: int,
+        max_rows: int,
+        max_bytes: int,
+        max_wait: float,
+        timeout: float | None,
+        is_end: bool = False,
+    ) -> Batch:
         self._refuse_in_callback("poll")
         bridge = self._loop()
         left = None if timeout is None else seconds("timeout", timeout)
@@ -192,7 +204,10 @@ class AsyncConsumer(ConsumerBase):
             await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
             step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
             if isinstance(step, Batch):
-                if step or (left is not None and bridge.time() - began >= left):
+                if step:
+                    return step
+                if timeout is not None and left is not None and bridge.time() - began >= left:
+                    self._core.check_failing(patience(timeout, is_end))
                     return step
             elif step is not None:
                 self._call_back(step)

@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from monedula._failing import late_flush
 from monedula._monedula import BatchFuture, SendFuture
 from monedula._moving import tells
 from monedula._transactions import AsyncTransactions
@@ -63,7 +64,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         """Wait until everything that was sent before is done; as `Producer.flush`."""
         deadline = deadline_of(timeout)
         if not await self._waiting_sent(deadline):
-            raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
+            raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
         await self._loop().run(lambda fd: self._start_flush(fd, seconds_left(deadline)))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:

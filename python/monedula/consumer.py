@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._client_names import names_in
 from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, raw_commit
+from monedula._failing import patience, with_since
 from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Batch, PendingCallback, Record, Schema
 from monedula._moving import tells
@@ -208,12 +209,17 @@ class ConsumerBase(GroupVerbs):
     def health(self) -> dict[str, Any]:
         """The state of the client, of each partition, and of the group membership.
 
-        The connections, the last error and for how long the client has been failing, retried errors, and the byte
-        budget. For each partition its position, the ends of its log, what is queued, and why it stopped if it did.
-        `"group"` has the membership: state, the protocol in force, coordinator, generation, owned partitions, the last
-        heartbeat and rebalance, errors; `None` without a `group.id`.
+        `"ok"` is whether all is well: brokers and the group's coordinator answer, no partition has stopped, and the
+        membership has not ended. `"failing_for"` and `"failing_since"` say for how many seconds, and since when (in
+        UTC), brokers have not answered, and `"last_error"` why; they are `None` otherwise. A short interruption shows
+        here at once: a probe that restarts a service should allow for some seconds.
+
+        Further the connections, retried errors, and the byte budget; for each partition its position, the ends of its
+        log, what is queued, and why it stopped if it did. `"group"` has the membership: state, the protocol in force,
+        coordinator, generation, owned partitions, the last heartbeat and rebalance, errors; `None` without a
+        `group.id`.
         """
-        return {**self._core.health(), "group": self._member.health()}
+        return {**with_since(self._core.health()), "group": self._member.health()}
 
     def wakeup(self) -> None:
         """End the current wait of another thread or task, or else the next wait, with `WakeupError`.
@@ -309,12 +315,14 @@ class Consumer(ConsumerBase):
             GroupError: a subclass, when the group membership ends; after `MaxPollExceededError` a new loop joins the
                 group again.
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
+            BrokersUnavailableError: if `timeout` is over, but the brokers did not answer during it (or for the last
+                15 s of it), so that the topic need not be drained.
             ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
         self._looping.append(thread)
         try:
-            while batch := self._next(max_rows, max_bytes, max_wait, timeout):
+            while batch := self._next(max_rows, max_bytes, max_wait, timeout, is_end=True):
                 yield batch
         except WakeupError:
             return
@@ -337,6 +345,8 @@ class Consumer(ConsumerBase):
             GroupError: a subclass, when the group membership ends; after `MaxPollExceededError` the next call joins the
                 group again.
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
+            BrokersUnavailableError: if there is no record and brokers have not answered for 15 s; or during the whole
+                `timeout`, if that is between 5 and 15 s.
             WakeupError: after `wakeup()`.
             ClosedError: if the consumer is closed, also by another thread.
         """
@@ -440,7 +450,8 @@ class Consumer(ConsumerBase):
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        future = CommitFuture(self._member.start_commit(None, raw_commit(what), None, timeout))
+        operation = self._member.start_commit(None, raw_commit(what), None, timeout)
+        future = CommitFuture(operation, lambda: self._core.health()["last_error"])
         self._commits.append(future)
         return future
 
@@ -514,7 +525,9 @@ class Consumer(ConsumerBase):
             self._tell_events()
             self._tell_commits()
 
-    def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
+    def _next(
+        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, is_end: bool = False
+    ) -> Batch:
         self._refuse_in_callback("poll")
         left = None if timeout is None else seconds("timeout", timeout)
         max_wait = seconds("max_wait", max_wait)
@@ -524,6 +537,8 @@ class Consumer(ConsumerBase):
             began = monotonic()
             step = self._core.next_step(max_rows, max_bytes, max_wait, left, None)
             if isinstance(step, Batch):
+                if timeout is not None and not step:
+                    self._core.check_failing(patience(timeout, is_end))
                 return step
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)

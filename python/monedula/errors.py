@@ -1,6 +1,7 @@
 """The exceptions: one tree under `KafkaError`, divided by what the caller can do about an error."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -94,7 +95,36 @@ class AuthenticationError(KafkaError, PermissionError):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """A call did not end within its timeout; the message has the last failure. Trying again may help."""
+    """A call did not end within its timeout; the message has the last failure. Trying again may help.
+
+    Attributes:
+        last_error: the last failure that the call met, such as a refused connection or Kafka's name of an error; `None`
+            if it met none.
+    """
+
+    def __init__(self, message: str = "", *, last_error: str | None = None, **details: Any) -> None:
+        super().__init__(message, **details)
+        self.last_error = last_error
+
+
+class BrokersUnavailableError(BrokerConnectionError, KafkaTimeoutError):
+    """A wait for records ended without any, while the brokers that have them did not answer.
+
+    So the topic need not be drained. No broker could be reached yet, or none that leads an assigned partition answers,
+    or the group's coordinator does not. The client goes on trying: the same call may succeed later.
+
+    Attributes:
+        failing_for: for how many seconds the client has been failing.
+        since: since when, in UTC.
+        last_error: the last failure, or `None`.
+    """
+
+    def __init__(
+        self, message: str = "", *, failing_for: float = 0.0, last_error: str | None = None, **details: Any
+    ) -> None:
+        super().__init__(message, last_error=last_error, **details)
+        self.failing_for = failing_for
+        self.since = datetime.now(UTC) - timedelta(seconds=failing_for)
 
 
 class BrokerError(KafkaError):

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from monedula._client_names import ClientNames, names_in
+from monedula._failing import late_flush, with_since
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula._moving import tells
 from monedula._transactions import Transactions
@@ -61,12 +62,13 @@ class ProducerBase(Unpicklable, ProducerCore):
     def health(self) -> dict[str, Any]:
         """The state of the client, and what is in flight.
 
-        The keys are `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`;
-        `memory_used_bytes` of `memory_bytes`, `waiting_for_room`; `records_unfinished`, all records without a result;
-        `requests_in_flight`, `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were
-        sent to within `metadata.max.idle.ms`.
+        `ok` is whether brokers answer. If not, `failing_for` and `failing_since` say for how many seconds and since
+        when (in UTC), and `last_error` why. The other keys are `connections`, `brokers`, `bootstrapped`,
+        `retried_errors`; `memory_used_bytes` of `memory_bytes`, `waiting_for_room`; `records_unfinished`, all records
+        without a result; `requests_in_flight`, `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those
+        that records were sent to within `metadata.max.idle.ms`.
         """
-        return self._health()
+        return with_since(self._health())
 
     def _detour(
         self,
@@ -223,7 +225,7 @@ class Producer(ProducerBase, Transactions):
         """
         deadline = deadline_of(timeout)
         if not self._waiting.wait(seconds_left(deadline)):
-            raise KafkaTimeoutError(f"flush() did not end within {timeout} s: records still wait for room")
+            raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
         self._flush(seconds_left(deadline))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:

@@ -40,7 +40,7 @@ def test_a_read_that_gets_no_further_says_what_failed(
     broker: Broker, settings: dict[str, Any], fault: dict[str, Any], told: str
 ) -> None:
     broker.fault(api="Fetch", **fault)
-    with pytest.raises(monedula.KafkaTimeoutError, match=f"the next records of the read .*{told}"):
+    with pytest.raises(monedula.KafkaTimeoutError, match=told):
         list(monedula.read(settings, "orders"))
 
 

@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,16 +22,18 @@ from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
 from monedula.cli.running import Interrupts, UsageError, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
+from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import LETTERS, Template
 from monedula.cli.topic_names import Names, compiled, expanded, is_pattern
 from monedula.consumer import MAX_ROWS
+from monedula.errors import BrokersUnavailableError
 from monedula.partitions import Position
 
 _logger = logging.getLogger(__name__)
 
-# The timeout in seconds of each poll if `--timeout` is not given.
-_WAIT = 3600.0
+# Seconds after which a command that waits for records looks whether brokers answer.
+_WAIT = 1.0
 
 EXAMPLES = """
 monedula consume orders
@@ -267,12 +269,24 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
 def _poll(
     target: _Target, consumer: monedula.Consumer, sink: Sink, interrupts: Interrupts, timeout: float | None
 ) -> None:
+    silence = Silence()
     while target.left != 0:
-        batch = consumer.poll(_WAIT if timeout is None else timeout, max_rows=target.room())
-        if not batch and timeout is not None:
+        if timeout is None:
+            batch = _next(consumer, target.room(), silence)
+        elif not (batch := consumer.poll(timeout, target.room())):
             return
         with interrupts.held():
             target.write(sink, batch)
+
+
+def _next(consumer: monedula.Consumer, max_rows: int, silence: Silence) -> Batch:
+    """Wait for records a while. Without `--timeout` brokers that do not answer are waited for, but not in silence."""
+    while True:
+        with suppress(BrokersUnavailableError):
+            if batch := consumer.poll(_WAIT, max_rows):
+                silence.answered()
+                return batch
+        silence.look(consumer.health())
 
 
 def _named(settings: dict[str, str], names: list[str]) -> list[str]:

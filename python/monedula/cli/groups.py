@@ -12,8 +12,10 @@ from monedula.admin import Admin, GroupLag
 from monedula.cli.positions import partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.silence import no_answer
 from monedula.cli.tables import AsJson, Row, drawn, line_of, show
 from monedula.cli.topics import Partitions, Yes, administering
+from monedula.errors import BrokerConnectionError, KafkaTimeoutError
 from monedula.partitions import TopicPartition
 
 Group = Annotated[str, typer.Argument(help="Id of the group.")]
@@ -107,34 +109,69 @@ def lag(
             _draw_lag(admin, group, topic, interval)
 
 
+# Seconds that a look may take before the picture says that no broker answers. A slow cluster gets more in the next.
+_SHORTEST_LOOK, _LONGEST_LOOK = 3.0, 15.0
+
+
 def _lag_rows(found: GroupLag) -> list[Row]:
     rows = sorted(found.values(), key=lambda at: at.partition)
     return [(found.group, *at.partition, at.committed, at.log_end_offset, at.lag, at.client_id, at.host) for at in rows]
 
 
 def _write_lag(admin: Admin, group: str, topics: list[str] | None, interval: float, as_json: bool) -> None:
+    looks = _Looks(admin, group, topics)
     while True:
+        found = looks.next()
+        if isinstance(found, str):
+            say(found)
+            continue
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        for row in _lag_rows(admin.group_lag(group, topics=topics)):
+        for row in _lag_rows(found):
             sys.stdout.write(line_of(("time", *LAG_COLUMNS), (now, *row), as_json))
         sys.stdout.flush()
         time.sleep(interval)
+
+
+class _Looks:
+    """Looks at a group's lag again and again. Brokers that stop to answer are waited for, and told of."""
+
+    def __init__(self, admin: Admin, group: str, topics: list[str] | None) -> None:
+        self._admin, self._group, self._topics = admin, group, topics
+        self._timeout: float | None = None
+        self._answered_at = 0.0
+
+    def next(self) -> GroupLag | str:
+        """The lag, or why there is none just now. The first look raises instead."""
+        try:
+            found = self._admin.group_lag(self._group, topics=self._topics, timeout=self._timeout)
+        except (KafkaTimeoutError, BrokerConnectionError) as error:
+            if self._timeout is None:
+                raise
+            self._timeout = min(self._timeout * 2, _LONGEST_LOOK)
+            return no_answer(time.monotonic() - self._answered_at, getattr(error, "last_error", None) or error)
+        self._timeout, self._answered_at = _SHORTEST_LOOK, time.monotonic()
+        return found
 
 
 def _draw_lag(admin: Admin, group: str, topics: list[str] | None, interval: float) -> None:
     from rich.live import Live
 
     before: tuple[float, dict[TopicPartition, int]] | None = None
+    looks, title = _Looks(admin, group, topics), ""
+    rows: list[Row] = []
+    names = ("topic", "partition", "committed", "end", "lag", "commits/s", "client", "host")
     with Live(auto_refresh=False) as live:
         while True:
-            found = admin.group_lag(group, topics=topics)
+            found = looks.next()
+            if isinstance(found, str):
+                live.update(drawn(names, rows, f"{title}\n{found}"), refresh=True)
+                continue
             now = time.monotonic()
             rows = [
                 (*at.partition, at.committed, at.log_end_offset, at.lag, _rate(before, now, at), at.client_id, at.host)
                 for at in sorted(found.values(), key=lambda at: at.partition)
             ]
             before = now, {at.partition: at.committed for at in found.values() if at.committed is not None}
-            names = ("topic", "partition", "committed", "end", "lag", "commits/s", "client", "host")
             title = f"{group}: {found.state}, {found.total} behind, {datetime.now():%H:%M:%S}"
             live.update(drawn(names, rows, title), refresh=True)
             time.sleep(interval)

@@ -15,7 +15,8 @@ use crate::config::ClientConfig;
 use crate::coordinator::{Coordinators, GroupOffset};
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
+use crate::reach::Reach;
 
 /// Looks up committed offsets for partitions that wait for theirs.
 #[derive(Clone)]
@@ -24,6 +25,7 @@ pub(crate) struct CommittedStarts {
     pub(crate) coordinators: Coordinators,
     pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) log: Log,
+    pub(crate) reach: Reach,
     pub(crate) runtime: Handle,
     /// Whether the consumer is closed.
     pub(crate) closed: watch::Receiver<bool>,
@@ -56,10 +58,14 @@ impl CommittedStarts {
                 return;
             }
             match self.ask(&waiting).await {
-                Ok(found) => self.start(&waiting, found, &mut raised),
+                Ok(found) => {
+                    self.reach.coordinator_answered();
+                    self.start(&waiting, found, &mut raised);
+                }
                 // No coordinator has answered yet; health() shows why.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
-                    self.log.record(Level::Warning, "groups", || format!("where to start is not known yet: {error}"));
+                    self.reach.coordinator_failed(error.to_string());
+                    self.log.record(&kinds::START_UNKNOWN, || format!("where to start is not known yet: {error}"));
                 }
                 Err(error) => waiting.iter().for_each(|place| self.refused(place, error.clone(), &mut raised)),
             }
@@ -86,7 +92,11 @@ impl CommittedStarts {
                 }
                 // An open transaction has offsets of the partition (KIP-447): asked again until it has ended.
                 Some(Err(fault)) if fault.code().is_retriable() => {
-                    self.log.record(Level::Warning, "groups", || format!("where to start is not known yet: {fault}"));
+                    self.log.record(&kinds::START_UNKNOWN, || {
+                        Entry::new(format!("where to start is not known yet: {fault}"))
+                            .partition(partition)
+                            .code(fault.code())
+                    });
                 }
                 Some(Err(fault)) => self.refused(place, fault.into(), raised),
                 // The answer left it out.

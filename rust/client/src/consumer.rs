@@ -1,6 +1,7 @@
 //! The consumer: the type that users of the crate hold.
 
 mod assignment;
+mod failing;
 mod membership;
 mod non_member_commits;
 mod transactions;
@@ -37,12 +38,13 @@ use crate::fetch::driver::Driver;
 use crate::group::Step;
 use crate::group::handle::Group;
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
+use crate::reach::{Failure, Reach};
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
@@ -62,7 +64,8 @@ pub struct Health {
     pub brokers: usize,
     /// Whether metadata was ever received.
     pub bootstrapped: bool,
-    /// For how long every attempt to get metadata has failed, with the last error.
+    /// For how long the client has been failing, with the last error; see [`Consumer::failing`]. Failing to get metadata
+    /// counts too.
     pub failing: Option<(Duration, String)>,
     /// Bytes of the budget in use, and its size.
     pub budget: (usize, usize),
@@ -87,6 +90,7 @@ pub struct Consumer {
     pool: BufferPool,
     log: Log,
     metrics: Metrics,
+    reach: Reach,
     runtime: Handle,
     commands: Mutex<Option<mpsc::UnboundedSender<FetchCommand>>>,
     topics: Mutex<BTreeSet<Arc<str>>>,
@@ -123,8 +127,9 @@ impl Consumer {
         let budget = Budget::new(config.queued_max_bytes);
         // Beyond the budget, room for the columns of two batches: the one in the user's hands and the next.
         let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
-        let (log, metrics) = (Log::default(), Metrics::default());
-        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
+        let log = Log::of(Some(config.client_id.clone()), config.group_id.clone());
+        let metrics = Metrics::default();
+        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
         let network = Arc::new(Network::new(config.clone(), pool.clone(), log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
         let offsets = Offsets {
@@ -149,11 +154,13 @@ impl Consumer {
             buffer.keep_ledger(config.auto_commit_records);
         }
         let closed = watch::Sender::new(false);
+        let reach = Reach::default();
         let starts = CommittedStarts {
             config: config.clone(),
             coordinators: coordinators.clone(),
             buffer: buffer.clone(),
             log: log.clone(),
+            reach: reach.clone(),
             runtime: runtime.clone(),
             closed: closed.subscribe(),
         };
@@ -170,6 +177,7 @@ impl Consumer {
             pool,
             log,
             metrics,
+            reach,
             runtime: runtime.clone(),
             commands: Mutex::new(Some(commands)),
             topics: Mutex::default(),
@@ -199,6 +207,7 @@ impl Consumer {
             budget: self.budget.clone(),
             log: self.log.clone(),
             metrics: self.metrics.clone(),
+            reach: self.reach.clone(),
         };
         let metadata = self.runtime.spawn(self.metadata.clone().run());
         *lock(&self.tasks) = vec![metadata, self.runtime.spawn(driver.run(commands, self.seed))];
@@ -357,7 +366,7 @@ impl Consumer {
             connections: self.network.connected(),
             brokers: view.cluster.brokers.len(),
             bootstrapped: view.answers > 0,
-            failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
+            failing: self.any_failing(&view),
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.metrics.retriable_errors(),
             partitions: self.buffer.status(),
@@ -395,6 +404,7 @@ impl Consumer {
             let _ = done.send(());
         });
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.log.finish();
     }
 
     /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to

@@ -24,7 +24,7 @@ use self::offset_fetch::Lookup;
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
 use crate::net::network::{Network, NodeId, Purpose};
@@ -150,13 +150,19 @@ impl Coordinators {
         self.run(Lookup { group, partitions: Some(partitions), stable: true }, timeout).await
     }
 
+    /// The last error of a wait that is over, with what is wrong with brokers.
+    pub(crate) fn explain(&self, last_error: &str) -> Option<String> {
+        self.network.explain(Some(last_error.into()))
+    }
+
     async fn run<C: GroupCall>(&self, mut call: C, timeout: Duration) -> Result<C::Outcome, ClientError> {
         let what = call.what();
         let mut last_error = None;
         let outcome = tokio::time::timeout(timeout, self.until_answered(&mut call, &mut last_error)).await;
         outcome.unwrap_or_else(|_| {
             let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
-            Err(ClientError::TimedOut { what, after: timeout, last_error: last_error.or_else(failing) })
+            let last_error = self.network.explain(last_error.or_else(failing));
+            Err(ClientError::TimedOut { what, after: timeout, last_error })
         })
     }
 
@@ -177,7 +183,7 @@ impl Coordinators {
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Again { name, why, moved }) => {
                     self.metrics.retriable_error(name);
-                    self.log.record(Level::Debug, "groups", || format!("{}: {why}", call.what()));
+                    self.log.record(&kinds::GROUP_REQUEST_RETRIED, || format!("{}: {why}", call.what()));
                     *last_error = Some(why);
                     if moved {
                         self.forget(call.group());
@@ -245,7 +251,10 @@ impl Coordinators {
         }
         self.learn(node_id, host, port);
         lock(&self.known).insert(group.to_owned(), node_id);
-        self.log.record(Level::Debug, "groups", || format!("broker {node_id} coordinates group {group}"));
+        self.log.record(&kinds::COORDINATOR_FOUND, || {
+            Entry::new(format!("broker {node_id} coordinates group {group}"))
+                .broker(self.network.name_of(NodeId::Broker(node_id)))
+        });
         Ok(node_id)
     }
 

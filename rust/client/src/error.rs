@@ -46,6 +46,17 @@ pub enum ClientError {
         /// The error of the last attempt, if there is one.
         last_error: Option<String>,
     },
+    /// A wait for records ended while the brokers that they would come from did not answer: that none came says nothing
+    /// about the topic.
+    #[error("{what} for {}{}", seconds_of(*failing_for), because(last_error))]
+    Unavailable {
+        /// Who does not answer, as a sentence that ends before "for 12 s".
+        what: &'static str,
+        /// For how long.
+        failing_for: Duration,
+        /// The last error, if there is one.
+        last_error: Option<String>,
+    },
     /// Reading of one partition has stopped; the other partitions continue.
     #[error(transparent)]
     Partition(#[from] Fault),
@@ -194,7 +205,7 @@ pub enum ClientError {
     /// `buffer.memory` of a producer stayed full for `max.block.ms`.
     #[error(
         "no room for a record of {needed} bytes in buffer.memory ({buffer_memory}) for {} ms (max.block.ms): records are \
-             sent faster than brokers take them, or no broker answers", max_block.as_millis()
+             sent faster than brokers take them, or no broker answers{}", max_block.as_millis(), because(last_error)
     )]
     BufferFull {
         /// The bytes needed.
@@ -203,6 +214,8 @@ pub enum ClientError {
         buffer_memory: usize,
         /// `max.block.ms`.
         max_block: Duration,
+        /// What is wrong with brokers, if something is.
+        last_error: Option<String>,
     },
     /// The producer was closed.
     #[error("the producer is closed")]
@@ -414,6 +427,14 @@ fn closed(reasons: &str) -> &'static str {
              (SASL_SSL, SASL_PLAINTEXT)"
         }
         false => "",
+    }
+}
+
+/// A duration for a person: whole seconds, and tenths below ten.
+fn seconds_of(duration: Duration) -> String {
+    match duration.as_secs() {
+        0..10 => format!("{:.1} s", duration.as_secs_f64()),
+        seconds => format!("{seconds} s"),
     }
 }
 

@@ -24,6 +24,7 @@ pub mod metrics;
 pub mod net;
 mod offsets;
 pub mod producer;
+mod reach;
 pub mod reader;
 pub mod sasl;
 pub mod tasks;

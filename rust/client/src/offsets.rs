@@ -103,7 +103,7 @@ impl Offsets {
 
     fn timed_out(&self, what: &str, after: Duration, last_error: LastError) -> ClientError {
         let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
-        let last_error = last_error.into_inner().unwrap_or_default().or_else(failing);
+        let last_error = self.network.explain(last_error.into_inner().unwrap_or_default().or_else(failing));
         ClientError::TimedOut { what: what.into(), after, last_error }
     }
 

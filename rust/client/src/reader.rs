@@ -45,6 +45,9 @@ pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
 /// not know the end of its log yet.
 const SHORT_LOG_GRACE: Duration = Duration::from_secs(10);
 
+/// A read that has stalled says that brokers fail if they have for at least so long; a blip at its end is no reason.
+const SHORT_STALL: Duration = Duration::from_secs(1);
+
 /// Reads that end, one after another, over the same connections. Positions, not counts, decide: compacted gaps and
 /// transaction markers neither hang nor fail.
 pub struct Reader {
@@ -164,6 +167,7 @@ impl Reader {
             return Err(fault.into());
         }
         if stalled > timeout {
+            self.consumer.check_failing(SHORT_STALL)?;
             let failed = self.consumer.metrics().last_failed_fetch(self.stalled_since);
             let last_error = failed.or_else(|| self.consumer.health().failing.map(|(_, error)| error));
             let what = "the wait for the next records of the read".into();

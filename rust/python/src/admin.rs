@@ -87,7 +87,7 @@ impl AdminCore {
     fn new(py: Python<'_>, settings: Settings) -> PyResult<Self> {
         let config = parse_admin(py, settings)?;
         let admin = Arc::new(Admin::new(config, &handle()?, seed()));
-        crate::logging::follow_level(py, admin.log());
+        crate::logging::follow(py, admin.log(), "");
         register_admin(&admin);
         Ok(Self { admin: Own::new(admin) })
     }

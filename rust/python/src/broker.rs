@@ -12,14 +12,14 @@ use monedula_broker::control::{Command, Data, Record};
 use monedula_broker::server::Broker;
 use monedula_broker::{BrokerError, Options};
 use monedula_client::lock::lock;
-use monedula_client::log::{Level, Log};
+use monedula_client::log::{Level, Log, kinds};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 use serde_json::Value;
 
 use crate::error::{argument_error, exception};
-use crate::logging::{flush_part, follow_part};
+use crate::logging::{flush_part, follow};
 use crate::runtime::{Own, SLICE, is_ending_elsewhere, park_for_ever};
 
 /// The name of the broker's child logger.
@@ -53,7 +53,7 @@ impl BrokerCore {
         let options = Options::from_json(options).map_err(|error| to_py(py, &error))?;
         let settings = options.settings().map_err(|error| to_py(py, &error))?;
         let (log, lines) = (Log::default(), Arc::<Mutex<VecDeque<Line>>>::default());
-        follow_part(py, &log, PART);
+        follow(py, &log, PART);
         let sink = Sink { log: log.clone(), lines: lines.clone() };
         install_logger();
         let starting = Broker::begin(settings, options.clock(), move || SINK.set(Some(sink)));
@@ -220,7 +220,7 @@ impl Sink {
         }
         lines.push_back((now, level as u8, message.clone()));
         drop(lines);
-        self.log.record(level, PART, || message);
+        self.log.record_at_level(level, &kinds::BROKER, || message);
     }
 }
 

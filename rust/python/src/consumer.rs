@@ -25,11 +25,11 @@ use crate::consumer_values::{
 };
 use crate::error::to_py;
 use crate::group::{MemberCore, PendingCallback};
-use crate::logging::{flush_log, follow_level};
+use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
-use crate::seconds::Seconds;
+use crate::seconds::{Seconds, seconds};
 use crate::thread_ids::thread_holder;
 use crate::tokens::Settings;
 
@@ -77,7 +77,7 @@ impl ConsumerCore {
             }
         };
         let consumer = Arc::new(consumer);
-        follow_level(py, consumer.log());
+        follow(py, consumer.log(), "");
         flush_log(py, consumer.log());
         runtime::register(&consumer);
         Ok(Self { consumer: Own::new(consumer), desk: Mutex::new(desk), news: Arc::default() })
@@ -246,6 +246,16 @@ impl ConsumerCore {
         Ok(())
     }
 
+    /// Raises `BrokersUnavailableError` if the client has been failing for at least so many seconds.
+    fn check_failing(&self, py: Python<'_>, at_least: f64) -> PyResult<()> {
+        let (consumer, at_least) = (self.consumer.get()?, seconds(py, "at_least", at_least)?);
+        let checked = py.detach(|| consumer.check_failing(at_least));
+        if checked.is_err() {
+            self.flush_log(py);
+        }
+        checked.map_err(|error| to_py(py, error))
+    }
+
     #[getter]
     fn schema(&self) -> PyResult<Schema> {
         Ok(Schema(self.consumer.get()?.empty_batch().record_batch.schema()))
@@ -395,6 +405,8 @@ impl ConsumerCore {
         dict.set_item("connections", health.connections)?;
         dict.set_item("brokers", health.brokers)?;
         dict.set_item("bootstrapped", health.bootstrapped)?;
+        let stopped = health.partitions.values().any(|status| status.fault.is_some());
+        dict.set_item("ok", health.failing.is_none() && !stopped && !has_ended(consumer))?;
         dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
         dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
         dict.set_item("budget_used_bytes", health.budget.0)?;
@@ -492,6 +504,11 @@ impl ConsumerCore {
             flush_log(py, consumer.log());
         }
     }
+}
+
+/// Whether the group membership ended with an error.
+fn has_ended(consumer: &Consumer) -> bool {
+    consumer.group_status().is_some_and(|status| status.fatal.is_some())
 }
 
 /// The assigned partitions, including those of topics assigned as a whole that are not known yet.

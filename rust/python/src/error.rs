@@ -53,7 +53,16 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("group", group)?;
             details.set_item("code", code.name())?;
         }
-        ClientError::Unreachable { .. } | ClientError::TimedOut { .. } => details.set_item("retriable", true)?,
+        ClientError::Unreachable { .. } => details.set_item("retriable", true)?,
+        ClientError::TimedOut { last_error, .. } => {
+            details.set_item("retriable", true)?;
+            details.set_item("last_error", last_error)?;
+        }
+        ClientError::Unavailable { failing_for, last_error, .. } => {
+            details.set_item("retriable", true)?;
+            details.set_item("failing_for", failing_for.as_secs_f64())?;
+            details.set_item("last_error", last_error)?;
+        }
         ClientError::Authentication(error) => {
             details.set_item("broker", &error.broker)?;
             details.set_item("mechanism", &error.mechanism)?;
@@ -154,7 +163,10 @@ fn transaction_details(error: &TransactionError, details: &Bound<'_, PyDict>) ->
         TransactionError::Denied { code, .. } | TransactionError::Refused { code, .. } => {
             details.set_item("code", code.name())
         }
-        TransactionError::TimedOut { .. } => details.set_item("retriable", true),
+        TransactionError::TimedOut { last_error, .. } => {
+            details.set_item("retriable", true)?;
+            details.set_item("last_error", last_error)
+        }
         _ => Ok(()),
     }
 }
@@ -166,6 +178,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::Unreachable { .. } => "BrokerConnectionError",
         ClientError::Authentication(_) => "AuthenticationError",
         ClientError::TimedOut { .. } => "KafkaTimeoutError",
+        ClientError::Unavailable { .. } => "BrokersUnavailableError",
         ClientError::Partition(fault) => match fault {
             Fault::UnknownTopicOrPartition { .. } => "UnknownTopicError",
             Fault::TopicRecreated { .. } => "TopicRecreatedError",

@@ -16,7 +16,7 @@ use pyo3::types::PyCapsule;
 use crate::batch::Batch;
 use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
-use crate::logging::{flush_log, follow_level};
+use crate::logging::{flush_log, follow};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::tokens::Settings;
@@ -63,7 +63,7 @@ impl ReaderCore {
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
         let schema = reader.inner().empty_batch().record_batch.schema();
         let log = reader.inner().log().clone();
-        follow_level(py, &log);
+        follow(py, &log, "");
         runtime::register(reader.inner());
         Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, want, log })
     }

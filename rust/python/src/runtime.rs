@@ -14,7 +14,6 @@ use monedula_client::admin::Admin;
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
-use monedula_client::log::Log;
 use monedula_client::tasks::caught;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,7 +21,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::error::{fork_error, to_py};
-use crate::logging::flush_last;
+use crate::logging;
 use crate::producer;
 
 /// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
@@ -38,8 +37,8 @@ struct Owned {
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// The tasks that deliver the last records of dropped producers, with the producers' logs.
-    left: Vec<(JoinHandle<()>, Log)>,
+    /// The tasks that deliver the last records of dropped producers.
+    left: Vec<JoinHandle<()>>,
     /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
 }
@@ -106,11 +105,11 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
 }
 
 /// Registers the tasks that deliver the last records of a dropped producer. The interpreter's exit waits for them.
-pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, log: &Log) {
+pub(crate) fn leave(tasks: Vec<JoinHandle<()>>) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
-        owned.left.retain(|(task, _)| !task.is_finished());
-        owned.left.extend(tasks.into_iter().map(|task| (task, log.clone())));
+        owned.left.retain(|task| !task.is_finished());
+        owned.left.extend(tasks);
     }
 }
 
@@ -126,35 +125,32 @@ fn keep_leave_task(task: JoinHandle<()>) {
 /// interpreter exit.
 #[pyfunction]
 pub(crate) fn shutdown(py: Python<'_>) {
-    let logs = py.detach(|| {
+    py.detach(|| {
         let _ = ENDING.set(std::thread::current().id());
-        let logs = stop_clients();
+        stop_clients();
         crate::broker::stop_all();
-        logs
+        logging::end();
     });
     // No later call can pass these events to `logging`, and records that could not be delivered must not be lost
     // silently.
-    logs.iter().for_each(|log| flush_last(py, log));
+    logging::flush_last(py);
 }
 
-/// Stops all clients and the runtime. Returns the logs of the producers, which may hold events of their end.
-fn stop_clients() -> Vec<Log> {
+/// Stops all clients and the runtime.
+fn stop_clients() {
     let taken = lock(&OWNED).take();
-    let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return Vec::new() };
+    let Some(Owned { pid, runtime, consumers, admins, producers, left, leaving }) = taken else { return };
     if pid != std::process::id() {
-        return Vec::new();
+        return;
     }
     // Before the consumers, because transactions send the consumers' offsets. All producers share one deadline, or many
     // of them would delay the exit for long.
     let until = Instant::now() + LAST_WORDS;
-    let mut logs = Vec::new();
     for producer in producers.iter().filter_map(Weak::upgrade) {
         producer.end(until);
-        logs.push(producer.log().clone());
     }
     runtime.block_on(async {
-        for (task, log) in left {
-            logs.push(log);
+        for task in left {
             let _ = tokio::time::timeout_at(until.into(), task).await;
         }
     });
@@ -171,7 +167,6 @@ fn stop_clients() -> Vec<Log> {
     }
     // Ends the tasks of dropped producers: records that they could not deliver fail here.
     ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
-    logs
 }
 
 /// A value that belongs to the process that created it. In a forked child it can neither be used (its sockets and
@@ -204,6 +199,7 @@ pub(crate) fn notice_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 #[pyfunction]
 fn forked() {
+    logging::forked();
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 

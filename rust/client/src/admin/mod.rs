@@ -51,7 +51,7 @@ use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
@@ -87,8 +87,9 @@ impl Admin {
     /// Starts the metadata task on `runtime`.
     pub fn new(config: ClientConfig, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
-        let (log, metrics) = (Log::default(), Metrics::default());
-        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
+        let log = Log::of(Some(config.client_id.clone()), None);
+        let metrics = Metrics::default();
+        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
         let pool = BufferPool::new(POOL_BYTES);
         let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
@@ -139,6 +140,7 @@ impl Admin {
             let _ = done.send(());
         });
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+        self.shared.log.finish();
     }
 
     /// Runs `work` on the shared parts until it ends or the client is closed.

@@ -18,7 +18,7 @@ use super::Shared;
 use super::call::{Asking, Place, Refusal, Subject, refused_of};
 use crate::coordinator::{Failure, again};
 use crate::error::ClientError;
-use crate::log::Level;
+use crate::log::kinds;
 use crate::net::network::NodeId;
 
 /// An item, by its index in the call.
@@ -88,9 +88,11 @@ impl Shared {
         if !progress.open.is_empty() && answers == 0 {
             return Err(self.network.unreachable(after));
         }
+        let failing = || failing.as_ref().map(|(_, error)| error.clone());
+        let last_error = self.network.explain(progress.last_error.clone().or_else(failing));
         for item in std::mem::take(&mut progress.open) {
             let what = progress.call.what(item);
-            let last_error = progress.last_error.clone().or_else(|| failing.as_ref().map(|(_, error)| error.clone()));
+            let last_error = last_error.clone();
             progress.done.insert(item, Err(ClientError::TimedOut { what, after, last_error }));
         }
         Ok(())
@@ -184,7 +186,7 @@ impl Shared {
 
     fn again(&self, progress: &mut Progress, item: Item, name: &str, why: String) {
         self.metrics.retriable_error(name);
-        self.log.record(Level::Debug, "admin", || format!("{}: {why}", progress.call.what(item)));
+        self.log.record(&kinds::ADMIN_RETRIED, || format!("{}: {why}", progress.call.what(item)));
         if let Place::Coordinator(group) = progress.call.place(item) {
             self.coordinators.forget(&group);
         }

@@ -26,7 +26,7 @@ use crate::group::{
     Step, Subscribed,
 };
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 
 /// A batch, or the batches of a holder, that the user may still finish. Dropping it means that nobody will: what is not
 /// finished then stays uncommitted, holds no revocation up, and a warning is logged.
@@ -65,7 +65,7 @@ impl Drop for Unfinished {
         if unfinished.is_empty() {
             return;
         }
-        self.log.record(Level::Warning, "groups", || {
+        self.log.record(&kinds::ROWS_UNFINISHED, || {
             let ends = unfinished.iter().map(|(partition, next)| format!("{partition} before offset {}", next.offset));
             let ends: Vec<String> = ends.collect();
             format!(
@@ -404,14 +404,14 @@ impl Consumer {
         }
         Ok(self.group.get_or_init(|| {
             for problem in self.config.timing_problems() {
-                self.log.record(Level::Warning, "groups", || problem.message);
+                self.log.record(&kinds::GROUP_WARNING, || problem.message);
             }
             let defers = self.assignors.iter().any(|assignor| assignor.defers());
             if self.config.pace != Pace::default() && !defers {
-                self.log.record(Level::Warning, "groups", || {
+                self.log.record(&kinds::GROUP_WARNING, || {
                     "scheduled.rebalance.max.delay.ms, group.initial.rebalance.delay.ms, max.moves.per.round and \
                      round.interval.ms do nothing without deferred or incremental in partition.assignment.strategy"
-                        .into()
+                        .to_owned()
                 });
             }
             let parts = Parts {
@@ -422,6 +422,7 @@ impl Consumer {
                 buffer: self.buffer.clone(),
                 log: self.log.clone(),
                 metrics: self.metrics.clone(),
+                reach: self.reach.clone(),
                 assignors: self.assignors.clone(),
                 seed: self.seed,
             };

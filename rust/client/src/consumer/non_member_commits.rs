@@ -90,12 +90,18 @@ impl Committer {
         while let Some(Call { group_id, offsets, timeout, deadline, reply }) = calls.recv().await {
             let left = deadline.saturating_duration_since(Instant::now());
             let outcome = match left.is_zero() {
-                true => Err(late(&group_id, timeout)),
+                true => Err(self.late(&group_id, timeout)),
                 false => self.make(group_id, offsets, left).await,
             };
             // The caller may have gone; the commit stands.
             let _ = reply.send(outcome);
         }
+    }
+
+    fn late(&self, group: &str, after: Duration) -> ClientError {
+        let what = format!("the commit of offsets to group {group}");
+        let last_error = self.coordinators.explain("commits before it were not done in time");
+        ClientError::TimedOut { what, after, last_error }
     }
 
     async fn make(&self, group_id: String, offsets: Offsets, timeout: Duration) -> Result<CommitOutcome, ClientError> {
@@ -119,9 +125,4 @@ impl Committer {
 
 fn group_offset(at: &CommitOffset) -> GroupOffset {
     GroupOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: at.metadata.clone() }
-}
-
-fn late(group: &str, after: Duration) -> ClientError {
-    let what = format!("the commit of offsets to group {group}");
-    ClientError::TimedOut { what, after, last_error: Some("commits before it were not done in time".into()) }
 }

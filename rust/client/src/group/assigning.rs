@@ -14,7 +14,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::subscription::topic_infos;
 use super::task::{Event, Task};
 use crate::error::ClientError;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::net::metadata::Metadata;
 use crate::tasks::caught;
 
@@ -68,7 +68,7 @@ async fn compute(
                 Ok(cluster) => with_known(cluster, &metadata.cluster()),
                 // Unreachable brokers are not a failure of the assignor: the next leader would get no metadata either.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
-                    log.record(Level::Warning, "groups", || {
+                    log.record(&kinds::ASSIGNMENT_FAILED, || {
                         format!("partitions are assigned by what was last known of the topics, if that is all: {error}")
                     });
                     let known = as_known(&metadata.cluster(), &names);

@@ -38,7 +38,7 @@ impl Task {
         let reply = ticket.and_then(|ticket| self.commits.replies.remove(&ticket));
         if let Some(reply) = reply {
             // The caller may have stopped waiting; the commit stands.
-            let _ = reply.send(outcomes);
+            let _ = reply.send(self.explained(outcomes));
         }
         if ticket.is_some() && self.commits.counted == ticket {
             self.commits.counted = None;
@@ -46,6 +46,20 @@ impl Task {
             let next = self.commit_by_count();
             self.inputs.extend(next);
         }
+    }
+
+    /// Outcomes with what is wrong with brokers, where a commit was not done in time.
+    fn explained(&self, mut outcomes: CommitOutcome) -> CommitOutcome {
+        for (_, outcome) in outcomes.values_mut() {
+            if let Err(CommitError::TimedOut { last }) = outcome {
+                let failing = self.parts.reach.coordinator().and_then(|failure| failure.last_error);
+                let last_error = self.parts.network.explain(failing);
+                if let Some(error) = last_error.filter(|error| !last.contains(error.as_str())) {
+                    *last = format!("{last}; {error}");
+                }
+            }
+        }
+        outcomes
     }
 
     /// Commits the finished offsets once `auto.commit.records` rows are finished.

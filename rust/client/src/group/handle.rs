@@ -25,6 +25,7 @@ use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
+use crate::reach::Reach;
 
 /// A command of the user's calls to the task.
 pub(super) enum GroupCommand {
@@ -62,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
+    pub(crate) reach: Reach,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
     pub(crate) seed: u64,
 }

@@ -9,7 +9,7 @@ use monedula_engine::group::{GroupError, GroupEvent, Reserved, State, Status};
 use monedula_engine::{Now, TopicPartition};
 
 use crate::config::ClientConfig;
-use crate::log::Level;
+use crate::log::{Kind, kinds};
 
 /// Durations of one kind of operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,65 +214,81 @@ fn ago(at: Option<Now>, now: Now) -> Option<Duration> {
     at.map(|at| now.saturating_sub(at))
 }
 
+/// The kind of an event, for the log.
+pub(super) fn kind(event: &GroupEvent) -> &'static Kind {
+    match event {
+        GroupEvent::StateChanged { .. } => &kinds::STATE_CHANGED,
+        GroupEvent::FellBack { .. } => &kinds::FELL_BACK,
+        GroupEvent::CoordinatorFound { .. } => &kinds::COORDINATOR_FOUND,
+        GroupEvent::CoordinatorLost { .. } => &kinds::COORDINATOR_LOST,
+        GroupEvent::RebalanceStarted { .. } => &kinds::REBALANCE_STARTED,
+        GroupEvent::Joined { .. } => &kinds::JOINED,
+        GroupEvent::Synced { .. } => &kinds::ASSIGNED,
+        GroupEvent::Heartbeat { .. } => &kinds::HEARTBEAT,
+        GroupEvent::Commit { failed: 0, .. } => &kinds::COMMITTED,
+        GroupEvent::Commit { .. } => &kinds::COMMIT_FAILED,
+        GroupEvent::Retried { .. } => &kinds::GROUP_REQUEST_RETRIED,
+        GroupEvent::RebalanceWanted { .. } => &kinds::REVOCATION_WANTED,
+        GroupEvent::Lost { .. } => &kinds::PARTITIONS_LOST,
+        GroupEvent::Reserved { .. } => &kinds::PARTITIONS_RESERVED,
+        GroupEvent::Released { .. } => &kinds::RESERVATION_ENDED,
+        GroupEvent::LeaseExpired => &kinds::LEASE_EXPIRED,
+        GroupEvent::LeaseRenewed => &kinds::LEASE_RENEWED,
+        GroupEvent::UnknownTopic { .. } => &kinds::UNKNOWN_TOPIC,
+        GroupEvent::TopicFound { .. } => &kinds::TOPIC_FOUND,
+        GroupEvent::Left { .. } => &kinds::LEFT,
+    }
+}
+
 /// The log line of an event, for a member under KIP-848 (`is_consumer`) or the classic protocol.
-pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String) {
+pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> String {
     let ms = Duration::as_millis;
     match event {
-        GroupEvent::StateChanged { from, to } => (Level::Debug, format!("{} -> {}", from.name(), to.name())),
-        GroupEvent::FellBack { reason } => (
-            Level::Warning,
-            format!(
-                "group.protocol=auto: the broker does not offer the protocol of KIP-848 ({reason}); the classic one is in force"
-            ),
+        GroupEvent::StateChanged { from, to } => format!("{} -> {}", from.name(), to.name()),
+        GroupEvent::FellBack { reason } => format!(
+            "group.protocol=auto: the broker does not offer the protocol of KIP-848 ({reason}); the classic one is in force"
         ),
-        GroupEvent::CoordinatorFound { node_id } => (Level::Info, format!("broker {node_id} coordinates it")),
-        GroupEvent::CoordinatorLost { reason } => {
-            (Level::Info, format!("the coordinator is to be found anew: {reason}"))
-        }
-        GroupEvent::RebalanceStarted { reason } => (Level::Info, format!("a rebalance begins: {reason}")),
+        GroupEvent::CoordinatorFound { node_id } => format!("broker {node_id} coordinates it"),
+        GroupEvent::CoordinatorLost { reason } => format!("the coordinator is to be found anew: {reason}"),
+        GroupEvent::RebalanceStarted { reason } => format!("a rebalance begins: {reason}"),
         // Under KIP-848 there is no leader, and the assignor is the coordinator's default or the
         // one that the member requested.
         GroupEvent::Joined { generation, protocol, took, .. } if is_consumer => {
             let assignor = if protocol.is_empty() { String::new() } else { format!(", {protocol}") };
-            (Level::Info, format!("joined in epoch {generation}{assignor}, in {} ms", ms(took)))
+            format!("joined in epoch {generation}{assignor}, in {} ms", ms(took))
         }
         GroupEvent::Joined { generation, leader, protocol, took } => {
             let role = if *leader { "leader" } else { "follower" };
-            (Level::Info, format!("joined generation {generation} as {role}, {protocol}, in {} ms", ms(took)))
+            format!("joined generation {generation} as {role}, {protocol}, in {} ms", ms(took))
         }
         GroupEvent::Synced { generation, rebalance, owned, assigned, revoked, .. } => {
             let (what, took) = (if is_consumer { "epoch" } else { "generation" }, ms(rebalance));
-            (
-                Level::Info,
-                format!(
-                    "{what} {generation}: {owned} partitions, {assigned} assigned, {revoked} to revoke, in {took} ms"
-                ),
-            )
+            format!("{what} {generation}: {owned} partitions, {assigned} assigned, {revoked} to revoke, in {took} ms")
         }
-        GroupEvent::Heartbeat { took } => (Level::Trace, format!("heartbeat acknowledged in {} ms", ms(took))),
+        GroupEvent::Heartbeat { took } => format!("heartbeat acknowledged in {} ms", ms(took)),
         GroupEvent::Commit { took, partitions, failed: 0 } => {
-            (Level::Debug, format!("{partitions} partitions committed in {} ms", ms(took)))
+            format!("{partitions} partitions committed in {} ms", ms(took))
         }
         GroupEvent::Commit { took, partitions, failed } => {
-            (Level::Warning, format!("{partitions} partitions committed and {failed} not, in {} ms", ms(took)))
+            format!("{partitions} partitions committed and {failed} not, in {} ms", ms(took))
         }
-        GroupEvent::Retried { api, reason } => (Level::Debug, format!("{api} is tried again: {reason}")),
-        GroupEvent::RebalanceWanted { partitions } => (Level::Debug, format!("to be revoked: {}", list(partitions))),
-        GroupEvent::Lost { partitions, reason } => (Level::Warning, format!("lost {}: {reason}", list(partitions))),
+        GroupEvent::Retried { api, reason } => format!("{api} is tried again: {reason}"),
+        GroupEvent::RebalanceWanted { partitions } => format!("to be revoked: {}", list(partitions)),
+        GroupEvent::Lost { partitions, reason } => format!("lost {}: {reason}", list(partitions)),
         GroupEvent::Reserved { partitions, members, names, left } => {
-            (Level::Info, format!("{} kept for {} for {} ms", list(partitions), lost(*members, names), ms(left)))
+            format!("{} kept for {} for {} ms", list(partitions), lost(*members, names), ms(left))
         }
-        GroupEvent::Released { partitions } => (Level::Info, format!("{} not kept any more", list(partitions))),
+        GroupEvent::Released { partitions } => format!("{} not kept any more", list(partitions)),
         GroupEvent::LeaseExpired => {
-            (Level::Warning, "no heartbeat was acknowledged for too long: nothing is handed out until one is".into())
+            "no heartbeat was acknowledged for too long: nothing is handed out until one is".into()
         }
-        GroupEvent::LeaseRenewed => (Level::Info, "a heartbeat was acknowledged: records are handed out again".into()),
+        GroupEvent::LeaseRenewed => "a heartbeat was acknowledged: records are handed out again".into(),
         GroupEvent::UnknownTopic { topic, nearest } => {
             let near = nearest.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
-            (Level::Warning, format!("topic {topic} does not exist{near}; it is read as soon as it does"))
+            format!("topic {topic} does not exist{near}; it is read as soon as it does")
         }
-        GroupEvent::TopicFound { topic } => (Level::Info, format!("topic {topic} exists now")),
-        GroupEvent::Left { reason } => (Level::Info, format!("left: {reason}")),
+        GroupEvent::TopicFound { topic } => format!("topic {topic} exists now"),
+        GroupEvent::Left { reason } => format!("left: {reason}"),
     }
 }
 

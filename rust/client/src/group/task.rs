@@ -22,8 +22,9 @@ use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
 use crate::error::ClientError;
 use crate::fetch::buffer::Lease;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 use crate::net::metadata::View;
+use crate::net::network::NodeId;
 
 /// The result of a task that the membership's task has spawned.
 pub(super) enum Event {
@@ -168,10 +169,26 @@ impl Task {
         }
     }
 
+    /// Whether the coordinator answers. Another broker that says which one it is proves nothing about it.
+    fn note_coordinator(&self, outcome: &Result<Answer, CallError>) {
+        match outcome {
+            Ok(Answer::FindCoordinator { code: ErrorCode::None, .. }) => {}
+            Ok(Answer::FindCoordinator { code, .. }) => {
+                self.parts.reach.coordinator_failed(format!("FindCoordinator: {}", code.name()));
+            }
+            Ok(_) => self.parts.reach.coordinator_answered(),
+            Err(CallError::Lost(reason) | CallError::Unsent(reason)) => {
+                self.parts.reach.coordinator_failed(reason.clone());
+            }
+            Err(CallError::Never(_)) => {}
+        }
+    }
+
     fn event(&mut self, event: Event) {
         match event {
             Event::Answered { id, outcome } => {
                 self.calls.remove(&id);
+                self.note_coordinator(&outcome);
                 self.handle(Input::Answer { id, outcome });
             }
             Event::Named(cluster) => self.named(cluster),
@@ -193,8 +210,9 @@ impl Task {
     /// Rejoins at the user's request. Under KIP-848 only the coordinator can start a rebalance.
     fn rejoin(&mut self, at: Now, reason: String) {
         if self.state.protocol() == GroupProtocol::Consumer {
-            return self.parts.log.record(Level::Warning, "groups", || {
-                "enforce_rebalance() does nothing under group.protocol=consumer: the coordinator decides when".into()
+            return self.parts.log.record(&kinds::GROUP_WARNING, || {
+                "enforce_rebalance() does nothing under group.protocol=consumer: the coordinator decides when"
+                    .to_owned()
             });
         }
         self.handle(Input::Rejoin { at, reason });
@@ -399,7 +417,7 @@ impl Task {
     }
 
     fn raise(&self, error: GroupError, fatal: bool) {
-        self.parts.log.record(Level::Warning, "groups", || error.to_string());
+        self.parts.log.record(&kinds::GROUP_FAILED, || error.to_string());
         // Where a broker does not let the client in, the membership fails because of that.
         let error = self.parts.network.refusal().unwrap_or_else(|| error.into());
         self.parts.buffer.raise(error, fatal);
@@ -407,8 +425,18 @@ impl Task {
 
     pub(super) fn record(&mut self, event: GroupEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
-        let (level, text) = super::status::sentence(&event, self.state.protocol() == GroupProtocol::Consumer);
-        self.parts.log.record(level, "groups", || format!("group {}: {text}", group()));
+        let kind = super::status::kind(&event);
+        self.parts.log.record(kind, || {
+            let text = super::status::sentence(&event, self.state.protocol() == GroupProtocol::Consumer);
+            let entry = Entry::new(format!("group {}: {text}", group()));
+            match &event {
+                GroupEvent::CoordinatorFound { node_id } => {
+                    entry.broker(self.parts.network.name_of(NodeId::Broker(*node_id)))
+                }
+                GroupEvent::UnknownTopic { topic, .. } | GroupEvent::TopicFound { topic } => entry.topic(topic),
+                _ => entry,
+            }
+        });
         match &event {
             GroupEvent::StateChanged { to, .. } => {
                 self.state = *to;
@@ -442,7 +470,7 @@ impl Task {
         let status = self.shared.member().status();
         let (interval, session) = (status.heartbeat_interval, self.parts.config.session_timeout);
         if status.state.protocol() == GroupProtocol::Consumer && interval * 3 > session {
-            self.parts.log.record(Level::Warning, "groups", || {
+            self.parts.log.record(&kinds::GROUP_WARNING, || {
                 format!(
                     "session.timeout.ms ({} ms) is less than three of the broker's heartbeat intervals ({} ms): one lost \
                      heartbeat stops delivery until the next. Raise it, up to group.consumer.session.timeout.ms of the broker",

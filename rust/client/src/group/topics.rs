@@ -11,7 +11,7 @@ use monedula_protocol::types::Uuid;
 use super::subscription::Subscription;
 use super::task::{Event, Task};
 use crate::error::ClientError;
-use crate::log::Level;
+use crate::log::kinds;
 use crate::net::metadata::View;
 use crate::tasks::caught;
 
@@ -40,7 +40,7 @@ impl Task {
                 let sizes = cluster.topics.iter().map(|(name, topic)| (name.clone(), topic.partitions.len()));
                 self.handle(Input::Listed { counts: sizes.collect() });
             }
-            Err(error) => self.parts.log.record(Level::Warning, "groups", || {
+            Err(error) => self.parts.log.record(&kinds::TOPIC_LOOKUP_FAILED, || {
                 format!("topics that come under the pattern {pattern:?} start where auto.offset.reset says: {error}")
             }),
         }
@@ -79,7 +79,7 @@ impl Task {
             Ok(cluster) => cluster,
             Err(error) => {
                 let what = || format!("topics that are assigned have no names yet: {error}");
-                return self.parts.log.record(Level::Warning, "groups", what);
+                return self.parts.log.record(&kinds::TOPIC_LOOKUP_FAILED, what);
             }
         };
         let fresh: Vec<Arc<str>> =

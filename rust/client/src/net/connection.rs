@@ -26,7 +26,7 @@ use self::pending::{Pending, Shared, is_set_up};
 use self::wire::write_pieces;
 pub(crate) use self::wire::{Expected, Frame, Pieces, Reply};
 use crate::error::RequestError;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::tls::{CutRecord, alert_after_handshake};
 use crate::net::transport::{ReadHalf, Transport, WriteHalf};
@@ -74,8 +74,19 @@ impl Connection {
         &self.shared.broker
     }
 
+    /// The request that waits longest for its answer, for how long it has, and for how long its broker may hold it back.
+    pub(crate) fn oldest_waiting(&self) -> Option<(ApiKey, Duration, Duration)> {
+        let pending = self.shared.pending();
+        pending.front().map(|oldest| {
+            let allowed = oldest.deadline.saturating_duration_since(oldest.sent_at);
+            let held_back = allowed.saturating_sub(self.shared.limits.request_timeout);
+            (oldest.api, oldest.sent_at.elapsed(), held_back)
+        })
+    }
+
     /// Ends the connection now, whatever waits on it.
     pub(crate) fn close(&self) {
+        self.shared.is_closed_by_client.store(true, Ordering::Release);
         self.shared.closing.notify_one();
     }
 
@@ -174,19 +185,21 @@ impl Connection {
         pieces: Pieces,
     ) -> Result<oneshot::Receiver<Reply>, RequestError> {
         let limits = &self.shared.limits;
-        limits.log.record(Level::Debug, "connection", || {
+        limits.log.record(&kinds::REQUEST_SENT, || {
             let (broker, name) = (&self.shared.broker, api.name());
             let size: usize = pieces.0.iter().map(Bytes::len).sum();
             // The size of a login tells the length of the password.
             let size = if api == ApiKey::SaslAuthenticate { String::new() } else { format!(", {size} bytes") };
-            format!("{broker}: sent {name} v{version} (key {}), #{correlation_id}{size}", api.code())
+            let code = api.code();
+            Entry::new(format!("{broker}: sent {name} v{version} (key {code}), #{correlation_id}{size}")).broker(broker)
         });
         let (reply, receiver) = oneshot::channel();
         let patience = limits.request_timeout + extra;
         let deadline = Instant::now() + patience;
         let done_when_written = (!is_answered).then_some(correlation_id);
         let outgoing = Outgoing { pieces, done_when_written };
-        let pending = Pending { correlation_id, api, version, deadline, room, reply };
+        let sent_at = Instant::now();
+        let pending = Pending { correlation_id, api, version, sent_at, deadline, room, reply };
         // Both under one lock: the order of `pending` has to be the order on the wire.
         let mut queue = self.shared.pending();
         if self.is_closed() {
@@ -268,7 +281,9 @@ async fn run(
         // The system would go on for minutes to send the bytes that did not get through: a commit that is repeated on
         // another connection would arrive again after later ones, and move the group back. A reset discards them.
         if let Err(error) = write.reset() {
-            limits.log.record(Level::Debug, "connection", || format!("{}: not to be reset: {error}", shared.broker));
+            limits.log.record(&kinds::RESET_FAILED, || {
+                Entry::new(format!("{}: not to be reset: {error}", shared.broker)).broker(&shared.broker)
+            });
         }
         return shared.close(&error);
     }
@@ -345,7 +360,9 @@ async fn read_frame(shared: &Shared, read: &mut ReadHalf) -> Result<Frame, Reque
     let admitted = shared.admit(length).await;
     let mut frame = limits.pool.try_take(length).map_err(|lack| {
         // The user may wait for this answer, and would not know why it does not come.
-        limits.log.record(Level::Warning, "connection", || format!("{}: {lack}", shared.broker));
+        limits
+            .log
+            .record(&kinds::NO_MEMORY, || Entry::new(format!("{}: {lack}", shared.broker)).broker(&shared.broker));
         shared.disconnected(&format!("an answer could not be taken: {lack}"))
     })?;
     while frame.len() < length {

@@ -42,7 +42,10 @@ impl Metadata {
                 let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
                 Err(match never_reached {
                     true => self.network.unreachable(started.elapsed()),
-                    false => ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error },
+                    false => {
+                        let last_error = self.network.explain(last_error);
+                        ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error }
+                    }
                 })
             },
         )

@@ -25,7 +25,7 @@ use self::exchange::{Exchange, ExchangeError, Next};
 use self::keys::DerivedKeys;
 use self::reauthentication::Session;
 use crate::error::{AuthenticationError, RequestError};
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::net::connection::{Connection, Expected, Frame};
 use crate::net::network::Offered;
 use crate::sasl::{NoCredentials, Sasl};
@@ -57,7 +57,10 @@ impl Login {
     ) -> Result<(), RequestError> {
         let version = self.version(connection, offered)?;
         let session = self.authenticate(connection, version, Duration::ZERO).await?;
-        self.log.record(Level::Info, "login", || format!("{}: {} has logged in", connection.broker(), self.sasl));
+        self.log.record(&kinds::LOGGED_IN, || {
+            let broker = connection.broker();
+            Entry::new(format!("{broker}: {} has logged in", self.sasl)).broker(broker)
+        });
         if let Some(session) = session {
             reauthentication::keep(self.clone(), connection, version, session, draw);
         }

@@ -50,7 +50,7 @@ async fn until_sent(log: &Log, name: &str, count: usize) {
     let mut sent = 0;
     let logged = async {
         while sent < count {
-            let (events, _) = log.drain();
+            let events = log.drain(false).events;
             sent += events.iter().filter(|event| event.message.contains(&format!("sent {name} "))).count();
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

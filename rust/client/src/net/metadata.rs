@@ -18,7 +18,7 @@ use tokio::sync::{Notify, watch};
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
 use crate::net::network::{Network, NodeId, Purpose};
@@ -203,6 +203,11 @@ impl Metadata {
         }
     }
 
+    /// When the first answer was asked for.
+    pub(crate) fn first_attempt(&self) -> Option<Instant> {
+        self.first_attempt.get().copied()
+    }
+
     /// The error of a cluster that was not reached within `bootstrap.timeout.ms`, or that speaks no common version.
     pub(crate) fn unreachable(&self, view: &View) -> Option<ClientError> {
         if view.fatal.is_some() {
@@ -301,7 +306,9 @@ impl Metadata {
                 Ok(Err(error)) => last = error,
                 Err(_) => last = self.network.gave_up(node, timeout),
             }
-            self.log.record(Level::Debug, "metadata", || format!("no metadata from {node:?}: {last}"));
+            self.log.record(&kinds::METADATA_FAILED, || {
+                Entry::new(format!("no metadata: {last}")).broker(self.network.name_of(node))
+            });
             // Every failed address changes the view, so that the error of `bootstrap.timeout.ms` comes on time.
             self.fail(&last);
             let unanswered = unanswered_since.elapsed();

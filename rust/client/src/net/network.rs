@@ -26,7 +26,7 @@ use self::link::Link;
 use crate::config::{ClientConfig, ConfigError};
 use crate::error::{AuthenticationError, ClientError, RequestError};
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Expected, Frame, Limits, Pieces};
 use crate::net::login::Login;
@@ -76,6 +76,29 @@ struct ConnectionSlot {
     throttled_until: Option<Instant>,
 }
 
+/// A broker that has not answered for so long owes the answer, and one that is not connected to is told of.
+const OWED: Duration = Duration::from_secs(1);
+
+/// Notes that an address is being connected to, until it is dropped.
+struct Connecting<'a> {
+    all: &'a Mutex<BTreeMap<String, Instant>>,
+    broker: String,
+}
+
+impl<'a> Connecting<'a> {
+    fn begin(all: &'a Mutex<BTreeMap<String, Instant>>, (host, port): &Address) -> Self {
+        let broker = format!("{host}:{port}");
+        lock(all).insert(broker.clone(), Instant::now());
+        Self { all, broker }
+    }
+}
+
+impl Drop for Connecting<'_> {
+    fn drop(&mut self) {
+        lock(self.all).remove(&self.broker);
+    }
+}
+
 type SharedConnectionSlot = Arc<tokio::sync::Mutex<ConnectionSlot>>;
 
 /// All connections of one client.
@@ -88,6 +111,8 @@ pub(crate) struct Network {
     slots: Mutex<BTreeMap<(NodeId, Purpose), SharedConnectionSlot>>,
     /// The last failure of each address, for errors that must say what happened where.
     failures: Mutex<BTreeMap<String, String>>,
+    /// Addresses that are being connected to, since when.
+    connecting: Mutex<BTreeMap<String, Instant>>,
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
     login: Option<Arc<Login>>,
@@ -98,6 +123,8 @@ pub(crate) struct Network {
     no_credentials: Mutex<Option<Box<AuthenticationError>>>,
     /// Whether the brokers of the cluster were known at some time.
     is_reached: AtomicBool,
+    /// Whether a connection stood at some time.
+    is_connected_once: AtomicBool,
 }
 
 impl Network {
@@ -119,12 +146,14 @@ impl Network {
             cluster_id: Mutex::default(),
             slots: Mutex::default(),
             failures: Mutex::default(),
+            connecting: Mutex::default(),
             jitter: Mutex::new(Jitter::new(seed)),
             features: Mutex::new(Features { epoch: -1, transaction_version: 0 }),
             login,
             refusal: Mutex::default(),
             no_credentials: Mutex::default(),
             is_reached: AtomicBool::new(false),
+            is_connected_once: AtomicBool::new(false),
         }
     }
 
@@ -157,7 +186,7 @@ impl Network {
         if !self.config.rebootstrap {
             return;
         }
-        self.limits.log.record(Level::Warning, "network", || format!("bootstrapping again: {reason}"));
+        self.limits.log.record(&kinds::REBOOTSTRAPPED, || format!("bootstrapping again: {reason}"));
         lock(&self.brokers).clear();
         self.set_cluster_id(None);
         let slots = lock(&self.slots);
@@ -205,6 +234,60 @@ impl Network {
         let reasons: Vec<String> = failures.iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
         let reasons = if reasons.is_empty() { otherwise.to_owned() } else { reasons.join("; ") };
         ClientError::Unreachable { after, reasons }
+    }
+
+    /// What is wrong with the brokers just now, for the error of a wait that is over: each address that could not be
+    /// connected to, and each that owes an answer. `None` if nothing is.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let mut reasons: BTreeMap<String, String> = lock(&self.failures).clone();
+        for slot in self.all_slots() {
+            let Ok(slot) = slot.try_lock() else { continue };
+            let Some(link) = &slot.link else { continue };
+            let waiting = link.connection.oldest_waiting();
+            if let Some((api, waited, _)) = waiting.filter(|(_, waited, held_back)| *waited >= *held_back + OWED) {
+                let reason = || format!("no answer to {} for {} ms", api.name(), waited.as_millis());
+                reasons.entry(link.connection.broker().to_owned()).or_insert_with(reason);
+            }
+        }
+        for (broker, since) in lock(&self.connecting).iter() {
+            let reason = || format!("no connection for {} ms", since.elapsed().as_millis());
+            reasons.entry(broker.clone()).or_insert_with(reason);
+        }
+        let reasons: Vec<String> = reasons.into_iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    /// The last error of a wait that is over, with what is wrong with the brokers where the error does not say it.
+    pub(crate) fn explain(&self, last_error: Option<String>) -> Option<String> {
+        match (last_error, self.trouble()) {
+            // A request that failed names its broker.
+            (Some(error), Some(trouble)) if !error.contains(": ") || error.ends_with("NETWORK_EXCEPTION") => {
+                Some(format!("{error}; {trouble}"))
+            }
+            (last_error, trouble) => last_error.or(trouble),
+        }
+    }
+
+    /// Whether a connection to this node stands.
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        let slots: Vec<SharedConnectionSlot> =
+            lock(&self.slots).iter().filter(|((of, _), _)| *of == node).map(|(_, slot)| slot.clone()).collect();
+        slots.iter().any(|slot| {
+            slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| !link.connection.is_closed()))
+        })
+    }
+
+    /// Whether a broker asks for a pause at present (KIP-219).
+    pub(crate) fn is_throttled(&self) -> bool {
+        let throttled = |slot: &SharedConnectionSlot| {
+            let until = slot.try_lock().ok().and_then(|slot| slot.link.as_ref()?.connection.throttled_until());
+            until.is_some_and(|until| until > Instant::now())
+        };
+        self.all_slots().iter().any(throttled)
+    }
+
+    fn all_slots(&self) -> Vec<SharedConnectionSlot> {
+        lock(&self.slots).values().cloned().collect()
     }
 
     /// Sends `request` in the highest common version, built by `build` for that version, and returns its answer with
@@ -271,7 +354,7 @@ impl Network {
 
     /// How many connections stand.
     pub(crate) fn connected(&self) -> usize {
-        let slots: Vec<SharedConnectionSlot> = lock(&self.slots).values().cloned().collect();
+        let slots = self.all_slots();
         let alive = |slot: &SharedConnectionSlot| {
             slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| !link.connection.is_closed()))
         };
@@ -336,10 +419,12 @@ impl Network {
         if let Some(refusal) = self.refusal() {
             return Err(RequestError::Fatal(Box::new(refusal)));
         }
+        let connecting = Connecting::begin(&self.connecting, &address);
         let connected = match ended.filter(|link| !link.connection.has_served()) {
             Some(_) => self.connect_again(node, &address, purpose).await,
             None => self.connect(node, &address, purpose).await,
         };
+        drop(connecting);
         match connected {
             Ok(link) => {
                 self.connected_to(&address);
@@ -410,9 +495,15 @@ impl Network {
     fn connected_to(&self, (host, port): &Address) {
         let broker = format!("{host}:{port}");
         *lock(&self.no_credentials) = None;
-        lock(&self.failures).remove(&broker);
+        let had_failed = lock(&self.failures).remove(&broker).is_some();
         self.limits.metrics.connections_opened(1);
-        self.limits.log.record(Level::Info, "network", || format!("connected to {broker}"));
+        let kind = match (self.is_connected_once.swap(true, Ordering::Relaxed), had_failed) {
+            (false, _) => &kinds::FIRST_CONNECTED,
+            (true, true) => &kinds::CONNECTED_AGAIN,
+            (true, false) => &kinds::CONNECTED,
+        };
+        let again = if had_failed { " again" } else { "" };
+        self.limits.log.record(kind, || Entry::new(format!("connected to {broker}{again}")).broker(&broker));
     }
 
     fn failed(&self, slot: &mut ConnectionSlot, (host, port): &Address, error: &RequestError) {
@@ -426,10 +517,21 @@ impl Network {
             other => other.to_string(),
         };
         self.limits.metrics.connections_failed(1);
-        self.limits.log.record(Level::Warning, "network", || {
-            format!("{broker}: {reason}; attempt {}, next in {} ms at the earliest", slot.failures, delay.as_millis())
+        self.limits.log.record(&kinds::CONNECTION_FAILED, || {
+            let (attempt, next_ms) = (slot.failures, delay.as_millis());
+            Entry::new(format!("{broker}: {reason}; attempt {attempt}, next in {next_ms} ms at the earliest"))
+                .broker(&broker)
         });
         lock(&self.failures).insert(broker, reason);
+    }
+
+    /// The broker as host:port; as it is named to this client, if it has no known address.
+    pub(crate) fn name_of(&self, node: NodeId) -> String {
+        match (self.address(node), node) {
+            (Ok((host, port)), _) => format!("{host}:{port}"),
+            (Err(_), NodeId::Broker(id)) => format!("broker {id}"),
+            (Err(_), NodeId::Bootstrap(index)) => format!("bootstrap server {index}"),
+        }
     }
 
     fn address(&self, node: NodeId) -> Result<Address, RequestError> {

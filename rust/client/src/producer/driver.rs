@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use monedula_engine::cluster::Cluster;
-use monedula_engine::produce::{BatchId, Input, ProduceMachine, SendFault, Ticket};
+use monedula_engine::produce::{BatchId, Input, ProduceMachine, RequestFailure, SendFault, Ticket};
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
@@ -27,10 +27,11 @@ use super::request::RequestOutcome;
 use super::sender::Senders;
 use super::session::Session;
 use crate::error::ClientError;
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Metadata, View};
 use crate::net::network::Network;
+use crate::reach::Reach;
 
 /// Longest sleep, whatever the machine says.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -50,6 +51,7 @@ pub(crate) struct Driver {
     pub(crate) started: Instant,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
+    pub(crate) reach: Reach,
 }
 
 /// A flush that waits for records which await metadata.
@@ -315,7 +317,9 @@ impl Running {
             Packed::Batch(batch) => self.ready(*batch),
             Packed::Failed { batch, reason } => {
                 // A codec fails only for lack of memory. The records are sent uncompressed.
-                self.driver.log.record(Level::Warning, "producer", || format!("{}: {reason}", batch.partition));
+                self.driver.log.record(&kinds::NOT_COMPRESSED, || {
+                    Entry::new(format!("{}: {reason}", batch.partition)).partition(&batch.partition)
+                });
                 self.ready(batch.uncompressed());
             }
             Packed::Parts { batch, parts } => {
@@ -342,17 +346,23 @@ impl Running {
         }
         match &answered.outcome {
             Ok(partitions) => {
+                self.driver.reach.answered();
                 for partition in partitions.iter().filter(|partition| partition.code != ErrorCode::None) {
                     self.driver.metrics.retriable_error(partition.code.name());
-                    self.driver.log.record(Level::Debug, "producer", || {
+                    self.driver.log.record(&kinds::BATCH_RETRIED, || {
                         let message = partition.message.as_deref().unwrap_or(partition.code.message());
-                        format!("{}: {} ({message})", partition.partition, partition.code.name())
+                        let text = format!("{}: {} ({message})", partition.partition, partition.code.name());
+                        Entry::new(text).partition(&partition.partition).code(partition.code)
                     });
                 }
             }
             Err(failure) => {
+                let (RequestFailure::Lost(why) | RequestFailure::NotSent(why) | RequestFailure::Fatal(why)) = failure;
+                self.driver.reach.failed(why.clone(), Duration::ZERO);
                 self.driver.metrics.retriable_error("produce");
-                self.driver.log.record(Level::Info, "producer", || format!("a request failed: {failure:?}"));
+                self.driver
+                    .log
+                    .record(&kinds::PRODUCE_FAILED, || format!("a Produce request failed, and is repeated: {why}"));
             }
         }
         self.driver.in_flight.answered(answered.request);

@@ -25,10 +25,11 @@ use super::waiting_records::WaitingRecords;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
+use crate::reach::Reach;
 use crate::tasks::caught;
 
 /// Memory that the pool for answers keeps: answers are small.
@@ -43,7 +44,8 @@ pub struct ProducerHealth {
     pub brokers: usize,
     /// Whether metadata was ever received.
     pub bootstrapped: bool,
-    /// For how long every attempt to get metadata has failed, with the last error.
+    /// For how long no broker has answered Produce requests, or every attempt to get metadata has failed, with the last
+    /// error.
     pub failing: Option<(Duration, String)>,
     /// Bytes of `buffer.memory` in use, and its size.
     pub memory: (usize, usize),
@@ -71,6 +73,7 @@ pub struct Producer {
     failures: Arc<Failures>,
     log: Log,
     metrics: Metrics,
+    reach: Reach,
     pub(super) runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     pub(super) offsets: OffsetsInTransaction,
@@ -81,8 +84,9 @@ impl Producer {
     pub fn new(config: ProducerConfig, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
         let client = config.client.clone();
-        let (log, metrics) = (Log::default(), Metrics::default());
-        config.warnings.iter().for_each(|warning| log.record(Level::Warning, "config", || warning.clone()));
+        let log = Log::of(Some(client.client_id.clone()), None);
+        let metrics = Metrics::default();
+        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
         let pool = BufferPool::new(ANSWERS_BYTES);
         let network = Arc::new(Network::new(client.clone(), pool, log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(client.clone(), network.clone(), log.clone(), metrics.clone()));
@@ -101,6 +105,7 @@ impl Producer {
             Session::new(session, admission.clone(), network.clone(), coordinators, log.clone(), outcomes, seed);
         let (started, in_flight) = (Instant::now(), Arc::new(RequestsInFlight::default()));
         let failures = Arc::new(Failures::default());
+        let reach = Reach::default();
         let driver = Driver {
             config: config.clone(),
             network: network.clone(),
@@ -111,6 +116,7 @@ impl Producer {
             failures: failures.clone(),
             log: log.clone(),
             metrics: metrics.clone(),
+            reach: reach.clone(),
             started,
         };
         let metadata_task = runtime.spawn(metadata.clone().run());
@@ -121,7 +127,7 @@ impl Producer {
             if let Err(reason) = caught(driver).await {
                 let error =
                     ClientError::Internal(format!("the producer's task ended, and the producer is closed: {reason}"));
-                driver_log.record(Level::Warning, "producer.end", || error.to_string());
+                driver_log.record(&kinds::RECORDS_LOST, || error.to_string());
             }
             metadata_task.abort();
         })];
@@ -135,6 +141,7 @@ impl Producer {
             failures,
             log,
             metrics,
+            reach,
             runtime: runtime.clone(),
             tasks: Mutex::new(tasks),
             offsets: OffsetsInTransaction::default(),
@@ -269,6 +276,7 @@ impl Producer {
         });
         // If the runtime is gone already, there is nothing to wait for.
         let _ = wait.recv_timeout(timeout.saturating_add(LAST_STEPS));
+        self.log.finish();
     }
 
     /// Has the producer deliver in the background what was sent. Returns the tasks that do it.
@@ -293,6 +301,28 @@ impl Producer {
         &self.metrics
     }
 
+    /// What is wrong with brokers just now, for the error of a wait that is over; `None` if nothing is.
+    pub fn trouble(&self) -> Option<String> {
+        self.network.explain(self.failing().map(|(_, error)| error))
+    }
+
+    /// As [`Self::trouble`], for whoever may outlive the producer.
+    pub fn trouble_source(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
+        let network = self.network.clone();
+        move || network.trouble()
+    }
+
+    /// For how long brokers have not answered Produce requests, or metadata was not to be had, with the last error.
+    fn failing(&self) -> Option<(Duration, String)> {
+        let metadata = self.metadata.view().failing;
+        let delivery = self.reach.leaders(PATIENCE).map(|failure| {
+            let error = self.network.explain(failure.last_error);
+            (failure.since, error.unwrap_or_else(|| "no broker has answered a Produce request".into()))
+        });
+        let first = delivery.into_iter().chain(metadata).min_by_key(|(since, _)| *since);
+        first.map(|(since, error)| (since.elapsed(), error))
+    }
+
     /// The state of the producer.
     pub fn health(&self) -> ProducerHealth {
         let view = self.metadata.view();
@@ -301,7 +331,7 @@ impl Producer {
             connections: self.network.connected(),
             brokers: view.cluster.brokers.len(),
             bootstrapped: view.answers > 0,
-            failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
+            failing: self.failing(),
             memory: self.accumulator.memory.usage(),
             waiting: self.accumulator.memory.waiting(),
             topics: topics.max(self.metadata.held()),
@@ -311,6 +341,9 @@ impl Producer {
         }
     }
 }
+
+/// With `acks=all` a broker answers once its followers have the records.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

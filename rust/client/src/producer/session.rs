@@ -15,7 +15,7 @@ use super::calls::{CallOutcome, Calls};
 use super::command::{Reply, Verb};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::net::network::Network;
 
 /// The level of `transaction.version` from which transaction version 2 (KIP-890) is used.
@@ -150,15 +150,15 @@ impl Session {
         match event {
             SessionEvent::StateChanged { to, .. } => {
                 self.admission.set_refusal(self.machine.refusal());
-                self.log.record(Level::Debug, "transaction", || format!("the producer is {}", to.name()));
+                self.log.record(&kinds::TRANSACTION_STATE, || format!("the producer is {}", to.name()));
                 if *to == State::Fatal
                     && let Some(error) = self.machine.refusal()
                 {
-                    self.log.record(Level::Warning, "transaction", || error.to_string());
+                    self.log.record(&kinds::TRANSACTION_FAILED, || error.to_string());
                 }
             }
             SessionEvent::Retried { api, reason } => {
-                self.log.record(Level::Info, "transaction", || format!("{api} is tried again: {reason}"));
+                self.log.record(&kinds::TRANSACTION_RETRIED, || format!("{api} is tried again: {reason}"));
             }
         }
     }

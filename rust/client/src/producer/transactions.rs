@@ -83,7 +83,7 @@ impl Producer {
     }
 
     fn end(&self, ending: Ending, timeout: Duration) -> impl Future<Output = Result<(), ClientError>> + Send + use<> {
-        let (until, sent_offsets) = (until(timeout), self.offsets.clone());
+        let (after, until, sent_offsets) = (timeout, until(timeout), self.offsets.clone());
         let delivered = self.delivered(ending);
         let (accumulator, network) = (self.accumulator.clone(), self.network.clone());
         // A task, so that the transaction ends even if the caller drops this future.
@@ -97,8 +97,9 @@ impl Producer {
                         Ending::Commit => "commit_transaction",
                         Ending::Abort => "abort_transaction",
                     };
-                    let last_error = "records are still on their way".into();
-                    return Err(TransactionError::TimedOut { what, last_error }.into());
+                    let last_error = "records are still on their way".to_owned();
+                    let last_error = network.explain(Some(last_error)).unwrap_or_default();
+                    return Err(TransactionError::TimedOut { what, after, last_error }.into());
                 }
             }
             let (reply, done) = oneshot::channel();
@@ -162,6 +163,10 @@ fn explained(error: TransactionError, network: &Network) -> ClientError {
     match error {
         TransactionError::Fatal(_) | TransactionError::MustAbort { .. } => {
             network.refusal().unwrap_or_else(|| error.into())
+        }
+        TransactionError::TimedOut { what, after, last_error } => {
+            let last_error = network.explain(Some(last_error)).unwrap_or_default();
+            TransactionError::TimedOut { what, after, last_error }.into()
         }
         error => error.into(),
     }

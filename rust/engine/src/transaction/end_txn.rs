@@ -36,7 +36,7 @@ impl ProducerSession {
             _ => return self.refuse(ticket, "no transaction is open: call begin_transaction() first"),
         }
         self.timed_out_end = None;
-        self.waiters.push(Waiter { ticket, deadline, verb: Verb::End(ending) });
+        self.waiters.push(Waiter { ticket, began: self.now, deadline, verb: Verb::End(ending) });
     }
 
     /// EndTxn, if the coordinator may know of the transaction.

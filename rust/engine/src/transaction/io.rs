@@ -293,10 +293,12 @@ pub enum TransactionError {
         code: ErrorCode,
     },
     /// The verb did not end in time.
-    #[error("{what} did not end within its time ({last_error}); it goes on: call it again to wait on")]
+    #[error("{what} did not end within {} ms ({last_error}); it goes on: call it again to wait on", after.as_millis())]
     TimedOut {
         /// The verb.
         what: &'static str,
+        /// How long it was waited for.
+        after: Duration,
         /// Why the last attempt failed.
         last_error: String,
     },

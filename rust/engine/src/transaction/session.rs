@@ -19,6 +19,7 @@ use crate::{Now, TopicPartition};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) ticket: Ticket,
+    pub(super) began: Now,
     pub(super) deadline: Now,
     pub(super) verb: Verb,
 }
@@ -100,7 +101,7 @@ pub struct ProducerSession {
     pub(super) state: State,
     jitter: Jitter,
     /// The time of the last input.
-    now: Now,
+    pub(super) now: Now,
     outputs: VecDeque<Output>,
     next_call: CallId,
     pub(super) in_flight: Option<CallInFlight>,
@@ -276,7 +277,11 @@ impl ProducerSession {
                 self.timed_out_end = Some(ending);
             }
             let last_error = self.last_error.clone().unwrap_or_else(|| "no broker has answered yet".into());
-            let outcome = Err(TransactionError::TimedOut { what: waiter.verb.name(), last_error });
+            let outcome = Err(TransactionError::TimedOut {
+                what: waiter.verb.name(),
+                after: self.now.saturating_sub(waiter.began),
+                last_error,
+            });
             self.done(waiter.ticket, outcome);
         }
     }

@@ -42,7 +42,7 @@ impl ProducerSession {
             State::Ready => return self.done(ticket, Ok(())),
             _ => return self.refuse(ticket, "init_transactions() is called once, before the first transaction"),
         }
-        self.waiters.push(Waiter { ticket, deadline, verb: Verb::Init });
+        self.waiters.push(Waiter { ticket, began: self.now, deadline, verb: Verb::Init });
     }
 
     pub(super) fn begin(&mut self, ticket: Ticket) {
@@ -98,7 +98,7 @@ impl ProducerSession {
         if offsets.is_empty() {
             return self.done(ticket, Ok(()));
         }
-        self.waiters.push(Waiter { ticket, deadline, verb: Verb::SendOffsets });
+        self.waiters.push(Waiter { ticket, began: self.now, deadline, verb: Verb::SendOffsets });
         self.contents.offsets.push_back(PendingOffsets { ticket, group, offsets });
     }
 

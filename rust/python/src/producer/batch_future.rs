@@ -105,7 +105,7 @@ impl BatchFuture {
         let rows = self.rows.get()?;
         rows.wait(py, timeout)?;
         if !rows.report.is_done() {
-            return Err(not_yet(py, "the batch", timeout));
+            return Err(not_yet(py, "the batch", timeout, (rows.callbacks.trouble)()));
         }
         rows.report(py)
     }

@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 use monedula_client::lock::lock;
-use monedula_client::log::{Level, Log};
+use monedula_client::log::{Log, kinds};
 use monedula_client::producer::Failures;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -49,12 +49,17 @@ pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> 
     future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
 }
 
+/// What is wrong with brokers, if something is.
+pub(crate) type TroubleSource = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// The callbacks of one producer.
 pub(crate) struct Callbacks {
     state: Mutex<State>,
     changed: Condvar,
     /// The producer's log, for callers that wait for its futures.
     pub(crate) log: Log,
+    /// For the errors of callers that wait in vain.
+    pub(crate) trouble: TroubleSource,
     /// Counts failures that were seen.
     pub(crate) failures: Arc<Failures>,
     /// The error of the first record that failed before it was sent.
@@ -79,9 +84,9 @@ struct State {
 }
 
 impl Callbacks {
-    pub(crate) fn new(log: Log, failures: Arc<Failures>) -> Arc<Self> {
+    pub(crate) fn new(log: Log, failures: Arc<Failures>, trouble: TroubleSource) -> Arc<Self> {
         let first_unsent = OnceLock::new();
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log, failures, first_unsent })
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), log, trouble, failures, first_unsent })
     }
 
     /// Counts a record that failed before it was sent.
@@ -146,8 +151,8 @@ impl Callbacks {
             return;
         }
         (state.runner, state.thread) = (None, None);
-        self.log.record(Level::Warning, "producer", || {
-            "the thread that runs callbacks ended; callbacks that are due now are not run".into()
+        self.log.record(&kinds::CALLBACKS_LOST, || {
+            "the thread that runs callbacks ended; callbacks that are due now are not run".to_owned()
         });
         self.drop_due(state);
     }
@@ -162,9 +167,8 @@ impl Callbacks {
         drop(due);
         self.changed.notify_all();
         if lost > 0 {
-            self.log.record(Level::Warning, "producer", || {
-                format!("{lost} callbacks were not run: their thread has ended")
-            });
+            self.log
+                .record(&kinds::CALLBACKS_LOST, || format!("{lost} callbacks were not run: their thread has ended"));
         }
     }
 

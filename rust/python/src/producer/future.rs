@@ -119,7 +119,7 @@ impl SendFuture {
             return outcome;
         }
         parts.wait(py, timeout)?;
-        parts.seen_outcome(py).unwrap_or_else(|| Err(not_yet(py, "the record", timeout)))
+        parts.seen_outcome(py).unwrap_or_else(|| Err(not_yet(py, "the record", timeout, (parts.callbacks.trouble)())))
     }
 
     /// Wait like `result`, and return the error, or `None`.
@@ -134,7 +134,7 @@ impl SendFuture {
         }
         match parts.seen_outcome(py) {
             Some(outcome) => Ok(outcome.err()),
-            None => Err(not_yet(py, "the record", timeout)),
+            None => Err(not_yet(py, "the record", timeout, (parts.callbacks.trouble)())),
         }
     }
 

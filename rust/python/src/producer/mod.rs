@@ -40,17 +40,22 @@ use self::send_arguments::{SendArguments, refused};
 use crate::capsule;
 use crate::config::{parse_producer, seed};
 use crate::error::{argument_error, exception, to_py};
-use crate::logging::{flush_log, follow_level};
+use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::Seconds;
 use crate::tokens::Settings;
 
 /// The error for a future that is not done within the user's timeout.
-pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>) -> PyErr {
-    let message = format!("{what} is still in flight after {} s", timeout.map_or(0.0, |timeout| timeout.0));
+pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trouble: Option<String>) -> PyErr {
+    let because = trouble.as_ref().map(|trouble| format!("; the last error: {trouble}")).unwrap_or_default();
+    let after_s = timeout.map_or(0.0, |timeout| timeout.0);
+    let message = format!("{what} is still in flight after {after_s} s{because}");
     let details = PyDict::new(py);
-    let made = details.set_item("retriable", true).and_then(|()| exception(py, "KafkaTimeoutError", message, &details));
+    let made = details
+        .set_item("last_error", trouble)
+        .and_then(|()| details.set_item("retriable", true))
+        .and_then(|()| exception(py, "KafkaTimeoutError", message, &details));
     made.unwrap_or_else(|failure| failure)
 }
 
@@ -72,9 +77,10 @@ impl ProducerCore {
         let config = parse_producer(py, settings)?;
         let max_block = config.max_block;
         let producer = Producer::new(config, &runtime::handle()?, seed());
-        follow_level(py, producer.log());
+        follow(py, producer.log(), "");
         flush_log(py, producer.log());
-        let callbacks = Callbacks::new(producer.log().clone(), producer.failures().clone());
+        let callbacks =
+            Callbacks::new(producer.log().clone(), producer.failures().clone(), Box::new(producer.trouble_source()));
         let shared = Arc::new(Shared { waiting: producer.waiting_records(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
         Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
@@ -294,6 +300,7 @@ impl ProducerCore {
         dict.set_item("connections", health.connections)?;
         dict.set_item("brokers", health.brokers)?;
         dict.set_item("bootstrapped", health.bootstrapped)?;
+        dict.set_item("ok", health.failing.is_none())?;
         dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
         dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
         dict.set_item("memory_used_bytes", health.memory.0)?;

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use monedula_client::error::ClientError;
-use monedula_client::log::Log;
 use monedula_client::producer::{Columns, Producer, Report, WaitingRecords};
 use pyo3::prelude::*;
 
@@ -25,7 +24,7 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        runtime::leave(self.producer.leave(), self.producer.log());
+        runtime::leave(self.producer.leave());
         self.callbacks.close();
     }
 }
@@ -88,7 +87,8 @@ impl Shared {
 
     pub(super) fn buffer_full(&self, needed: usize) -> ClientError {
         let buffer_memory = self.producer.config().buffer_memory;
-        ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block }
+        let last_error = self.producer.trouble();
+        ClientError::BufferFull { needed, buffer_memory, max_block: self.max_block, last_error }
     }
 
     pub(super) fn api_timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
@@ -116,9 +116,11 @@ impl Shared {
             };
             match timeout {
                 None => flushed.await,
-                Some(after) => tokio::time::timeout(after, flushed)
-                    .await
-                    .unwrap_or_else(|_| Err(ClientError::TimedOut { what: "flush()".into(), after, last_error: None })),
+                Some(after) => tokio::time::timeout(after, flushed).await.unwrap_or_else(|_| {
+                    let unfinished = shared.producer.health().records_unfinished;
+                    let what = format!("flush() of {unfinished} records");
+                    Err(ClientError::TimedOut { what, after, last_error: shared.producer.trouble() })
+                }),
             }
         })
     }
@@ -152,10 +154,6 @@ impl Shared {
         }
         let first = first.map(|error| to_py(py, error)).or_else(|| self.callbacks.first_unsent(py));
         first.map(|first| (unseen, first))
-    }
-
-    pub(crate) fn log(&self) -> &Log {
-        self.producer.log()
     }
 
     /// Delivers what was sent, runs callbacks, and closes, all by `until`: the interpreter exits.

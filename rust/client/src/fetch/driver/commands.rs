@@ -15,6 +15,13 @@ impl Running {
             self.refusing.clear();
             self.update_fatal();
         }
+        let (assigns, resumes) = (
+            matches!(command, FetchCommand::Assign { .. } | FetchCommand::AssignTopic { .. }),
+            matches!(command, FetchCommand::Pause { paused: false, .. }),
+        );
+        if assigns || resumes {
+            self.driver.reach.begin_anew();
+        }
         match command {
             FetchCommand::Assign { partitions, is_owned } => {
                 // The assignment may have come with a cluster view, which metadata has by now: with that, nothing is

@@ -15,7 +15,7 @@ use super::{Event, Running};
 use crate::budget::{Charge, Room};
 use crate::config::ClientConfig;
 use crate::error::RequestError;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 use crate::net::connection::{Expected, Frame};
 use crate::net::metadata::Endpoint;
 use crate::net::network::{NodeId, Purpose};
@@ -69,6 +69,7 @@ impl Running {
 
     fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {
         self.driver.metrics.fetches_sent(1);
+        self.driver.reach.asked();
         let (network, config, events) = (self.driver.network.clone(), self.driver.config.clone(), self.events.clone());
         let budget = self.driver.budget.clone();
         tokio::spawn(async move {
@@ -89,8 +90,12 @@ impl Running {
     pub(super) fn fetched(&mut self, node: i32, answer: Result<(Frame, i16), RequestError>, mut charge: Charge) {
         let (frame, version) = match answer {
             Ok(answered) => answered,
-            Err(error) => return self.fetch_failed(node, &error),
+            Err(error) => {
+                self.driver.reach.failed(error.to_string(), self.driver.config.fetch_max_wait);
+                return self.fetch_failed(node, &error);
+            }
         };
+        self.driver.reach.answered();
         if self.refusing.remove(&node).is_some() {
             self.update_fatal();
         }
@@ -152,7 +157,10 @@ impl Running {
 
     pub(super) fn fetch_failed(&mut self, node: i32, error: &RequestError) {
         self.driver.metrics.failed_fetch("fetch", error.to_string());
-        self.driver.log.record(Level::Info, "fetch", || format!("fetch from broker {node} failed: {error}"));
+        self.driver.log.record(&kinds::FETCH_FAILED, || {
+            let broker = self.driver.network.name_of(NodeId::Broker(node));
+            Entry::new(format!("fetch from broker {node} failed: {error}")).broker(broker)
+        });
         if let RequestError::Fatal(error) = error {
             self.refusing.insert(node, (**error).clone());
             self.update_fatal();

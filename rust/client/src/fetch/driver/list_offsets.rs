@@ -1,13 +1,15 @@
 //! The machine's ListOffsets and OffsetForLeaderEpoch calls, each a task of its own that ends in an event.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::{ListedOffset, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
-use crate::offsets::{Answer, EARLIEST, LATEST, Question};
+use crate::offsets::{Answer, EARLIEST, LATEST, Offsets, Question};
+use crate::reach::Reach;
 use crate::tasks::caught;
 
 /// The answer for a partition of a lookup that got none: the machine waits for exactly one.
@@ -19,6 +21,8 @@ impl Running {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
+        let reach = self.driver.reach.clone();
+        reach.asked();
         tokio::spawn(async move {
             let spans: BTreeMap<TopicPartition, u64> =
                 lookups.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
@@ -32,6 +36,7 @@ impl Running {
                 Question { partition, what }
             });
             let answers = caught(offsets.list_once(questions.collect())).await.unwrap_or_default();
+            note(&reach, &offsets, &answers);
             let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
             let answers = spans.into_iter().map(|(partition, span)| {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
@@ -47,10 +52,13 @@ impl Running {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
+        let reach = self.driver.reach.clone();
+        reach.asked();
         tokio::spawn(async move {
             let ask = |what| ranges.keys().map(|partition| Question { partition: partition.clone(), what }).collect();
             let starts = caught(offsets.list_once(ask(EARLIEST))).await.unwrap_or_default();
             let ends = caught(offsets.list_once(ask(LATEST))).await.unwrap_or_default();
+            note(&reach, &offsets, &ends);
             let starts: BTreeMap<TopicPartition, Answer> = starts.into_iter().collect();
             let ends: BTreeMap<TopicPartition, Answer> = ends.into_iter().collect();
             let answers = ranges.into_iter().map(|(partition, span)| {
@@ -72,6 +80,8 @@ impl Running {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
+        let reach = self.driver.reach.clone();
+        reach.asked();
         tokio::spawn(async move {
             let spans: BTreeMap<TopicPartition, u64> =
                 validations.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
@@ -80,6 +90,7 @@ impl Running {
                 .map(|(partition, (_, epoch))| Question { partition, what: i64::from(epoch) })
                 .collect();
             let answers = caught(offsets.epoch_ends_once(questions)).await.unwrap_or_default();
+            note(&reach, &offsets, &answers);
             let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
             let answers = spans.into_iter().map(|(partition, span)| {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
@@ -87,6 +98,17 @@ impl Running {
             });
             let _ = events.send(Event::EpochEnds { answers: answers.collect() });
         });
+    }
+}
+
+/// A lookup that no leader answered is a failure of the leaders.
+fn note(reach: &Reach, offsets: &Offsets, answers: &[(TopicPartition, Answer)]) {
+    match answers.iter().any(|(_, answer)| !matches!(answer, Err(ErrorCode::NetworkException))) {
+        true => reach.answered(),
+        false => {
+            let trouble = offsets.network.trouble();
+            reach.failed(trouble.unwrap_or_else(|| ErrorCode::NetworkException.name().into()), Duration::ZERO);
+        }
     }
 }
 

@@ -21,12 +21,13 @@ use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::fetch::buffer::FetchBuffer;
 use crate::fetch::command::{FetchCommand, Position};
-use crate::log::{Level, Log};
+use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
 use crate::net::metadata::{Metadata, View};
 use crate::net::network::Network;
 use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
+use crate::reach::Reach;
 use crate::tasks::caught;
 
 /// What comes back from the tasks that wait for answers.
@@ -47,6 +48,7 @@ pub(crate) struct Driver {
     pub(crate) budget: Budget,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
+    pub(crate) reach: Reach,
 }
 
 /// What the machine asked for, gathered over many inputs and then sent together. By partition: of two in a row, such as
@@ -89,7 +91,7 @@ impl Driver {
         let (buffer, log) = (self.buffer.clone(), self.log.clone());
         if let Err(reason) = caught(self.run_until_closed(commands, seed)).await {
             let error = ClientError::Internal(format!("the task that fetches ended: {reason}"));
-            log.record(Level::Warning, "fetch", || error.to_string());
+            log.record(&kinds::FETCH_TASK_ENDED, || error.to_string());
             buffer.set_fatal(Some(error));
         }
     }
@@ -200,8 +202,20 @@ impl Running {
         if newer {
             self.cluster = cluster.clone();
             self.handle(Input::MetadataUpdate { cluster });
+            self.note_leaders();
         }
         newer
+    }
+
+    /// A topic whose partitions have lost their leaders is not an idle one.
+    fn note_leaders(&self) {
+        let assigned = self.driver.buffer.status();
+        let mut read = assigned.iter().filter(|(_, status)| !status.paused && status.fault.is_none()).peekable();
+        let is_known = |partition| self.cluster.partition(partition).is_some();
+        let has_leader = |partition| self.cluster.partition(partition).is_some_and(|known| known.leader.is_some());
+        let leaderless =
+            read.peek().is_some() && read.all(|(partition, _)| is_known(partition) && !has_leader(partition));
+        self.driver.reach.set_leaderless(leaderless);
     }
 
     /// Gives the buffer the error that keeps all rows from coming, if there is one.
@@ -258,15 +272,18 @@ impl Running {
     fn positioned(&self, partition: &TopicPartition, span: u64, offset: i64, moved_from: Option<i64>) {
         if let Some(lost) = moved_from {
             self.driver.metrics.positions_lost(1);
-            self.driver.log.record(Level::Warning, "fetch", || {
-                format!("{partition}: the log no longer holds offset {lost}; reading goes on at {offset}")
+            self.driver.log.record(&kinds::POSITION_RESET, || {
+                let text = format!("{partition}: the log no longer holds offset {lost}; reading goes on at {offset}");
+                Entry::new(text).partition(partition)
             });
         }
         self.driver.buffer.positioned(partition, span, offset);
     }
 
     fn stopped(&self, span: u64, fault: Fault) {
-        self.driver.log.record(Level::Warning, "fetch", || format!("stopped: {fault}"));
+        self.driver.log.record(&kinds::PARTITION_STOPPED, || {
+            Entry::new(format!("stopped: {fault}")).partition(fault.partition()).code(fault.code())
+        });
         let partition = fault.partition().clone();
         self.driver.buffer.stopped(&partition, span, fault.into());
     }

@@ -16,13 +16,14 @@ use super::wire::{Frame, Reply};
 use crate::budget::{Admitted, Room};
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 
 /// A request that waits for its answer or, where none comes, to be written.
 pub(super) struct Pending {
     pub(super) correlation_id: i32,
     pub(super) api: ApiKey,
     pub(super) version: i16,
+    pub(super) sent_at: Instant,
     pub(super) deadline: Instant,
     pub(super) room: Option<Room>,
     pub(super) reply: oneshot::Sender<Reply>,
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     /// Whether an answer has come that there is no room for: while it waits, no deadline counts.
     pub(super) waits_for_room: AtomicBool,
     pub(super) closing: Notify,
+    /// Whether the client closes it on purpose, and abandons what is in flight.
+    pub(super) is_closed_by_client: AtomicBool,
     pub(super) ended: Notify,
     pub(super) times: Mutex<Times>,
 }
@@ -77,6 +80,7 @@ impl Shared {
             served: AtomicBool::new(false),
             waits_for_room: AtomicBool::new(false),
             closing: Notify::new(),
+            is_closed_by_client: AtomicBool::new(false),
             ended: Notify::new(),
             times: Mutex::new(times),
         }
@@ -166,7 +170,7 @@ impl Shared {
             bytes: bytes.unsigned_abs() as usize,
             limit: self.limits.receive_max_bytes,
         };
-        self.limits.log.record(Level::Warning, "connection", || too_large.to_string());
+        self.limits.log.record(&kinds::RESPONSE_TOO_LARGE, || Entry::new(too_large.to_string()).broker(&self.broker));
         let _ = first.reply.send(Err(RequestError::Fatal(Box::new(too_large))));
     }
 
@@ -191,8 +195,9 @@ impl Shared {
             self.throttle(throttle_time_ms);
         }
         self.limits.metrics.responses_received(1);
-        self.limits.log.record(Level::Debug, "connection", || {
-            format!("{}: answer to {}, #{correlation_id}, {} bytes", self.broker, pending.api.name(), frame.len())
+        self.limits.log.record(&kinds::RESPONSE_RECEIVED, || {
+            let (broker, api, size) = (&self.broker, pending.api.name(), frame.len());
+            Entry::new(format!("{broker}: answer to {api}, #{correlation_id}, {size} bytes")).broker(broker)
         });
         // A waiter that is gone was cancelled: its answer is discarded, and the connection goes on.
         let _ = pending.reply.send(Ok(frame));
@@ -225,9 +230,13 @@ impl Shared {
         };
         self.ended.notify_waiters();
         self.limits.metrics.connections_closed(1);
-        self.limits
-            .log
-            .record(Level::Info, "connection", || format!("closed: {error}; {} requests were waiting", waiting.len()));
+        // A client that closes its connections itself abandons what was in flight.
+        let is_lost = !waiting.is_empty() && !self.is_closed_by_client.load(Ordering::Acquire);
+        let kind = if is_lost { &kinds::CONNECTION_LOST } else { &kinds::CONNECTION_CLOSED };
+        self.limits.log.record(kind, || {
+            let waiting = waiting.len();
+            Entry::new(format!("closed: {error}; {waiting} requests were waiting")).broker(&self.broker)
+        });
         for pending in waiting {
             let _ = pending.reply.send(Err(error.clone()));
         }

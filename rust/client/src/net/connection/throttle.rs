@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Connection;
 use super::pending::Shared;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 
 /// Longest wait for a broker. Quotas that are far exceeded, and garbage, ask for hours: the next request is sent after
 /// this time all the same. If the broker delays its answer, the request times out.
@@ -39,8 +39,9 @@ impl Shared {
         times.throttled_until = times.throttled_until.max(Some(until));
         drop(times);
         self.limits.metrics.throttled(1);
-        self.limits.log.record(Level::Info, "connection", || {
-            format!("{}: a quota is exceeded; the next request goes in {} ms", self.broker, wait.as_millis())
+        self.limits.log.record(&kinds::THROTTLED, || {
+            let (broker, wait_ms) = (&self.broker, wait.as_millis());
+            Entry::new(format!("{broker}: a quota is exceeded; the next request goes in {wait_ms} ms")).broker(broker)
         });
     }
 }

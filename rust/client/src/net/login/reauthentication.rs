@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use monedula_engine::backoff::Jitter;
 
 use super::Login;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 use crate::net::connection::Connection;
 
 /// A broker takes a further login only a second after the one before; it would be a request in the wrong state.
@@ -71,7 +71,9 @@ async fn renew(login: &Login, connection: &Weak<Connection>, version: i16, mut s
         tokio::time::sleep_until(due.login.into()).await;
         match login.authenticate(&connection, version, busy).await {
             Ok(next) => {
-                login.log.record(Level::Debug, "login", || format!("{}: logged in again", connection.broker()));
+                login.log.record(&kinds::REAUTHENTICATED, || {
+                    Entry::new(format!("{}: logged in again", connection.broker())).broker(connection.broker())
+                });
                 gate.open();
                 match next {
                     Some(next) => session = next,
@@ -81,7 +83,9 @@ async fn renew(login: &Login, connection: &Weak<Connection>, version: i16, mut s
             // A new connection has the last word: it is made when the next request wants one.
             Err(error) => {
                 let broker = connection.broker();
-                login.log.record(Level::Warning, "login", || format!("{broker}: logging in again failed: {error}"));
+                login.log.record(&kinds::REAUTHENTICATION_FAILED, || {
+                    Entry::new(format!("{broker}: logging in again failed: {error}")).broker(broker)
+                });
                 return connection.close_because(&format!("logging in again failed: {error}"));
             }
         }

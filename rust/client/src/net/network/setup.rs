@@ -9,7 +9,7 @@ use super::link::Link;
 use super::{Address, Network, NodeId, Purpose};
 use crate::error::RequestError;
 use crate::lock::lock;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 use crate::net::connection::{Connection, Limits};
 use crate::net::dial::Dialer;
 use crate::net::transport::Transport;
@@ -30,7 +30,9 @@ impl Network {
         purpose: Purpose,
     ) -> Result<Link, RequestError> {
         let deadline = self.deadline(address, purpose);
-        self.limits.log.record(Level::Debug, "network", || format!("connecting to {}", deadline.broker));
+        self.limits.log.record(&kinds::CONNECTING, || {
+            Entry::new(format!("connecting to {}", deadline.broker)).broker(&deadline.broker)
+        });
         let transport = self.open(address, purpose, &deadline).await?;
         let connection = Arc::new(Connection::start(transport, deadline.broker.clone(), self.limits_of(purpose)));
         connection.limit_answers(MAX_ANSWER_BEFORE_LOGIN);

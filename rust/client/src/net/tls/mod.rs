@@ -34,7 +34,7 @@ pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
 use crate::config_values::{ConfigError, Values};
 use crate::error::RequestError;
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 
 /// An encrypted connection.
 pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
@@ -137,13 +137,13 @@ impl Tls {
         if seen != known && unusable.as_ref() != Some(&seen) {
             match self.settings.load() {
                 Ok(loaded) => {
-                    log.record(Level::Info, "tls", || {
-                        "certificates or keys have changed and are used from now on".into()
+                    log.record(&kinds::CERTIFICATES_CHANGED, || {
+                        "certificates or keys have changed and are used from now on".to_owned()
                     });
                     *lock(&self.state) = State { loaded, unusable: None };
                 }
                 Err(error) => {
-                    log.record(Level::Warning, "tls", || {
+                    log.record(&kinds::CERTIFICATES_UNUSABLE, || {
                         format!(
                             "certificates or keys have changed and cannot be used, those from before still are: {error}"
                         )

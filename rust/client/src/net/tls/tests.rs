@@ -368,9 +368,9 @@ async fn half_of_a_change_is_warned_of() {
     folder.write("chain.pem", &new.chain);
     let log = Log::default();
     tls.current(&log).await;
-    let (events, _) = log.drain();
+    let events = log.drain(false).events;
     let [event] = &events[..] else { panic!("{events:?}") };
-    assert!(event.level == Level::Warning && event.message.contains("does not belong"), "{event:?}");
+    assert!(event.level == crate::log::Level::Warning && event.message.contains("does not belong"), "{event:?}");
 }
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use super::super::pack::PackedBatch;
 use super::super::request::{OutgoingBatch, OutgoingRequest};
 use super::Running;
 use crate::error::ClientError;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
+use crate::net::network::NodeId;
 
 impl Running {
     /// If memory is exhausted, flushes the batches that linger: nothing else frees memory.
@@ -38,7 +39,7 @@ impl Running {
                     self.driver.metadata.hint(&partition, leader, leader_epoch);
                 }
                 Output::NewIdentity { old, reason } => {
-                    self.driver.log.record(Level::Debug, "producer", || format!("a producer id is needed: {reason}"));
+                    self.driver.log.record(&kinds::IDENTITY_NEEDED, || format!("a producer id is needed: {reason}"));
                     let inputs = self.driver.session.need_identity(now, old);
                     self.handle_inputs(inputs);
                 }
@@ -78,14 +79,17 @@ impl Running {
             let header = batch.header(*sequence, transactional_id.is_some());
             let topic_id = self.cluster.topics.get(&partition.topic).map_or(Uuid::ZERO, |topic| topic.id);
             bytes += header.len() + batch.payload.len();
-            self.driver.log.record(Level::Debug, "producer", || {
+            self.driver.log.record(&kinds::BATCH_SENT, || {
                 let sequence = sequence.map_or_else(String::new, |(_, sequence)| format!(" from #{sequence}"));
                 let (records, bytes) = (batch.records, batch.payload.len());
-                format!("{partition}: {records} records{sequence}, {bytes} bytes, to broker {broker}")
+                let text = format!("{partition}: {records} records{sequence}, {bytes} bytes, to broker {broker}");
+                let name = self.driver.network.name_of(NodeId::Broker(broker));
+                Entry::new(text).partition(partition).broker(name)
             });
             let (partition, payload) = (partition.clone(), batch.payload.clone());
             outgoing.push(OutgoingBatch { partition, topic_id, header, payload });
         }
+        self.driver.reach.asked();
         self.driver.in_flight.sent(request, broker, outgoing.len());
         self.driver.metrics.batches_sent(outgoing.len() as u64);
         self.driver.metrics.bytes_sent(bytes as u64);
@@ -106,11 +110,10 @@ impl Running {
 
     fn split(&mut self, batch: BatchId) {
         let Some(packed) = self.packed.remove(&batch) else { return };
-        self.driver.log.record(Level::Info, "producer", || {
-            format!(
-                "{}: a batch of {} records is too large for the broker, and is divided",
-                packed.partition, packed.records
-            )
+        self.driver.log.record(&kinds::BATCH_SPLIT, || {
+            let (partition, records) = (&packed.partition, packed.records);
+            let text = format!("{partition}: a batch of {records} records is too large for the broker, and is divided");
+            Entry::new(text).partition(partition)
         });
         self.packing.insert(batch, (packed.receipt.clone(), packed.first, packed.records));
         let ids = [self.driver.accumulator.next_batch_id(), self.driver.accumulator.next_batch_id()];
@@ -137,15 +140,24 @@ impl Running {
         }
     }
 
+    /// A fault with what is wrong with brokers, where records were not delivered in time.
+    fn explained(&self, fault: &SendFault) -> SendFault {
+        let mut fault = fault.clone();
+        if let SendFault::TimedOut { last_error, .. } = &mut fault {
+            *last_error = self.driver.network.explain(last_error.take());
+        }
+        fault
+    }
+
     pub(super) fn finish(&self, batch: PackedBatch, outcome: &Result<Acknowledged, SendFault>) {
         let PackedBatch { receipt, first, records, partition, .. } = &batch;
         let (receipt, first, records) = (receipt.clone(), *first, *records);
         let error = outcome.as_ref().err().map(|fault| {
-            self.driver
-                .log
-                .record(Level::Warning, "producer", || format!("{records} records to {partition} failed: {fault}"));
+            self.driver.log.record(&kinds::RECORDS_FAILED, || {
+                Entry::new(format!("{records} records to {partition} failed: {fault}")).partition(partition)
+            });
             let refusal = matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.network.refusal()).flatten();
-            refusal.unwrap_or_else(|| fault.clone().into())
+            refusal.unwrap_or_else(|| self.explained(fault).into())
         });
         // Frees the memory before the outcome is reported, so that a caller who waits for the outcome finds room.
         drop(batch);
@@ -198,7 +210,7 @@ impl Drop for Running {
         self.driver.network.close();
         if lost > 0 {
             let said = || format!("{lost} records were not delivered before the producer ended");
-            self.driver.log.record(Level::Warning, "producer.end", said);
+            self.driver.log.record(&kinds::RECORDS_LOST, said);
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::command::ProduceCommand;
 use super::super::pending_topics::TopicStatus;
 use super::{Flush, Running};
 use crate::error::ClientError;
-use crate::log::Level;
+use crate::log::{Entry, kinds};
 
 /// Idle topics are looked for this many times within `metadata.max.idle.ms`.
 const SWEEPS: u32 = 4;
@@ -23,8 +23,9 @@ impl Running {
             match self.pending_topics.check(&topic, &view, now) {
                 TopicStatus::Waiting => {}
                 TopicStatus::Retry(attempts) => {
-                    self.driver.log.record(Level::Info, "producer", || {
-                        format!("no partitions of {topic} after {attempts} lookups; it is looked up again")
+                    self.driver.log.record(&kinds::TOPIC_UNKNOWN, || {
+                        let text = format!("no partitions of {topic} after {attempts} lookups; it is looked up again");
+                        Entry::new(text).topic(&topic)
                     });
                     self.driver.metadata.want();
                 }
@@ -57,14 +58,14 @@ impl Running {
     /// Records that waited for metadata failed, because their partition does not exist.
     pub(super) fn records_failed(&mut self, failed: &FailedRecords) {
         let FailedRecords { records, error } = failed;
-        self.driver.log.record(Level::Warning, "producer", || format!("{records} records failed: {error}"));
+        self.driver.log.record(&kinds::RECORDS_FAILED, || format!("{records} records failed: {error}"));
         self.driver.count_failed(*records, error);
         self.driver.accumulator.fail_transaction(error);
     }
 
     /// Fails the records that wait for a topic. Returns their number.
     pub(super) fn topic_failed(&mut self, topic: &Arc<str>, error: &ClientError) -> u64 {
-        self.driver.log.record(Level::Warning, "producer", || error.to_string());
+        self.driver.log.record(&kinds::RECORDS_FAILED, || Entry::new(error.to_string()).topic(topic));
         let failed = self.driver.accumulator.topic_failed(topic, error);
         self.driver.count_failed(failed, error);
         if !self.pending_topics.is_known(topic) {
@@ -101,8 +102,9 @@ impl Running {
         self.sweep_at = now + max_idle / SWEEPS;
         let dropped = self.driver.accumulator.forget_idle_topics(max_idle);
         for topic in &dropped {
-            self.driver.log.record(Level::Debug, "producer", || {
-                format!("{topic} is forgotten: nothing was sent to it for {} ms", max_idle.as_millis())
+            self.driver.log.record(&kinds::TOPIC_FORGOTTEN, || {
+                let idle_ms = max_idle.as_millis();
+                Entry::new(format!("{topic} is forgotten: nothing was sent to it for {idle_ms} ms")).topic(topic)
             });
         }
         self.driver.metadata.release(dropped);

@@ -1,0 +1,231 @@
+"""Every time-out says what was waited for, of whom, how long, and what failed last."""
+
+import asyncio
+import inspect
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import monedula
+import pyarrow
+import pytest
+from monedula import admin
+from monedula.testing import Broker
+
+ORDERS = ("orders", 0)
+TIMEOUT = 1.2
+"""In seconds: a broker that is silent for a second owes an answer."""
+
+ACL = admin.AclBinding("User:alice", "read", "topic", "orders")
+
+TABLE = pyarrow.table({"value": [b"x"]})
+
+ADMIN_CALLS: dict[str, tuple[object, ...]] = {
+    "alter_client_quotas": ({admin.QuotaEntity(user="alice"): {"producer_byte_rate": 1.0}},),
+    "alter_configs": ({("topic", "orders"): {"retention.ms": 1}},),
+    "alter_group_offsets": ("etl", {ORDERS: 0}),
+    "alter_partition_reassignments": ({ORDERS: [1]},),
+    "alter_replica_log_dirs": ({("orders", 0, 1): "/tmp"},),
+    "alter_user_scram_credentials": (admin.ScramDeletion("alice", "SCRAM-SHA-256"),),
+    "create_acls": (ACL,),
+    "create_delegation_token": (),
+    "create_partitions": ({"orders": 2},),
+    "create_topics": ("payments",),
+    "delete_acls": (ACL,),
+    "delete_group_offsets": ("etl", [ORDERS]),
+    "delete_groups": ("etl",),
+    "delete_records": ({ORDERS: 0},),
+    "delete_topics": ("orders",),
+    "describe_acls": (),
+    "describe_client_quotas": (),
+    "describe_cluster": (),
+    "describe_configs": (("topic", "orders"),),
+    "describe_delegation_tokens": (),
+    "describe_groups": ("etl",),
+    "describe_log_dirs": (1,),
+    "describe_metadata_quorum": (),
+    "describe_topics": ("orders",),
+    "describe_user_scram_credentials": (),
+    "elect_leaders": ([ORDERS],),
+    "expire_delegation_token": (b"hmac",),
+    "group_lag": ("etl",),
+    "list_config_resources": (),
+    "list_group_offsets": ("etl",),
+    "list_groups": (),
+    "list_offsets": ("orders",),
+    "list_partition_reassignments": (),
+    "list_topics": (),
+    "renew_delegation_token": (b"hmac",),
+    "reset_group_offsets": ("etl", "earliest"),
+}
+
+CONSUMER_CALLS: dict[str, Callable[[Any], Any]] = {
+    "commit": lambda consumer: consumer.commit({ORDERS: 1}, timeout=TIMEOUT),
+    "committed": lambda consumer: consumer.committed([ORDERS], timeout=TIMEOUT),
+    "beginning_offsets": lambda consumer: consumer.beginning_offsets([ORDERS], timeout=TIMEOUT),
+    "end_offsets": lambda consumer: consumer.end_offsets([ORDERS], timeout=TIMEOUT),
+    "offsets_for_times": lambda consumer: consumer.offsets_for_times({ORDERS: "1h ago"}, timeout=TIMEOUT),
+    "partitions_of": lambda consumer: consumer.partitions_of("payments", timeout=TIMEOUT),
+}
+
+PRODUCER_CALLS: dict[str, Callable[[Any], Any]] = {
+    "flush": lambda producer: (producer.send("orders", "x"), producer.flush(timeout=TIMEOUT)),
+    "result": lambda producer: producer.send("orders", "x").result(timeout=TIMEOUT),
+    "exception": lambda producer: producer.send("orders", "x").exception(timeout=TIMEOUT),
+    "report": lambda producer: producer.send_batch(TABLE, "orders").report(timeout=TIMEOUT),
+    "partitions_for": lambda producer: producer.partitions_for("payments", timeout=TIMEOUT),
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.append("orders", ["a"])
+        yield broker
+
+
+@pytest.fixture(params=["stopped", "black hole"])
+def kill(request: pytest.FixtureRequest, broker: Broker) -> Callable[[], object]:
+    """Makes the broker one that refuses connections, or one that says nothing."""
+
+    def stop() -> None:
+        broker.stop_node(1)
+        while broker.connections():
+            time.sleep(0.01)
+
+    if request.param == "stopped":
+        return stop
+    return lambda: broker.fault(black_hole="both")
+
+
+def assert_tells(error: BaseException, broker: Broker) -> None:
+    """The message has the broker, the time, and the failure."""
+    text = str(error)
+    assert broker.bootstrap_servers in text, text
+    assert re.search(r"refused|no answer to \w+|no answer within|no connection for|closed", text), text
+    assert re.search(r"\d(\.\d+)? m?s\b", text), text
+    if isinstance(error, monedula.KafkaTimeoutError):
+        assert error.last_error
+        assert error.last_error in text
+
+
+def test_the_table_has_every_call_of_the_admin_client_that_may_time_out() -> None:
+    methods = inspect.getmembers(monedula.Admin, inspect.isfunction)
+    timed = {name for name, method in methods if "timeout" in inspect.signature(method).parameters}
+    assert timed - {"close"} == ADMIN_CALLS.keys()
+
+
+@pytest.mark.parametrize("name", ADMIN_CALLS)
+def test_a_call_of_the_admin_client(name: str, broker: Broker, kill: Callable[[], object]) -> None:
+    with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as client:
+        client.list_topics()
+        kill()
+        call = getattr(client, name)
+        with pytest.raises((monedula.KafkaTimeoutError, monedula.BrokerConnectionError)) as raised:
+            call(*ADMIN_CALLS[name], timeout=TIMEOUT)
+        assert_tells(raised.value, broker)
+
+
+@pytest.mark.parametrize("name", CONSUMER_CALLS)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_call_of_a_consumer(name: str, kind: str, broker: Broker, kill: Callable[[], object]) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+
+    async def asynchronous() -> None:
+        async with monedula.AsyncConsumer(settings) as consumer:
+            consumer.assign({ORDERS: "earliest"})
+            assert await consumer.poll(timeout=20)
+            await consumer.committed()
+            kill()
+            await CONSUMER_CALLS[name](consumer)
+
+    def synchronous() -> None:
+        with monedula.Consumer(settings) as consumer:
+            consumer.assign({ORDERS: "earliest"})
+            assert consumer.poll(timeout=20)
+            consumer.committed()
+            kill()
+            CONSUMER_CALLS[name](consumer)
+
+    with pytest.raises((monedula.KafkaTimeoutError, monedula.BrokerConnectionError)) as raised:
+        synchronous() if kind == "sync" else asyncio.run(asynchronous())
+    assert_tells(raised.value, broker)
+
+
+def test_a_commit_that_is_not_waited_for(broker: Broker, kill: Callable[[], object]) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+    with monedula.Consumer(settings) as consumer:
+        consumer.assign({ORDERS: "earliest"})
+        assert consumer.poll(timeout=20)
+        kill()
+        while consumer.health()["ok"]:
+            consumer.poll(timeout=0.1)
+        with pytest.raises(monedula.KafkaTimeoutError) as raised:
+            consumer.commit_async().result(timeout=TIMEOUT)
+    assert_tells(raised.value, broker)
+
+
+def test_a_commit_of_a_member(broker: Broker, kill: Callable[[], object]) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+    with monedula.Consumer(settings, ["orders"]) as consumer:
+        assert consumer.poll(timeout=20)
+        kill()
+        with pytest.raises(monedula.CommitFailedError) as raised:
+            consumer.commit(timeout=TIMEOUT)
+    assert broker.bootstrap_servers in str(raised.value)
+
+
+@pytest.mark.parametrize("name", PRODUCER_CALLS)
+def test_a_call_of_a_producer(name: str, broker: Broker, kill: Callable[[], object]) -> None:
+    producer = monedula.Producer(
+        bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=3000, request_timeout_ms=2000
+    )
+    producer.send("orders", "x").result()
+    kill()
+    with pytest.raises((monedula.KafkaTimeoutError, monedula.BrokerConnectionError)) as raised:
+        PRODUCER_CALLS[name](producer)
+    producer.close(timeout=0)
+    assert_tells(raised.value, broker)
+
+
+def test_a_record_that_was_not_delivered_in_time(broker: Broker, kill: Callable[[], object]) -> None:
+    settings: dict[str, Any] = {"delivery_timeout_ms": 1500, "request_timeout_ms": 1200, "linger_ms": 0}
+    producer = monedula.Producer(bootstrap_servers=broker.bootstrap_servers, **settings)
+    producer.send("orders", "x").result()
+    kill()
+    with pytest.raises(monedula.DeliveryTimeoutError) as raised:
+        producer.send("orders", "x").result()
+    producer.close(timeout=0)
+    assert broker.bootstrap_servers in str(raised.value)
+
+
+def test_a_full_buffer(broker: Broker, kill: Callable[[], object]) -> None:
+    settings: dict[str, Any] = {"buffer_memory": 70_000, "max_block_ms": 1500, "batch_size": 16_000}
+    producer = monedula.Producer(bootstrap_servers=broker.bootstrap_servers, **settings)
+    producer.send("orders", "x").result()
+    kill()
+    with pytest.raises(monedula.BufferFullError) as raised:
+        deque(producer.send("orders", "x" * 10_000) for _ in range(10))
+    producer.close(timeout=0)
+    assert broker.bootstrap_servers in str(raised.value)
+
+
+@pytest.mark.parametrize("verb", ["init_transactions", "commit_transaction"])
+def test_a_transaction(verb: str, broker: Broker, kill: Callable[[], object]) -> None:
+    producer = monedula.Producer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id="t", request_timeout_ms=1000
+    )
+    if verb == "init_transactions":
+        producer.partitions_for("orders")
+        kill()
+    else:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("orders", "x").result()
+        kill()
+    with pytest.raises(monedula.KafkaTimeoutError) as raised:
+        getattr(producer, verb)(timeout=TIMEOUT)
+    producer.close(timeout=0)
+    assert_tells(raised.value, broker)
