@@ -12,6 +12,9 @@ from monedula.cli.running import Failure, UsageError
 PATTERN_HELP = "^REGEX is each topic whose name matches"
 
 Names = Annotated[list[str], typer.Argument(help=f"Names of topics; {PATTERN_HELP}.")]
+OnlyTopics = Annotated[
+    list[str] | None, typer.Option("-t", "--topic", help=f"Only this topic; {PATTERN_HELP}. Repeatable.")
+]
 
 
 def is_pattern(name: str) -> bool:
