@@ -118,3 +118,26 @@ def test_a_member_is_described_in_80_columns(broker: Broker, terminal: Callable[
         assert screen.end() == 0
     assert max(len(line.rstrip()) for line in screen.text.splitlines()) <= 80
     assert "a-reader-with-a-name" in screen.text
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("monedula topics describe ze", "zebra"),
+        ("monedula consume a-", TOPIC),
+        ("monedula groups lag --topic co", "cobra"),
+        ("monedula groups reset some-", "some-service-in-production"),
+        ("monedula topics describe x", ""),
+    ],
+)
+def test_names_of_the_cluster_are_completed(broker: Broker, line: str, names: str) -> None:
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MONEDULA_COMPLETE": "complete_bash"}
+
+    def completed(servers: str) -> tuple[str, str]:
+        done = subprocess.run(
+            COMMAND, env=environment(servers, **words), capture_output=True, text=True, timeout=60, check=False
+        )
+        return done.stdout.strip(), done.stderr
+
+    assert completed(broker.bootstrap_servers) == (names, "")
+    assert completed("127.0.0.1:1") == ("", "")

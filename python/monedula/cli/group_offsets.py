@@ -9,6 +9,7 @@ import typer
 
 from monedula.admin import Admin
 from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.completing import complete_groups
 from monedula.cli.offset_files import OffsetsFormat, offsets_format, read_offsets, written_offsets
 from monedula.cli.positions import Place, duration_of, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, command, confirm, say
@@ -17,7 +18,7 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import OnlyTopics, expanded, topics_of
 from monedula.partitions import TopicPartition
 
-Group = Annotated[str, typer.Argument(help="Id of the group.")]
+Group = Annotated[str, typer.Argument(help="Id of the group.", autocompletion=complete_groups)]
 
 
 def name_of(partition: TopicPartition) -> str:
@@ -175,7 +176,7 @@ monedula groups export etl --topic orders --format json
 
 @command("groups export")
 def export(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.")],
+    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
     bootstrap_servers: BootstrapServers = None,
     topic: OnlyTopics = None,
     output: Annotated[

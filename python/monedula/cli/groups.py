@@ -11,6 +11,7 @@ import typer
 from monedula.admin import Admin, GroupLag
 from monedula.cli import group_offsets
 from monedula.cli.administration import Yes, administering
+from monedula.cli.completing import complete_groups
 from monedula.cli.group_offsets import Group, name_of
 from monedula.cli.rendering import counted
 from monedula.cli.running import UsageError, command, confirm, say
@@ -93,7 +94,10 @@ monedula groups lag etl --topic orders --json
 
 @command("groups lag")
 def lag(
-    groups: Annotated[list[str] | None, typer.Argument(help="Ids of groups; without any, a row for each.")] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     topic: OnlyTopics = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
@@ -125,7 +129,7 @@ def _show_lag(admin: Admin, groups: Sequence[str], topics: list[str] | None, as_
     if groups:
         found = [admin.group_lag(group, topics=topics) for group in dict.fromkeys(groups)]
         rows = [row for each in found for row in _lag_rows(each)]
-        show(LAG_COLUMNS, rows, as_json, spare=("host", "client_id", *(["group"] if len(found) == 1 else [])))
+        show(LAG_COLUMNS, rows, as_json, spare=(*(["group"] if len(found) == 1 else []), "host", "client_id"))
     else:
         found = _lag_of_all(admin, topics)
         show(LAG_OF_GROUPS_COLUMNS, [_summary(each) for each in found], as_json)
@@ -202,7 +206,7 @@ monedula groups delete etl --yes
 
 @command("groups delete")
 def delete(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.")],
+    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
     bootstrap_servers: BootstrapServers = None,
     yes: Yes = False,
     setting: Setting = None,

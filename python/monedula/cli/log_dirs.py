@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.completing import complete_topics
 from monedula.cli.positions import partitions_of
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
@@ -82,7 +83,7 @@ monedula log-dirs move orders --broker 1 --partition 0,1 --to "$(monedula log-di
 
 @command("log-dirs move")
 def move(
-    topic: Annotated[str, typer.Argument(help="Name of the topic.")],
+    topic: Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)],
     broker: Annotated[int, typer.Option("--broker", help="The broker whose replicas move.")],
     to: Annotated[str, typer.Option("--to", metavar="PATH", help="The directory, as `log-dirs list` shows it.")],
     bootstrap_servers: BootstrapServers = None,

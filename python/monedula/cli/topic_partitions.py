@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.completing import complete_topics
 from monedula.cli.positions import partitions_of, place_of
 from monedula.cli.rendering import time_text
 from monedula.cli.running import UsageError, command, confirm, say
@@ -54,7 +55,10 @@ monedula topics elect-leaders orders --partition 0
 
 @command("topics elect-leaders")
 def elect_leaders(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     partition: Partitions = None,
     unclean: Annotated[

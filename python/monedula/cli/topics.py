@@ -8,6 +8,7 @@ import typer
 from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
 from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.completing import complete_topics
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
@@ -15,7 +16,7 @@ from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded, topics_of
 from monedula.partitions import TopicPartition
 
-Name = Annotated[str, typer.Argument(help="Name of the topic.")]
+Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
 LIST_EXAMPLES = """
 monedula topics list
 monedula topics list '^ord'
@@ -25,7 +26,9 @@ monedula topics list --internal --json
 
 @command("topics list")
 def list_topics(
-    names: Annotated[list[str] | None, typer.Argument(help=f"Only these; {PATTERN_HELP}.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics too.")] = False,
     as_json: AsJson = False,
