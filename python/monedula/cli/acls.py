@@ -7,10 +7,10 @@ import typer
 
 from monedula.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclResourceType
 from monedula.admin.security_types import CLUSTER
+from monedula.cli.administration import Yes, administering
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, Row, show
-from monedula.cli.topics import Yes, administering
 
 Principals = Annotated[
     list[str] | None, typer.Option("-u", "--principal", help="Whose, such as User:anna. Repeatable.")

@@ -433,7 +433,8 @@ impl Task {
                 GroupEvent::CoordinatorFound { node_id } => {
                     entry.broker(self.parts.network.name_of(NodeId::Broker(*node_id)))
                 }
-                GroupEvent::UnknownTopic { topic, .. } | GroupEvent::TopicFound { topic } => entry.topic(topic),
+                GroupEvent::UnknownTopic { topic, .. } => entry.topic(topic).code(ErrorCode::UnknownTopicOrPartition),
+                GroupEvent::TopicFound { topic } => entry.topic(topic),
                 _ => entry,
             }
         });

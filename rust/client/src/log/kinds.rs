@@ -58,6 +58,8 @@ kinds! {
     CERTIFICATES_CHANGED: "tls" "certificates_changed" Info;
     /// Changed certificates or keys cannot be used; those from before are.
     CERTIFICATES_UNUSABLE: "tls" "certificates_unusable" Warning;
+    /// Files of certificates and keys could not be read in time; what was read before is used.
+    CERTIFICATES_UNREAD: "tls" "certificates_unread" Warning limited;
 
     /// A broker did not return metadata; the next one is asked.
     METADATA_FAILED: "metadata" "metadata_failed" Debug;

@@ -118,7 +118,7 @@ impl Tls {
         match tokio::time::timeout(self.patience, fresh).await {
             Ok(Ok(config)) => return config,
             Ok(Err(_)) => {}
-            Err(_) => log.record(Level::Warning, "tls", || {
+            Err(_) => log.record(&kinds::CERTIFICATES_UNREAD, || {
                 let after = self.patience.as_millis();
                 format!(
                     "the files of certificates and keys could not be read within {after} ms; what was read before is used"
