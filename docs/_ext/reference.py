@@ -24,6 +24,8 @@ STUB = Path(monedula.__file__).with_name("_monedula.pyi")
 NAPOLEON = Config(napoleon_numpy_docstring=False, napoleon_use_ivar=True, napoleon_use_rtype=False)
 CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
 SECTION = re.compile(r"[A-Z]\w+:")
+SPECIAL = re.compile(r"\*\*(?=\S)[^*]+\*\*|[*|\\]")
+PAGE = re.compile(r"docs/([\w/-]+)\.md")
 PARAMETER = re.compile(r" *(\*{1,2}\w+:|[*-] )")
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
 SETTINGS_PAGE = "settings"
@@ -85,6 +87,8 @@ def signature_of(
     _app: Sphinx, what: str, _name: str, made: object, _options: object, signature: str | None, _returns: str | None
 ) -> tuple[str, str] | None:
     """The signature with types, for what is in the Rust extension."""
+    if what == "exception":
+        return "", ""  # programs catch them; what they tell stands in their attributes
     if what == "class" and signature is not None and re.search(r"\b\w+Core\b", signature):
         return "", ""  # programs do not make such objects
     function = STUBS.find(made)
@@ -141,6 +145,10 @@ def _with_blocks(lines: list[str]) -> Iterator[str]:
         table = line.startswith("|")
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith("**") else f"\\{found[0]}"
+
+
 def _table_row(line: str, *, first: bool) -> Iterator[str]:
     if first:
         yield from (".. list-table::", "   :header-rows: 1", "")
@@ -156,18 +164,19 @@ def _inline(line: str) -> str:
     made = []
     for number, part in enumerate(parts):
         if number % 2:
-            code = f":py:obj:`{part}`" if NAME.fullmatch(part) else f"``{part}``"
+            page = PAGE.fullmatch(part)
+            code = f":doc:`/{page[1]}`" if page else f":py:obj:`{part}`" if NAME.fullmatch(part) else f"``{part}``"
             follows = parts[number + 1][:1]
             made.append(code + (r"\ " if follows.isalnum() else ""))
         else:
-            text = part if PARAMETER.match(part) and not number else re.sub(r"([*|\\])", r"\\\1", part)
+            text = part if PARAMETER.match(part) and not number else SPECIAL.sub(_escaped, part)
             made.append(re.sub(r"(?<=\w)_(?!\w)", r"\_", text))
     return "".join(made)
 
 
 def link_to_files(_app: Sphinx, _page: str, source: list[str]) -> None:
-    """Make a link to a Markdown file outside of this folder, such as a bench's README, one to the file itself."""
-    source[0] = re.sub(r"\]\((?=\.\./(?:\.\./)?(?:benches|tests)/[\w/]+\.md\))", "](path:", source[0])
+    """Make a link to a Markdown file outside of this folder, such as the changelog, one to the file itself."""
+    source[0] = re.sub(r"\]\((?=\.\./(?:\.\./)?(?:[A-Z]+|(?:benches|tests)/[\w/]+)\.md\))", "](path:", source[0])
 
 
 def missing(app: Sphinx, _env: object, node: addnodes.pending_xref, content: nodes.Element) -> nodes.Element | None:
@@ -185,9 +194,11 @@ def _names_something(text: str) -> bool:
 
 
 def _find(app: Sphinx, name: str) -> tuple[str, str] | None:
-    """The page and the anchor of the one public object whose full name ends with this."""
+    """The page and the anchor of the one public object whose full name ends with this; of several, that of `monedula`."""
     index = _index(app)
-    entries = index.get(name) or index.get(name.rpartition(".")[2] if name.startswith("monedula.") else "")
+    entries = index.get(f"monedula.{name}") or index.get(name)
+    if not entries and name.startswith("monedula."):
+        entries = index.get(name.rpartition(".")[2])
     return entries[0] if entries and len({anchor for _, anchor in entries}) == 1 else None
 
 

@@ -8,7 +8,7 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from monedula._client_names import named_in
+from monedula._client_names import names_in
 from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, raw_commit
 from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Batch, PendingCallback, Record, Schema
@@ -63,7 +63,7 @@ class ConsumerBase(GroupVerbs):
             raw = raw_settings(config, settings)
         finally:
             del config, settings  # no traceback shows passwords as locals
-        self._client_id = named_in(raw)
+        self._names = names_in(raw)
         self._open(raw, raw_columns(columns), headers, assignors, on_event)
         try:
             if topics is not None:

@@ -15,7 +15,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "docs/api"
 STUB = ast.parse((ROOT / "python/monedula/_monedula.pyi").read_text())
-MODULES = ("monedula", "monedula.admin", "monedula.testing", "monedula.spark", "monedula.prometheus", "monedula.events")
+MODULES = (
+    "monedula",
+    "monedula.admin",
+    "monedula.testing",
+    "monedula.spark",
+    "monedula.prometheus",
+    "monedula.otel",
+    "monedula.events",
+)
 # A docstring may point to another one that has the same arguments.
 ELSEWHERE = re.compile(
     r"(?:^|\. )(?:As|See) `[\w.]+|; (?:arguments.* )?as `[\w.]+|[Aa]rguments.* (?:as|of) `[\w.]+|[Ww]ait like `[\w.]+"

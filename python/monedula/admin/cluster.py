@@ -6,7 +6,7 @@ from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, of_items
-from monedula.admin.types import ClusterDescription
+from monedula.admin.types import ClusterDescription, QuorumDescription
 from monedula.admin.views import Reassignments
 from monedula.partitions import TopicPartition, raw_partition, raw_partitions
 
@@ -22,6 +22,15 @@ class ClusterMethods(AdminBase):
             timeout: seconds.
         """
         return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
+
+    @Method
+    def describe_metadata_quorum(self, *, timeout: float | None = None) -> Call[QuorumDescription]:
+        """The KRaft quorum: its leader, and how far each controller and broker follows (KIP-595, from Kafka 3.3 on).
+
+        Args:
+            timeout: seconds.
+        """
+        return Call(lambda descriptor: self._core.describe_metadata_quorum((descriptor, timeout)), values.quorum)
 
     @Method
     def elect_leaders(

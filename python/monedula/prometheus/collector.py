@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector as PrometheusCollector
 
-from monedula._client_names import client_id
+from monedula._client_names import names_of
 from monedula.admin.calls import AdminBase
 from monedula.consumer import ConsumerBase
 from monedula.errors import ArgumentError, ForkError
@@ -142,7 +142,7 @@ class _Figures:
         metrics: Mapping[str, float] = client.metrics()
         health: Mapping[str, Any] = {} if role == "admin" else client.health()
         group = health.get("group")
-        self.labels: Labels = (role, client_id(client), group["group_id"] if group else "")
+        self.labels: Labels = (role, names_of(client).client_id, group["group_id"] if group else "")
         self.counters: Sums = {}
         self.gauges: Sums = defaultdict(float)
         for family in FAMILIES:
