@@ -9,7 +9,7 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --locked
 
-.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release lint wheel build-wheel sdist bench clean
+.PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
 	python -m benches.demo
@@ -101,6 +101,19 @@ lint: extension  ## everything that judges without running
 	mypy
 	python -m mypy.stubtest monedula._monedula --mypy-config-file pyproject.toml
 	check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+# In an environment of its own: what the tests need changes without what the site needs.
+SITE := target/site
+SITE_VENV := target/site-venv
+docs: extension $(SITE_VENV)/.locked  ## the site in target/site, from docs/ and the docstrings; a warning or a broken link is an error
+	rm -rf $(SITE)
+	$(SITE_VENV)/bin/python -m sphinx --quiet --fail-on-warning --keep-going -E --doctree-dir target/site-doctrees docs $(SITE)
+	$(SITE_VENV)/bin/python docs/_ext/check_links.py $(SITE)
+
+$(SITE_VENV)/.locked: docs/requirements.lock
+	$(PYTHON) -m venv --clear $(SITE_VENV)
+	$(SITE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.lock
+	@touch $@
 
 wheel: build-wheel  ## a manylinux_2_28 wheel in dist/, installed into a clean environment and tried on a real Kafka
 	python -m tests.wheel dist

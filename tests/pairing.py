@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 OWN = (
     "tests/interop/test_java_",
     "tests/kafka/test_helper",
+    "tests/moving/test_settings",
     "tests/producer/test_transactions_killed",
     "tests/spark/test_connector",
     "tests/spark/test_failures",
@@ -40,6 +41,7 @@ NO_JVM = (
     "tests/house/",
     "tests/interop/",
     "tests/kafka/",
+    "tests/observability/test_",
     "tests/producer/",
     "tests/testing/",
 )

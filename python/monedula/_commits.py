@@ -51,6 +51,9 @@ class CommitFuture:
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the commit, and return the error that `result` would raise; `None` if all offsets were committed.
 
+        Args:
+            timeout: seconds to wait; `None` for as long as the commit itself may take.
+
         Raises:
             KafkaTimeoutError: if the commit is not done after `timeout`; it goes on.
         """
@@ -69,6 +72,9 @@ class CommitFuture:
 
         Such a call is `poll`, `batches`, `records`, `unsubscribe` or `close` of the consumer. The callback runs in the
         thread of that call, and the call raises the callback's exception.
+
+        Args:
+            callback: a function that takes the future.
 
         Raises:
             ArgumentError: if `callback` cannot be called.
@@ -126,6 +132,11 @@ def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
     message = f"offset {first.offset} of {topic}-{index} was not committed: {first.reason}{rest}"
     code = first.code if len({failure.code for failure in failures.values()}) == 1 else None
     raise CommitFailedError(message, failures=failures, committed=committed, code=code, retriable=retriable)
+
+
+def of_owned(outcome: RawOutcome) -> RawOutcome:
+    """A result without partitions that were not owned any more: their revocation has committed what was finished."""
+    return {key: (offset, wrong) for key, (offset, wrong) in outcome.items() if wrong is None or wrong[0] or wrong[1]}
 
 
 def as_committed(

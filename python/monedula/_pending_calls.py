@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from time import monotonic
 from typing import Any
 
@@ -41,7 +42,8 @@ class PendingCall:
             self._pending.check(self)  # the transaction may have ended before a thread was free
             return call(*arguments)
 
-        self.in_executor = asyncio.get_running_loop().run_in_executor(None, run)
+        # In the caller's context, as asyncio.to_thread() does: tracing finds the current span there.
+        self.in_executor = asyncio.get_running_loop().run_in_executor(None, copy_context().run, run)
         self.in_executor.add_done_callback(self._done)
         return await asyncio.shield(self.in_executor)
 

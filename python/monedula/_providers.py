@@ -34,21 +34,25 @@ _MAX_FILE_BYTES = 1 << 20
 def resolved(settings: Iterable[tuple[str, str]], find: Callable[[str], str] = str) -> list[tuple[str, str]]:
     """The settings with the values of their variables, and without the settings of config providers.
 
-    Without `config.providers` nothing is looked up, and `${` is ordinary text.
+    Only a provider that `config.providers` names is used. A variable of `env`, `file` or `directory` that is not named
+    there is refused: the text itself would be sent as a password. An empty `config.providers` takes all values as they
+    are, and so is what a provider brings.
 
     Args:
         settings: names and values.
         find: where a file is that is named by a relative path; from the working directory by default.
 
     Raises:
-        ConfigError: a provider is not known or not allowed, or a variable has no value. Values are never shown.
+        ConfigError: a provider is not known, not named or not allowed, or a variable has no value. Values are never
+            shown.
     """
     given = list(settings)
     own = {_dotted(key): value for key, value in given if _dotted(key).startswith(PROVIDERS)}
-    if not own:
-        return given
-    providers = _providers(own, find)
-    return [(key, _replaced(key, value, providers)) for key, value in given if _dotted(key) not in own]
+    providers = _providers(own, find) if own else {}
+    values = [(key, value) for key, value in given if _dotted(key) not in own]
+    if not own or providers:
+        _refuse_unnamed(values, providers)
+    return [(key, _replaced(key, value, providers)) for key, value in values]
 
 
 def has_variables(value: str) -> bool:
@@ -159,6 +163,22 @@ def _provider(name: str, own: Mapping[str, str], find: Callable[[str], str]) -> 
     prefix = f"{PROVIDERS}.{name}.param."
     parameters = {key.removeprefix(prefix): value for key, value in own.items() if key.startswith(prefix)}
     return _Provider(name, kind, parameters, find)
+
+
+def _refuse_unnamed(settings: Iterable[tuple[str, str]], named: Iterable[str]) -> None:
+    """Refuse variables of providers that exist and are not used.
+
+    Raises:
+        ConfigError: a value has one. It is not shown, nor is the variable's name.
+    """
+    for key, value in settings:
+        for provider in (found[1] for found in _VARIABLE.finditer(value)):
+            if provider in _BY_NAME and provider not in named:
+                state = f"does not name {provider}" if named else "is not set"
+                advice = f"Set {PROVIDERS}={','.join([*named, provider])} to have it looked up"
+                literal = f"or an empty {PROVIDERS} if the text itself is meant"
+                message = f"the value has a variable ${{{provider}:...}}, and {PROVIDERS} {state}. {advice}, {literal}"
+                raise ConfigError(f"{key}: {message}", key=PROVIDERS)
 
 
 def _check_keys(own: Mapping[str, str], names: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Tokens for OAUTHBEARER from the user's code: a function, or an object with a method `token`."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,22 +37,41 @@ class TokenSource:
             extensions = given or extensions
         if isinstance(token, bytes):
             token = token.decode("ascii")
-        if not isinstance(token, str) or not token:
+        if not isinstance(token, str) or not token.strip():
             raise TypeError(f"the token provider returned {_kind(token)} for the token; {_EXPECTED}")
-        if expiry is not None and (isinstance(expiry, bool) or not isinstance(expiry, (int, float))):
-            raise TypeError(f"the token provider returned {_kind(expiry)} for the expiry; {_EXPECTED}")
+        if expiry is not None:
+            _check_expiry(expiry)
         if extensions is not None and not isinstance(extensions, Mapping):
             raise TypeError(f"the token provider returned {_kind(extensions)} for the extensions; {_EXPECTED}")
         pairs = [(str(name), str(value)) for name, value in (extensions or {}).items()]
-        return token, None if expiry is None else float(expiry), pairs
+        # A token that was read from a file may end with a line break.
+        return token.strip(), None if expiry is None else float(expiry), pairs
 
 
 _EXPECTED = "expected a token, or (token, expiry in seconds since 1970[, principal[, extensions]])"
 
 
+_EARLIEST_EXPIRY = 1e9
+"""In 2001: an earlier time was meant as a duration."""
+
+_LATEST_EXPIRY = 1e11
+"""In the year 5138: a later time was meant in milliseconds, or in something finer."""
+
+
+def _check_expiry(expiry: object) -> None:
+    if isinstance(expiry, bool) or not isinstance(expiry, (int, float)):
+        raise TypeError(f"the token provider returned {_kind(expiry)} for the expiry; {_EXPECTED}")
+    returned = f"the token provider returned {expiry} for the expiry"
+    if not expiry >= _EARLIEST_EXPIRY:  # NaN too
+        advice = "add time.time() to it" if expiry > 0 else "such as time.time() + 3600"
+        raise TypeError(f"{returned}, which looks like a duration; give seconds since 1970: {advice}")
+    if _LATEST_EXPIRY <= expiry < math.inf:
+        raise TypeError(f"{returned}, which looks like milliseconds; give seconds since 1970")
+
+
 def _kind(value: object) -> str:
     # Not the value: it may be the token.
-    return "an empty text" if value == "" else f"a value of type {type(value).__name__}"
+    return "an empty text" if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
 def _how_to_ask(provider: Any, config: str) -> Callable[[], Any]:

@@ -98,6 +98,9 @@ class Transactions(TransactionBase):
                 the transaction; if the transaction is aborted, the consumer goes back to its committed offsets. It
                 needs a `group.id` and `enable.auto.commit=false`.
 
+        Returns:
+            A context manager, which gives the transaction.
+
         Raises:
             ProducerFencedError: if another producer with this `transactional.id` has taken over.
             TransactionAbortedError: if a part of the transaction failed; it is aborted, and another may begin.

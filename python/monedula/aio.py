@@ -6,16 +6,17 @@ from datetime import datetime
 from functools import partial
 from sys import exception
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
-from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, raw_commit
+from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
+from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula._until import SLICE_SECONDS, Until, UntilLoop
 from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
-from monedula.errors import ArgumentError, CommitFailedError, ForkError, KafkaError, WakeupError
+from monedula.errors import ArgumentError, ForkError, KafkaError, WakeupError
 from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from monedula.running.lanes import Order
 
 
+@tells
 class AsyncConsumer(ConsumerBase):
     """Reads Kafka as Arrow batches in an event loop.
 
@@ -56,6 +58,10 @@ class AsyncConsumer(ConsumerBase):
     _bridge: "Bridge | None" = None
     _calling: "Callbacks | None" = None
     _awaits = True
+
+    def __aiter__(self) -> NoReturn:
+        message = "use `async for record in consumer.records()`, or `async for batch in consumer.batches()`"
+        raise TypeError(f"{type(self).__name__!r} object is not iterable; here: {message}")
 
     async def __aenter__(self) -> Self:
         return self
@@ -291,10 +297,10 @@ class AsyncConsumer(ConsumerBase):
         return await self._start_commit(raw, holder, timeout)
 
     async def _commit_finished(self, holder: int, timeout: float) -> None:
-        try:
-            await self._commit(None, holder, timeout)
-        except CommitFailedError as error:
-            self._raise_unless_gone(error)
+        await self._loop().start(
+            lambda fd: self._member.start_commit(fd, None, holder, timeout),
+            lambda outcome: committed_offsets(of_owned(outcome)),
+        )
 
     def _start_commit(
         self, raw: Batch | list[RawOffset] | None, holder: int, timeout: float | None

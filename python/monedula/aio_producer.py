@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._monedula import BatchFuture, SendFuture
+from monedula._moving import tells
 from monedula._transactions import AsyncTransactions
 from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.errors import BufferFullError, KafkaTimeoutError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _ROOM_QUEUE = "room"
 
 
+@tells
 class AsyncProducer(ProducerBase, AsyncTransactions):
     """Sends records, and whole tables, to Kafka from an event loop.
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -87,8 +88,10 @@ def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
 def _raw(config: Settings | None, settings: Settings) -> RawSettings:
     if config is not None and not isinstance(config, Mapping):
         message = "settings must be a dict such as {'bootstrap.servers': 'localhost:9092'}"
-        raise ConfigError(f"{message}, not of type {type(config).__name__}")
+        hint = "; topics go into topics=[...]" if isinstance(config, str) else ""
+        raise ConfigError(f"{message}, not of type {type(config).__name__}{hint}")
     given = [*(config or {}).items(), *settings.items()]
+    refuse_foreign(str(key) for key, _ in given)
     providers = [item for item in given if _is_token_provider(*item)]
     raw = RawSettings(
         resolved([(str(key), _text(key, value)) for key, value in given if not _is_token_provider(key, value)])
@@ -125,6 +128,24 @@ def _token_source(providers: list[tuple[Any, Any]], raw: RawSettings) -> TokenSo
         raise ConfigError(f"{key}: {error}", key=str(key)) from None
 
 
+def refuse_foreign(names: Iterable[str]) -> None:
+    """Refuse settings that only other clients have, with what to use instead.
+
+    Raises:
+        ConfigError: if there is one.
+    """
+    unknown = {name for name in names if _dotted(name) not in _known_names()}
+    if unknown:
+        from monedula._moving import refuse_settings
+
+        refuse_settings(unknown)
+
+
+@cache
+def _known_names() -> frozenset[str]:
+    return frozenset(name for key in config_keys() for name in (key.name, *key.aliases))
+
+
 def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
     """The names of columns as a list. The core checks that they exist.
 
@@ -137,7 +158,8 @@ def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
         names = list(columns)
         if all(isinstance(name, str) for name in names):
             return names
-    raise ArgumentError(f"columns={columns!r}: expected a list of names, such as ['key', 'value']")
+    one = f"; one column is columns=[{columns!r}]" if isinstance(columns, str) else ""
+    raise ArgumentError(f"columns={columns!r}: expected a list of names, such as ['key', 'value']{one}")
 
 
 def _text(key: str, value: object) -> str:
@@ -156,7 +178,7 @@ def _text(key: str, value: object) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     kind = type(value).__name__
-    if not any(str(key).replace("_", ".") in (known.name, *known.aliases) for known in config_keys()):
+    if _dotted(str(key)) not in _known_names():
         return f"<{kind}>"  # an unknown key, such as `value_deserializer=json.loads`: the core's error explains it
     # Not the value: it may be a password, as bytes.
     raise ConfigError(f"{key}: expected a text, a whole number or a boolean, not a value of type {kind}", key=str(key))

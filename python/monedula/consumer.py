@@ -7,16 +7,18 @@ from sys import exception
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
 
-from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, raw_commit
+from monedula._client_names import names_in
+from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
 from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Batch, PendingCallback, Record, Schema
+from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula._until import SLICE_SECONDS, Until, UntilLoop
 from monedula.config import Settings, raw_columns, raw_settings
-from monedula.errors import ArgumentError, CommitFailedError, WakeupError
+from monedula.errors import ArgumentError, WakeupError
 from monedula.partitions import (
     Assignment,
     OffsetAndMetadata,
@@ -24,6 +26,7 @@ from monedula.partitions import (
     Position,
     RawPosition,
     TopicPartition,
+    one_by_one,
     raw_partition,
     raw_partitions,
     raw_position,
@@ -71,6 +74,7 @@ class ConsumerBase(GroupVerbs):
         finally:
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value
+        self._names = names_in(raw)
         self._open(raw, raw_columns(columns), headers, assignors, on_event)
         try:
             if topics is not None:
@@ -152,11 +156,11 @@ class ConsumerBase(GroupVerbs):
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Seek to the smallest offset of these partitions, or of all assigned ones if none is given."""
-        self._seek_each(partitions, ("earliest", 0))
+        self._seek_each("seek_to_beginning", partitions, ("earliest", 0))
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Seek to the end of these partitions, or of all assigned ones if none is given."""
-        self._seek_each(partitions, ("latest", 0))
+        self._seek_each("seek_to_end", partitions, ("latest", 0))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Neither fetch nor return records of these partitions, or of all assigned ones, until `resume()`.
@@ -167,12 +171,12 @@ class ConsumerBase(GroupVerbs):
             ArgumentError: if a partition is not assigned; without arguments, if the partitions of an assigned topic
                 are not known yet.
         """
-        for partition in self._each(partitions):
+        for partition in self._each("pause", partitions):
             self._core.set_paused(partition, True)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Resume these partitions, or all assigned ones if none is given."""
-        for partition in self._each(partitions):
+        for partition in self._each("resume", partitions):
             self._core.set_paused(partition, False)
 
     def paused(self) -> set[TopicPartition]:
@@ -181,7 +185,11 @@ class ConsumerBase(GroupVerbs):
         return {TopicPartition(*partition) for partition in partitions if self._core.status(partition)["paused"]}
 
     def position(self, partition: tuple[str, int]) -> int | None:
-        """The offset of the next record that is returned; `None` while the starting offset is not known yet."""
+        """The offset of the next record that is returned; `None` while the starting offset is not known yet.
+
+        Args:
+            partition: an assigned partition, as `(topic, partition)`.
+        """
         position: int | None = self._core.status(raw_partition(partition))["position"]
         return position
 
@@ -205,7 +213,7 @@ class ConsumerBase(GroupVerbs):
         if of not in ("position", "finished"):
             raise ArgumentError(f"of={of!r}: expected 'position' or 'finished'")
         lags: dict[TopicPartition, int | None] = {}
-        for partition in raw_partitions(partitions or self._core.assignment()):
+        for partition in one_by_one("lag", partitions) or self._core.assignment():
             status = self._core.status(partition)
             end, position = status["log_end_offset"], status[of]
             known = end is not None and position is not None
@@ -242,14 +250,6 @@ class ConsumerBase(GroupVerbs):
         """
         self._core.wakeup()
 
-    def _raise_unless_gone(self, error: CommitFailedError) -> None:
-        """Raise the error of a commit, unless only partitions failed that a rebalance has taken away since.
-
-        Their revocation has committed what was finished.
-        """
-        if not self.assignment().isdisjoint(error.failures):
-            raise error
-
     @contextmanager
     def _running(self, plan: "Plan") -> "Generator[tuple[Run, DeadLetters | None], None, None]":
         """Check a plan, and note that it runs."""
@@ -282,15 +282,15 @@ class ConsumerBase(GroupVerbs):
             producer = (AsyncProducer if self._awaits else Producer)(settings)
         return DeadLetters(producer, plan.dead_letter, group, is_own=plan.producer is None)
 
-    def _seek_each(self, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:
+    def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:
         if not partitions:
             self._core.seek_all(position)
-        for partition in raw_partitions(partitions):
+        for partition in one_by_one(name, partitions):
             self._core.seek(partition, position)
 
-    def _each(self, partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
+    def _each(self, name: str, partitions: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:
         if partitions:
-            return raw_partitions(partitions)
+            return one_by_one(name, partitions)
         assigned = self._core.assignment()  # comes first: raises ClosedError if the consumer is closed
         unknown = self._core.unresolved()
         if unknown:
@@ -298,6 +298,7 @@ class ConsumerBase(GroupVerbs):
         return assigned
 
 
+@tells
 class Consumer(ConsumerBase):
     """Reads Kafka as Arrow batches.
 
@@ -325,6 +326,10 @@ class Consumer(ConsumerBase):
     """
 
     _calling_back: int | None = None
+
+    def __iter__(self) -> NoReturn:
+        message = "use `for record in consumer.records()`, or `for batch in consumer.batches()`"
+        raise TypeError(f"{type(self).__name__!r} object is not iterable; here: {message}")
 
     def __enter__(self) -> Self:
         return self
@@ -391,6 +396,11 @@ class Consumer(ConsumerBase):
 
         If none arrives, the batch has no rows (and is false). Rebalance callbacks that are due are called inside; the
         time that they take does not count.
+
+        Args:
+            timeout: seconds to wait for the first record.
+            max_rows: the most rows of the batch.
+            max_bytes: the most bytes of the batch's columns.
 
         Raises:
             PartitionError: a subclass, when a partition stops; the next call continues with the other partitions.
@@ -532,7 +542,8 @@ class Consumer(ConsumerBase):
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
-            As `beginning_offsets`.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if a topic or partition does not exist.
         """
         raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
         return as_times(self._core.offsets_for_times(raw, timeout))
@@ -540,8 +551,13 @@ class Consumer(ConsumerBase):
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """All partitions of the topics.
 
+        Args:
+            topics: names of topics.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
+
         Raises:
-            As `beginning_offsets`.
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if a topic or partition does not exist.
         """
         return [TopicPartition(*partition) for partition in self._core.partitions_of(named(topics), timeout)]
 
@@ -602,6 +618,10 @@ class Consumer(ConsumerBase):
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets of these partitions, or of all assigned ones; `None` where there is none.
+
+        Args:
+            partitions: these partitions; all assigned ones if left out.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
 
         Raises:
             KafkaTimeoutError: after `timeout`; the message has the last failure.
@@ -677,10 +697,7 @@ class Consumer(ConsumerBase):
                 self._call_back(step)
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
-        try:
-            committed_offsets(self._member.commit(None, holder, timeout))
-        except CommitFailedError as error:
-            self._raise_unless_gone(error)
+        committed_offsets(of_owned(self._member.commit(None, holder, timeout)))
 
     def _leave(self, until: float) -> None:
         failure: BaseException | None = None

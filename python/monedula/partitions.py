@@ -133,6 +133,18 @@ def raw_partitions(partitions: Iterable[tuple[str, int]] | tuple[str, int]) -> l
     return [raw_partition(partition) for partition in partitions]
 
 
+def one_by_one(name: str, partitions: tuple[object, ...]) -> list[tuple[str, int]]:
+    """The partitions that were given to a method as its arguments, checked; `name` is the method's.
+
+    Raises:
+        ArgumentError: if one of them is not a partition, such as a list of partitions.
+    """
+    for given in partitions:
+        if not isinstance(given, (tuple, str, bytes)) and isinstance(given, Iterable):
+            raise ArgumentError(f"{name}({given!r}): partitions are given one by one, such as {name}(*partitions)")
+    return [raw_partition(given) for given in partitions]
+
+
 def split_assignment(
     assignment: Assignment, default: RawPosition
 ) -> tuple[list[str], list[tuple[tuple[str, int], RawPosition]]]:

@@ -1,11 +1,13 @@
 """`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from monedula._client_names import ClientNames, names_in
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._moving import tells
 from monedula._transactions import Transactions
 from monedula._waiting import SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
@@ -28,6 +30,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     """What `Producer` and `AsyncProducer` share."""
 
     _waits = True
+    _names: ClientNames
     _partitioner: Partitioner | None
     _waiting: WaitingRecordsCore
 
@@ -46,6 +49,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
             raise ArgumentError(f"partitioner={partitioner!r}: {message}")
         made = super().__new__(cls, raw, cls._waits, partitioner is not None)
+        made._names = names_in(raw)
         made._partitioner = partitioner
         made._waiting = WaitingRecordsCore(made)
         return made
@@ -145,12 +149,13 @@ class ProducerBase(Unpicklable, ProducerCore):
         advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
-    def _rows(self, data: Any, topic: str | None) -> BatchFuture:
+    def _rows(self, data: Any, topic: str | None, headers: Sequence[tuple[str, bytes]] = ()) -> BatchFuture:
         if topic is not None:
             check_name(topic)
-        return self._send_batch(data, topic, self._partitioner is not None)
+        return self._send_batch(data, topic, self._partitioner is not None, headers)
 
 
+@tells
 class Producer(ProducerBase, Transactions):
     """Sends records, and whole tables, to Kafka.
 

@@ -65,6 +65,7 @@ def read(
         UnknownTopicError: if a topic or partition does not exist.
         OffsetOutOfRangeError: if `start` or `end` lies outside of the log. The stream raises it too, if records are
             deleted while it reads: nothing is skipped silently.
+        ArgumentError: if an argument is invalid.
         BrokerConnectionError: if the cluster cannot be reached.
         KafkaTimeoutError: if there is no progress for `default.api.timeout.ms`.
     """

@@ -114,7 +114,7 @@ class DefaultSource(DataSource):
         writer: DataSourceStreamWriter = StreamWriter(self._sink(schema))
         return writer
 
-    def _source(self, schema: StructType | None) -> "Source":
+    def _source(self, schema: "StructType | None") -> "Source":
         from monedula.spark.source import Source
 
         options: dict[str, Any] = dict(self.options.items())

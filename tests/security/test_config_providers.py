@@ -55,11 +55,35 @@ def test_several_variables_in_a_text(secrets: Path) -> None:
     assert all_providers(line) == f'PlainLoginModule required username="anna" password="{SECRET}";'
 
 
-def test_nothing_is_looked_up_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({}, r"config\.providers is not set.* Set config\.providers=env "),
+        ({"config.providers": "file"}, r"config\.providers does not name env.* Set config\.providers=file,env "),
+    ],
+)
+@pytest.mark.parametrize("text", ["${env:KAFKA_PASSWORD}", "a${env:KAFKA_PASSWORD}b"])
+def test_a_variable_of_a_provider_that_is_not_named_is_refused(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], says: str, text: str
+) -> None:
+    """Otherwise the text would go out as the password."""
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
-    assert resolved([("sasl.password", "${env:KAFKA_PASSWORD}")]) == [("sasl.password", "${env:KAFKA_PASSWORD}")]
-    # Nor of a provider that is not named.
-    assert value("${env:KAFKA_PASSWORD}", **{"": "file"}) == "${env:KAFKA_PASSWORD}"
+    with pytest.raises(monedula.ConfigError, match=says) as raised:
+        resolved([*settings.items(), ("sasl.password", text)])
+    assert raised.value.key == "config.providers"
+    assert str(raised.value).startswith("sasl.password: ")
+    assert "KAFKA_PASSWORD" not in str(raised.value)
+
+
+def test_an_empty_list_of_providers_takes_values_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
+    assert value("${env:KAFKA_PASSWORD}", **{"": ""}) == "${env:KAFKA_PASSWORD}"
+
+
+@pytest.mark.parametrize("text", ["${HOME}", "${vault:secret/kafka:password}", "${", "$env:HOME"])
+def test_other_text_with_a_dollar_is_taken_as_it_is(text: str) -> None:
+    assert resolved([("sasl.password", text)]) == [("sasl.password", text)]
+    assert all_providers(text) == text
 
 
 def test_what_a_variable_stands_for_is_not_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

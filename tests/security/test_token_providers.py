@@ -1,5 +1,6 @@
 """The user's code that brings tokens: what it may be, what it may return, and what it is told when it is wrong."""
 
+import time
 from typing import Any
 
 import monedula
@@ -7,6 +8,7 @@ import pytest
 from monedula._tokens import TokenSource
 from monedula.config import raw_settings
 
+NOW = time.time()
 OAUTH = {
     "bootstrap.servers": "localhost:1",
     "security.protocol": "SASL_PLAINTEXT",
@@ -21,20 +23,22 @@ def fetched(provider: Any, config: str = "scope=a") -> tuple[str, float | None, 
 def test_a_function_returns_a_token_alone_or_with_what_it_knows() -> None:
     assert fetched(lambda: "t") == ("t", None, [])
     assert fetched(lambda: b"t") == ("t", None, [])
-    assert fetched(lambda: ("t", 12)) == ("t", 12.0, [])
-    assert fetched(lambda: ("t", 12.5, "anna", {"cluster": "c"})) == ("t", 12.5, [("cluster", "c")])
+    assert fetched(lambda: "t\n") == ("t", None, [])
+    assert fetched(lambda: ("t", NOW)) == ("t", NOW, [])
+    assert fetched(lambda: ("t", int(NOW), "anna", {"cluster": "c"})) == ("t", int(NOW), [("cluster", "c")])
+    assert fetched(lambda: ("t", float("inf"))) == ("t", float("inf"), [])
 
 
 def test_a_function_with_an_argument_gets_the_setting_for_it() -> None:
-    assert fetched(lambda config: (config, 1)) == ("scope=a", 1.0, [])
+    assert fetched(lambda config: (config, NOW)) == ("scope=a", NOW, [])
     assert fetched(lambda *_: "t") == ("t", None, [])
 
 
 def test_a_function_may_be_asynchronous() -> None:
     async def token() -> tuple[str, float]:
-        return "t", 1.0
+        return "t", NOW
 
-    assert fetched(token) == ("t", 1.0, [])
+    assert fetched(token) == ("t", NOW, [])
 
 
 def test_an_object_has_a_method_token_and_may_have_extensions() -> None:
@@ -48,13 +52,31 @@ def test_an_object_has_a_method_token_and_may_have_extensions() -> None:
     assert fetched(Provider()) == ("t", None, [("cluster", "c")])
 
 
-@pytest.mark.parametrize("answer", [None, "", 5, ("t", "soon"), ("t", True), (), ("t", 1, 2, 3, 4), ("t", 1, "p", "x")])
+@pytest.mark.parametrize(
+    "answer", [None, "", " \n", 5, ("t", "soon"), ("t", True), (), ("t", 1, 2, 3, 4), ("t", 1, "p", "x")]
+)
 def test_other_answers_are_errors_without_their_values(answer: Any) -> None:
     with pytest.raises(TypeError, match="the token provider returned"):
         fetched(lambda: answer)
     with pytest.raises(TypeError) as raised:
         fetched(lambda: (["canary"], 1))
     assert "canary" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expiry", "says"),
+    [
+        (3600, "3600 for the expiry, which looks like a duration.*seconds since 1970: add time.time()"),
+        (0, "0 for the expiry, which looks like a duration"),
+        (-1.5, "-1.5 for the expiry, which looks like a duration"),
+        (float("nan"), "nan for the expiry, which looks like a duration"),
+        (round(NOW * 1000), "for the expiry, which looks like milliseconds; give seconds since 1970"),
+        (round(NOW * 1e9), "looks like milliseconds"),
+    ],
+)
+def test_an_expiry_that_is_no_time_in_seconds_is_an_error(expiry: float, says: str) -> None:
+    with pytest.raises(TypeError, match=says):
+        fetched(lambda: ("t", expiry))
 
 
 @pytest.mark.parametrize("name", ["sasl.oauthbearer.token.provider", "oauth_cb", "sasl_oauth_token_provider"])

@@ -41,10 +41,13 @@ from monedula.admin.types import (
     OffsetReset,
     PartitionDescription,
     PartitionLag,
+    QuorumDescription,
+    QuorumReplica,
     Reassignment,
     Subtract,
     TopicDescription,
     TopicListing,
+    TopicPartitionReplica,
 )
 from monedula.admin.views import (
     Acls,
@@ -104,6 +107,8 @@ __all__ = [
     "Offsets",
     "PartitionDescription",
     "PartitionLag",
+    "QuorumDescription",
+    "QuorumReplica",
     "QuotaEntity",
     "QuotaName",
     "Reassignment",
@@ -119,6 +124,7 @@ __all__ = [
     "TableResults",
     "TopicDescription",
     "TopicListing",
+    "TopicPartitionReplica",
     "Topics",
     "TopicsDescribed",
 ]

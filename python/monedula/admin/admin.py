@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from monedula._moving import tells
 from monedula.admin.calls import Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
@@ -16,6 +17,7 @@ def _blocking(call: Function) -> Function:
     return method
 
 
+@tells
 @with_methods(_blocking)
 class Admin(AdminMethods):
     """Administers a cluster.
@@ -47,7 +49,11 @@ class Admin(AdminMethods):
         self.close()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Close the connections; waits in other threads end with `ClosedError`. May be called again."""
+        """Close the connections; waits in other threads end with `ClosedError`. May be called again.
+
+        Args:
+            timeout: seconds that the connections may take to close.
+        """
         self._core.close(timeout)
 
     def _run(self, call: Call[T]) -> T:

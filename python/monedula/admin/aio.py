@@ -3,6 +3,7 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from monedula._moving import tells
 from monedula.admin.calls import Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
@@ -19,6 +20,7 @@ def _awaited(call: Function) -> Function:
     return method
 
 
+@tells
 @with_methods(_awaited)
 class AsyncAdmin(AdminMethods):
     """Administers a cluster from an event loop.

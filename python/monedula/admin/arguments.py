@@ -20,6 +20,9 @@ P = TypeVar("P", bound=tuple[str, int])
 So a dict may have `TopicPartition`s or plain tuples as keys.
 """
 
+Q = TypeVar("Q", bound=tuple[str, int, int])
+"""A replica as a dict key: topic, partition and broker."""
+
 Errors = Literal["raise", "return"]
 """Whether the errors of single items are raised, or returned with the results of the others."""
 
@@ -105,6 +108,13 @@ def _text(name: str, value: object) -> str:
 def is_resource(resource: object) -> bool:
     """Whether it is a pair of a resource type and a name."""
     return isinstance(resource, tuple) and len(resource) == 2 and resource[0] in RESOURCE_TYPES
+
+
+def raw_resource_type(name: str) -> int:
+    """A resource type in the core's form."""
+    if name not in RESOURCE_TYPES:
+        raise ArgumentError(f"{name!r} is no type of a resource: expected one of {', '.join(RESOURCE_TYPES)}")
+    return RESOURCE_TYPES[name]
 
 
 def raw_resource(resource: object) -> tuple[int, str]:
@@ -207,6 +217,13 @@ def raw_number(value: object, what: str, least: int = 0) -> int:
     if number is None or not least <= number < 1 << 31:
         raise ArgumentError(f"{value!r} is no {what}: expected a whole number, {least} or more")
     return number
+
+
+def raw_replica(replica: object) -> tuple[tuple[str, int], int]:
+    """A replica in the core's form: its partition and its broker."""
+    if not isinstance(replica, tuple) or len(replica) != 3:
+        raise ArgumentError(f"{replica!r} is no replica: expected (topic, partition, broker), such as ('orders', 0, 1)")
+    return raw_partition(replica[:2]), raw_number(replica[2], "broker")
 
 
 def raw_name(name: object, what: str) -> str:

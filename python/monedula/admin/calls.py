@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
+from monedula._client_names import names_in
 from monedula._monedula import AdminCore, Operation
 from monedula.config import Settings, Unpicklable, raw_settings
 
@@ -83,6 +84,7 @@ class AdminBase(Unpicklable):
             raw = raw_settings(config, settings)
         finally:
             del config, settings  # no traceback shows passwords as locals
+        self._names = names_in(raw)
         self._core = AdminCore(raw)
         self._security = self._core.security()
 

@@ -6,7 +6,7 @@ from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, of_items
-from monedula.admin.types import ClusterDescription
+from monedula.admin.types import ClusterDescription, QuorumDescription
 from monedula.admin.views import Reassignments
 from monedula.partitions import TopicPartition, raw_partition, raw_partitions
 
@@ -16,8 +16,21 @@ class ClusterMethods(AdminBase):
 
     @Method
     def describe_cluster(self, *, timeout: float | None = None) -> Call[ClusterDescription]:
-        """The brokers, the controller and the cluster id."""
+        """The brokers, the controller and the cluster id.
+
+        Args:
+            timeout: seconds.
+        """
         return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
+
+    @Method
+    def describe_metadata_quorum(self, *, timeout: float | None = None) -> Call[QuorumDescription]:
+        """The KRaft quorum: its leader, and how far each controller and broker follows (KIP-595, from Kafka 3.3 on).
+
+        Args:
+            timeout: seconds.
+        """
+        return Call(lambda descriptor: self._core.describe_metadata_quorum((descriptor, timeout)), values.quorum)
 
     @Method
     def elect_leaders(
@@ -75,7 +88,12 @@ class ClusterMethods(AdminBase):
     def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, timeout: float | None = None
     ) -> Call[Reassignments]:
-        """The current moves of these partitions, or of all partitions; also as a table."""
+        """The current moves of these partitions, or of all partitions; also as a table.
+
+        Args:
+            partitions: only these partitions; all if left out.
+            timeout: seconds.
+        """
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
             lambda descriptor: self._core.list_partition_reassignments((descriptor, timeout), raw),

@@ -14,10 +14,11 @@ from monedula.admin.arguments import (
     raw_change,
     raw_names,
     raw_resource,
+    raw_resource_type,
 )
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, of_items
-from monedula.admin.types import ConfigResource
+from monedula.admin.types import ConfigResource, ResourceType
 from monedula.admin.views import Configs
 
 
@@ -50,6 +51,26 @@ class ConfigMethods(AdminBase):
         return Call(
             lambda descriptor: self._core.describe_configs((descriptor, timeout), raw, chosen, documentation),
             of_items(Configs, values.resource, values.configs, errors),
+        )
+
+    @Method
+    def list_config_resources(
+        self, types: ResourceType | Iterable[ResourceType] = (), *, timeout: float | None = None
+    ) -> Call[list[ConfigResource]]:
+        """The resources that have settings (KIP-1142, from Kafka 4.1 on; `"client_metrics"` alone from 3.7 on).
+
+        Topics and brokers are listed whether they have settings of their own or not; groups and client metrics only
+        if they do.
+
+        Args:
+            types: only resources of these types: `"topic"`, `"broker"`, `"broker_logger"`, `"group"`,
+                `"client_metrics"`; of all types if left out.
+            timeout: seconds.
+        """
+        kinds = [raw_resource_type(name) for name in raw_names(types, "resource type")]
+        return Call(
+            lambda descriptor: self._core.list_config_resources((descriptor, timeout), kinds),
+            lambda answer: [values.resource(raw) for raw in answer],
         )
 
     @Method

@@ -46,7 +46,12 @@ class GroupMethods(AdminBase):
     def describe_groups(
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> Call[GroupsDescribed]:
-        """Groups of either type, with their members and the assignment of each; as a table, one row for each member.
+        """The groups of either type, with their members and the assignment of each; as a table, one row for a member.
+
+        Args:
+            groups: one group id, or several.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
             GroupNotFoundError: if a group does not exist.
@@ -62,6 +67,14 @@ class GroupMethods(AdminBase):
         self, groups: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> Call[Results[str, None]]:
         """Delete groups with their committed offsets.
+
+        Args:
+            groups: one group id, or several.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Returns:
+            The groups that were deleted, each with `None`.
 
         Raises:
             GroupInUseError: if a group has members.
@@ -180,6 +193,15 @@ class GroupMethods(AdminBase):
         errors: Errors = "raise",
     ) -> Call[Results[TopicPartition, None]]:
         """Delete the committed offsets of a group for these partitions (KIP-496, from Kafka 2.4 on).
+
+        Args:
+            group: the group id.
+            partitions: the partitions, as `(topic, partition)`.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Returns:
+            The partitions whose offset was deleted, each with `None`.
 
         Raises:
             GroupInUseError: if the group is subscribed to the topic.

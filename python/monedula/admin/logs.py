@@ -7,16 +7,18 @@ from monedula.admin.arguments import (
     Errors,
     Isolation,
     P,
+    Q,
     as_mapping,
     as_several,
     raw_name,
     raw_number,
+    raw_replica,
     raw_spec,
     raw_which,
 )
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, of_items
-from monedula.admin.types import OffsetSpec
+from monedula.admin.types import OffsetSpec, TopicPartitionReplica
 from monedula.admin.views import LogDirs, Offsets
 from monedula.errors import ArgumentError
 from monedula.partitions import TopicPartition, is_pair, raw_partition, whole_number
@@ -122,4 +124,36 @@ class LogMethods(AdminBase):
         return Call(
             lambda descriptor: self._core.describe_log_dirs((descriptor, timeout), ids, raw_topics, raw),
             of_items(LogDirs, int, values.log_dirs, errors),
+        )
+
+    @Method
+    def alter_replica_log_dirs(
+        self,
+        replicas: Mapping[Q, str],
+        *,
+        timeout: float | None = None,
+        errors: Errors = "raise",
+    ) -> Call[Results[TopicPartitionReplica, None]]:
+        """Move replicas to other log directories of their brokers (KIP-113). Returns once the moves have begun.
+
+        Until a move has ended, `describe_log_dirs` lists the replica in both directories, with `is_future` in the new
+        one.
+
+        Args:
+            replicas: the path of the new directory, by `(topic, partition, broker)`.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
+
+        Raises:
+            BrokerError: `LOG_DIR_NOT_FOUND` if the broker has no such directory; `REPLICA_NOT_AVAILABLE` if it does not
+                have the replica (if it gets one later, it is created in that directory).
+        """
+        example = "{('orders', 0, 1): '/data/2'}"
+        raw = [
+            (raw_replica(replica), raw_name(path, "path of a directory"))
+            for replica, path in as_mapping(replicas, example).items()
+        ]
+        return Call(
+            lambda descriptor: self._core.alter_replica_log_dirs((descriptor, timeout), raw),
+            of_items(Results[TopicPartitionReplica, None], values.replica, values.nothing, errors),
         )

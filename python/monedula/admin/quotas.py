@@ -32,7 +32,7 @@ class QuotaMethods(AdminBase):
         strict: bool = False,
         timeout: float | None = None,
     ) -> Call[ClientQuotas]:
-        """Quotas by entity, each a dict by name; as a table, one row for each quota (KIP-546, Kafka 2.6 on).
+        """The quotas by entity, each a dict by name; as a table, one row for each quota (KIP-546, Kafka 2.6 on).
 
         Without arguments, all quotas.
 

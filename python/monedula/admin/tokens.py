@@ -48,6 +48,9 @@ class TokenMethods(AdminBase):
                 `delegation.token.max.lifetime.ms` at most, and if left out.
             timeout: seconds.
 
+        Returns:
+            The token, with its HMAC, which is a secret.
+
         Raises:
             AuthorizationError: without the permission to create a token for that owner.
             BrokerError: `DELEGATION_TOKEN_AUTH_DISABLED` or `DELEGATION_TOKEN_REQUEST_NOT_ALLOWED`; the message says
@@ -107,7 +110,7 @@ class TokenMethods(AdminBase):
     def describe_delegation_tokens(
         self, owners: str | Iterable[str] | None = None, *, timeout: float | None = None
     ) -> Call[DelegationTokens]:
-        """Tokens by token id; also as a table, which leaves the HMACs out.
+        """The tokens by token id; also as a table, which leaves the HMACs out.
 
         Args:
             owners: only tokens of these principals, such as `"User:anna"`; if left out, all that whoever is logged in

@@ -113,7 +113,12 @@ class TopicMethods(AdminBase):
     def describe_topics(
         self, topics: str | Iterable[str], *, timeout: float | None = None, errors: Errors = "raise"
     ) -> Call[TopicsDescribed]:
-        """Topics with the leader and replicas of each partition; as a table, one row for each partition.
+        """The topics, with the leader and replicas of each partition; as a table, one row for each partition.
+
+        Args:
+            topics: one name, or several.
+            timeout: seconds.
+            errors: `"raise"` or `"return"`, see `Admin`.
 
         Raises:
             UnknownTopicError: if a topic does not exist.

@@ -286,6 +286,47 @@ class LogDir:
         return sum(replica.size for replica in self.replicas.values())
 
 
+class TopicPartitionReplica(NamedTuple):
+    """A replica: a partition on one broker. Every function also takes a plain tuple."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumReplica:
+    """A replica of the cluster's metadata log."""
+
+    id: int
+    """The node id of the controller or broker."""
+    directory_id: str | None
+    """The id of its log directory; `None` from brokers before 3.9."""
+    log_end_offset: int | None
+    """Its log end offset; `None` if unknown."""
+    last_fetch_timestamp: int | None
+    """The time of its last fetch, in milliseconds since 1970; `None` for the leader, or if unknown."""
+    last_caught_up_timestamp: int | None
+    """The last time when it had all of the leader's log, in milliseconds since 1970; `None` if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumDescription:
+    """The KRaft quorum: the controllers that vote on the cluster's metadata, and the brokers that follow it."""
+
+    leader: int | None
+    """The node id of the active controller; `None` while there is none."""
+    leader_epoch: int
+    high_watermark: int
+    """The high watermark of the metadata log."""
+    voters: tuple[QuorumReplica, ...]
+    """The controllers that vote."""
+    observers: tuple[QuorumReplica, ...]
+    """The replicas that follow without a vote, such as brokers."""
+    endpoints: Mapping[int, tuple[str, ...]]
+    """The `LISTENER://host:port` of each controller, by node id; empty from brokers before 3.9."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reassignment:
     """The current move of a partition to other brokers."""

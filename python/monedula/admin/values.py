@@ -19,10 +19,13 @@ from monedula.admin.types import (
     OffsetReset,
     PartitionDescription,
     PartitionLag,
+    QuorumDescription,
+    QuorumReplica,
     Reassignment,
     ResourceType,
     TopicDescription,
     TopicListing,
+    TopicPartitionReplica,
 )
 from monedula.errors import KafkaError
 from monedula.partitions import OffsetAndMetadata, TopicPartition
@@ -223,6 +226,28 @@ def cluster(raw: Any) -> ClusterDescription:
     """The cluster."""
     cluster_id, controller, nodes = raw
     return ClusterDescription(cluster_id, controller, tuple(Node(*node) for node in nodes))
+
+
+def quorum(raw: Any) -> QuorumDescription:
+    """The KRaft quorum."""
+    leader, epoch, high_watermark, voters, observers, controllers = raw
+    endpoints = {
+        controller: tuple(f"{listener}://{host}:{port}" for listener, host, port in found)
+        for controller, found in controllers
+    }
+    return QuorumDescription(
+        leader, epoch, high_watermark, _quorum_replicas(voters), _quorum_replicas(observers), endpoints
+    )
+
+
+def _quorum_replicas(raw: list[tuple[int, str | None, int | None, int | None, int | None]]) -> Any:
+    return tuple(QuorumReplica(*replica) for replica in sorted(raw, key=lambda replica: replica[0]))
+
+
+def replica(raw: tuple[tuple[str, int], int]) -> TopicPartitionReplica:
+    """A replica."""
+    (topic, partition), broker = raw
+    return TopicPartitionReplica(topic, partition, broker)
 
 
 def reassignment(raw: Any) -> Reassignment:

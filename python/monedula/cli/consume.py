@@ -1,6 +1,9 @@
 """`monedula consume`: writes records to a terminal, a pipe or a file."""
 
 import logging
+import os
+import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,13 +14,17 @@ from typing import Annotated, Any
 import typer
 
 import monedula
-from monedula import Batch, TopicPartition
+from monedula import Admin, Batch, TopicPartition
+from monedula.cli.filters import SYNTAX, Filter
+from monedula.cli.formats import Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
-from monedula.cli.running import Interrupts, UsageError, command
+from monedula.cli.running import Interrupts, UsageError, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
-from monedula.cli.sinks import Format, Look, Sink, format_of, open_sink
+from monedula.cli.sinks import Look, Sink
+from monedula.cli.templates import LETTERS, Template
+from monedula.cli.topic_names import Names, compiled, expanded, is_pattern
 from monedula.consumer import MAX_ROWS
 from monedula.partitions import Position
 
@@ -31,13 +38,15 @@ monedula consume orders
 monedula consume orders --from -10 --follow
 monedula consume orders --from 2026-11-21T10:00 --to "5m ago" -o orders.parquet
 monedula consume orders --format json --max-rows 3
+monedula consume orders -f '%p %o %k: %s\\n' --value '~"amount": [0-9]+'
+monedula consume '^ord' --key =key-7 -o key-7.csv
 monedula consume orders --group etl --timeout 10 --key-separator :
 """
 
 
 @command("consume")
 def consume(
-    topics: Annotated[list[str], typer.Argument(help="Topics to read.")],
+    topics: Names,
     bootstrap_servers: BootstrapServers = None,
     partition: Annotated[
         list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
@@ -47,7 +56,7 @@ def consume(
         typer.Option(
             "--from",
             metavar="WHERE",
-            help="First record: an offset, -N for N before the end, earliest, latest, or a time.",
+            help="First record: an offset, -N for the last N of each partition, earliest, latest, or a time.",
         ),
     ] = "earliest",
     end: Annotated[
@@ -62,17 +71,40 @@ def consume(
         typer.Option("-g", "--group", help="Read as a member of this group, commit what was written, until Ctrl-C."),
     ] = None,
     max_rows: Annotated[
-        int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records.")
+        int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records, of all partitions.")
     ] = None,
     timeout: Annotated[
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="With --follow or --group: end after so long without a record."),
     ] = None,
     format_: Annotated[
-        Format | None,
-        typer.Option("-f", "--format", help="By default what the file's name ends in, otherwise text."),
+        str | None,
+        typer.Option(
+            "-f",
+            "--format",
+            help=f"{', '.join(Format)}; or a text such as '%t %p %o: %k %s\\n', with "
+            f"{', '.join(f'%{letter} {meaning}' for letter, meaning in LETTERS.items())}. "
+            "By default what the file's name ends in, otherwise text.",
+        ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="A file; standard output without it.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A file, whose name says its format; standard output without it."),
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", metavar="CONDITION", help=f"Only such keys: {SYNTAX}. Repeatable.")
+    ] = None,
+    value: Annotated[
+        list[str] | None, typer.Option("--value", metavar="CONDITION", help="Only such values, as --key. Repeatable.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            metavar="NAME[CONDITION]",
+            help="Only records with this header, whose value is as --key says: source=web. Repeatable.",
+        ),
+    ] = None,
     key_separator: Annotated[
         str | None, typer.Option("-k", "--key-separator", help="In text: put the key and this before each value.")
     ] = None,
@@ -80,32 +112,33 @@ def consume(
     value_as: Annotated[
         Form, typer.Option(help="How values are written in text and JSON; json puts them into the line as they are.")
     ] = Form.auto,
+    null: Annotated[str, typer.Option(metavar="TEXT", help="In text: stands for a null key or value.")] = "",
     headers: Annotated[bool, typer.Option("--headers", help="Headers too.")] = False,
     columns: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, Arrow and Parquet.")
+        str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")
     ] = None,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
     """Read topics to a screen, a file or a pipe.
 
-    As text, JSON lines, Arrow or Parquet. All that is there now, unless an option says otherwise, without
+    As text, JSON lines, CSV, Arrow or Parquet. All that is there now, unless an option says otherwise, without
     a group and without committing anything. On a terminal each line says where the record is; in a pipe it is the
     record's value and nothing else.
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
+    output = None if output == Path("-") else output
     wanted = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    target = _Target(
-        format_of(format_, output), output, Look(key_separator, key_as, value_as, wanted), headers, max_rows
-    )
-    if wanted is not None and target.format is Format.text:
-        raise UsageError("--columns is for JSON, Arrow and Parquet; add --format json")
+    look = Look(key_separator, key_as, value_as, wanted, null)
+    target = _Target(format_of(format_, output), output, look, Filter(key, value, header), headers, max_rows)
     partitions = partitions_of(partition)
-    pairs = [(topic, index) for topic in topics for index in partitions]
-    _check_together(follow, group, end, timeout, pairs)
+    _check_together(follow, group, end, timeout, bool(partitions))
     if group is not None:
         _as_member(target, {**settings, "group.id": group}, topics, start, timeout)
-    elif follow:
+        return
+    topics = _named(settings, topics)
+    pairs = [(topic, index) for topic in topics for index in partitions]
+    if follow:
         _following(target, settings, topics, pairs, place_of(start, "--from"), timeout)
     else:
         stop = "latest" if end is None else place_of(end, "--to")
@@ -113,14 +146,25 @@ def consume(
 
 
 class _Target:
-    """The output: its format and file, the columns, and how many records are still to be written."""
+    """The output: its format and file, which records, which columns, and how many are still to be written."""
 
-    def __init__(self, kind: Format, output: Path | None, look: Look, headers: bool, max_rows: int | None) -> None:
+    def __init__(
+        self,
+        kind: Format | Template,
+        output: Path | None,
+        look: Look,
+        wanted: Filter,
+        headers: bool,
+        max_rows: int | None,
+    ) -> None:
         self.format = kind
         self.left = max_rows
         self.max_rows = max_rows
-        # No progress bar then: it would mix with the records on the same terminal.
-        self.to_screen = output is None and sys.stdout.isatty()
+        self.is_file = output is not None or _is_file(sys.__stdout__)
+        self.filter = wanted
+        if look.columns is not None:
+            _check_columns(kind, look.columns, wanted)
+        headers = headers or "headers" in wanted.columns or (isinstance(kind, Template) and "h" in kind.letters)
         self.shape: dict[str, Any] = {"headers": headers, "columns": look.columns}
         self._output = output
         self._look = look
@@ -139,29 +183,32 @@ class _Target:
         return MAX_ROWS if self.left is None else min(MAX_ROWS, self.left)
 
     def write(self, sink: Sink, batch: Batch) -> None:
-        """Write a batch, or as many of its rows as are still to be written."""
-        rows = batch.num_rows if self.left is None else min(batch.num_rows, self.left)
-        sink.write(batch, rows)
-        sink.flush()
+        """Write the rows of a batch that the filter wants, or as many of them as are still to be written."""
+        rows = self.filter.rows(batch, self.left)
+        if rows:
+            sink.write(batch, rows)
+            sink.flush()
         if self.left is not None:
-            self.left -= rows
-        _logger.debug("wrote %d records", rows)
+            self.left -= len(rows)
+        _logger.debug("wrote %d of %d records", len(rows), batch.num_rows)
 
 
 def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place, end: Place) -> None:
-    rows = max(target.room(), 1)
+    rows = MAX_ROWS if target.filter else max(target.room(), 1)
     with (
         Interrupts() as interrupts,
         monedula.read(settings, what, start=start, end=end, max_rows=rows, **target.shape) as stream,
         target.opened(stream.schema) as sink,
-        Bar("reading", wanted=not target.to_screen) as bar,
+        # Records that go to a screen, or through a pipe to a program that writes to it, do not mix with a bar.
+        Bar("reading", wanted=target.is_file) as bar,
     ):
+        _explain(start, len(stream.ranges))
         while target.left != 0 and (batch := next(stream, None)) is not None:
             with interrupts.held():
                 target.write(sink, batch)
             bar.count(batch.num_rows, batch.nbytes)
             done, total = stream.progress
-            bar.at(done, total if target.max_rows is None else min(total, target.max_rows))
+            bar.at(done, total if target.max_rows is None or target.filter else min(total, target.max_rows))
 
 
 def _following(
@@ -183,7 +230,9 @@ def _following(
         if isinstance(start, str):
             consumer.assign(pairs or topics)
         else:
-            consumer.assign(_positions(consumer, pairs or consumer.partitions_of(*topics), start))
+            positions = _positions(consumer, pairs or consumer.partitions_of(*topics), start)
+            _explain(start, len(positions))
+            consumer.assign(positions)
         _poll(target, consumer, sink, interrupts, timeout)
 
 
@@ -197,9 +246,10 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
     # Parquet and Arrow files are only readable after they are closed: no offset may be committed before that.
     kept = {"enable.auto.commit": "false"} if target.format in (Format.parquet, Format.arrow_file) else {}
     stopped: KeyboardInterrupt | None = None
+    what = _subscription(topics)
     with (
         Interrupts() as interrupts,
-        monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, topics, **target.shape) as consumer,
+        monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, what, **target.shape) as consumer,
     ):
         with target.opened(consumer.schema) as sink:
             try:
@@ -225,6 +275,44 @@ def _poll(
             target.write(sink, batch)
 
 
+def _named(settings: dict[str, str], names: list[str]) -> list[str]:
+    """The topics that are named or match a pattern."""
+    if not any(map(is_pattern, names)):
+        return names
+    with Admin(settings) as admin:
+        return expanded(admin, names)
+
+
+def _subscription(names: list[str]) -> list[str] | re.Pattern[str]:
+    """What a member subscribes to; it finds topics that match a pattern also when they are created later."""
+    if not any(map(is_pattern, names)):
+        return names
+    parts = [f".*(?:{compiled(name).pattern}).*" if is_pattern(name) else re.escape(name) for name in names]
+    return re.compile("|".join(parts))
+
+
+def _explain(start: Place, partitions: int) -> None:
+    """Say what a negative number counts, where that makes a difference."""
+    if isinstance(start, int) and start < 0 and partitions > 1:
+        say(f"--from {start} is per partition: the last {-start} records of each of {partitions} partitions")
+
+
+def _is_file(stream: Any) -> bool:
+    """Whether a stream goes to a file, not to a terminal or a pipe."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _check_columns(kind: Format | Template, columns: tuple[str, ...], wanted: Filter) -> None:
+    if isinstance(kind, Template) or kind is Format.text:
+        raise UsageError("--columns is for JSON, CSV, Arrow and Parquet; add --format json")
+    missing = [name for name in wanted.columns if name not in columns and name != "headers"]
+    if missing:
+        raise UsageError(f"--{missing[0]} needs the column {missing[0]}, which --columns leaves out; add it")
+
+
 def _positions(
     consumer: monedula.Consumer, pairs: Iterable[tuple[str, int]], start: int | datetime
 ) -> dict[tuple[str, int], Position]:
@@ -236,12 +324,12 @@ def _positions(
 
 
 def _check_together(
-    follow: bool, group: str | None, end: str | None, timeout: float | None, pairs: list[tuple[str, int]]
+    follow: bool, group: str | None, end: str | None, timeout: float | None, some_partitions: bool
 ) -> None:
     endless = "--follow" if follow else "--group"
     if end is not None and (follow or group is not None):
         raise UsageError(f"--to and {endless} contradict each other: {endless} reads on")
     if timeout is not None and not (follow or group is not None):
         raise UsageError("--timeout is for --follow and --group; other reads end at the end of the topic")
-    if pairs and group is not None:
+    if some_partitions and group is not None:
         raise UsageError("--partition and --group contradict each other: the group says who reads which partition")

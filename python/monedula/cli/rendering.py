@@ -42,6 +42,11 @@ def as_text(data: bytes, form: Form) -> str:
         return f"0x{data.hex()}"
 
 
+def raw_bytes(data: bytes, form: Form) -> bytes:
+    """The data for a program: unchanged, unless the form is base64 or hex."""
+    return as_text(data, form).encode() if form in (Form.base64, Form.hex) else data
+
+
 def escaped(text: str) -> str:
     """The text with control characters replaced by escapes."""
     return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)

@@ -1,64 +1,39 @@
-"""The outputs of `monedula consume`: one sink for each format, to a file or to standard output."""
+"""The outputs of `monedula consume` that are text: one sink for each format."""
 
+import json
 import os
-import sys
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from io import BufferedWriter
 from itertools import islice
-from pathlib import Path
-from typing import Any
 
 from monedula import Batch, Record
 from monedula._monedula import json_lines
-from monedula.cli.rendering import Form, shown, time_text
-from monedula.cli.running import Failure, UsageError, require
+from monedula.cli.rendering import Form, as_text, raw_bytes, shown, time_text
+from monedula.cli.templates import Template
 
-
-class Format(StrEnum):
-    """The output formats of `monedula consume`."""
-
-    text = "text"
-    json = "json"
-    arrow = "arrow"
-    arrow_file = "arrow-file"
-    parquet = "parquet"
-
-
-BINARY = (Format.arrow, Format.arrow_file, Format.parquet)
-
-_ENDINGS = {
-    ".json": Format.json,
-    ".jsonl": Format.json,
-    ".ndjson": Format.json,
-    ".arrow": Format.arrow_file,
-    ".feather": Format.arrow_file,
-    ".arrows": Format.arrow,
-    ".parquet": Format.parquet,
-}
-
-# The least rows or bytes of a Parquet row group: many small row groups make a file slow.
-_GROUP_ROWS = 1 << 18
-_GROUP_BYTES = 64 << 20
+_NEEDS_QUOTES = re.compile(r'[",\r\n]')
 
 
 @dataclass(frozen=True)
 class Look:
-    """How records are written as text or JSON."""
+    """How records are written as text, CSV or JSON."""
 
     key_separator: str | None = None
     key_form: Form = Form.auto
     value_form: Form = Form.auto
     columns: tuple[str, ...] | None = None
+    null: str = ""
 
 
 class Sink(ABC):
     """An output for batches. After `close` the output is complete, even if the command was interrupted."""
 
     @abstractmethod
-    def write(self, batch: Batch, rows: int) -> None:
-        """Write the first `rows` rows of a batch."""
+    def write(self, batch: Batch, rows: Sequence[int]) -> None:
+        """Write these rows of a batch: a range from 0, or ascending numbers."""
 
     @abstractmethod
     def flush(self) -> None:
@@ -69,40 +44,6 @@ class Sink(ABC):
         """Complete the output, and close the file."""
 
 
-def format_of(chosen: Format | None, output: Path | None) -> Format:
-    """The chosen format, or else that of the file's extension."""
-    if chosen is not None:
-        return chosen
-    return Format.text if output is None else _ENDINGS.get(output.suffix.lower(), Format.text)
-
-
-def open_sink(kind: Format, output: Path | None, look: Look, schema: Any) -> Sink:
-    """Open a sink to a file, or to standard output.
-
-    Raises:
-        UsageError: if a binary format would go to a terminal.
-        Failure: if the format needs a package that is not installed, or standard output is closed.
-    """
-    if kind in BINARY:
-        if output is None and sys.stdout.isatty():
-            raise UsageError(f"{kind} is no text: give a file with -o, or pipe it into a program")
-        require("pyarrow", "arrow", f"--format {kind}")
-    if output is None and sys.__stdout__ is None:
-        # The file descriptor 1 may belong to a socket of the client by now.
-        raise Failure("standard output is closed; give a file with -o")
-    # Not sys.stdout.buffer: sinks write each batch in one call, which one buffer is enough for.
-    file: BufferedWriter = os.fdopen(os.dup(1), "wb") if output is None else output.open("wb")
-    try:
-        if kind in BINARY:
-            return ParquetSink(file, schema) if kind is Format.parquet else ArrowSink(file, schema, kind)
-        if kind is Format.json:
-            return JsonSink(file, look)
-        return ScreenSink(file, look) if file.isatty() else TextSink(file, look)
-    except BaseException:
-        file.close()
-        raise
-
-
 class LineSink(Sink):
     """Base of the sinks that write one line for each record in Python."""
 
@@ -110,10 +51,10 @@ class LineSink(Sink):
         self._file = file
         self._look = look
 
-    def write(self, batch: Batch, rows: int) -> None:
-        """Write the first rows of a batch."""
+    def write(self, batch: Batch, rows: Sequence[int]) -> None:
+        """Write these rows of a batch."""
         line = self.line
-        self._file.write(b"".join([line(record) for record in islice(batch.records(), rows)]))
+        self._file.write(b"".join([line(record) for record in _records(batch, rows)]))
 
     @abstractmethod
     def line(self, record: Record) -> bytes:
@@ -134,13 +75,17 @@ class TextSink(LineSink):
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         super().__init__(file, look)
         self._separator = None if look.key_separator is None else look.key_separator.encode()
+        self._null = look.null.encode()
 
     def line(self, record: Record) -> bytes:
         """A record, with the end of its line."""
-        value = _raw(record.value, self._look.value_form)
+        value = self._raw(record.value, self._look.value_form)
         if self._separator is None:
             return value + b"\n"
-        return _raw(record.key, self._look.key_form) + self._separator + value + b"\n"
+        return self._raw(record.key, self._look.key_form) + self._separator + value + b"\n"
+
+    def _raw(self, data: bytes | None, form: Form) -> bytes:
+        return self._null if data is None else raw_bytes(data, form)
 
 
 class ScreenSink(LineSink):
@@ -174,9 +119,14 @@ class JsonSink(Sink):
         self._file = file
         self._forms = look.key_form.value, look.value_form.value
 
-    def write(self, batch: Batch, rows: int) -> None:
-        """Write the first rows of a batch."""
-        self._file.write(json_lines(batch, rows, *self._forms))
+    def write(self, batch: Batch, rows: Sequence[int]) -> None:
+        """Write these rows of a batch."""
+        last = rows[-1] + 1 if rows else 0
+        text = json_lines(batch, last, *self._forms)
+        if len(rows) < last:
+            lines = text.split(b"\n")
+            text = b"".join([lines[row] + b"\n" for row in rows])
+        self._file.write(text)
 
     def flush(self) -> None:
         """Let others see what was written."""
@@ -187,71 +137,70 @@ class JsonSink(Sink):
         self._file.close()
 
 
-class ArrowSink(Sink):
-    """Arrow IPC, in the stream or the file format."""
+class TemplateSink(LineSink):
+    """Records by a format string."""
 
-    def __init__(self, file: BufferedWriter, schema: Any, kind: Format) -> None:
-        import pyarrow
-        import pyarrow.ipc
+    def __init__(self, file: BufferedWriter, look: Look, template: Template) -> None:
+        super().__init__(file, look)
+        null, for_terminal = look.null.encode(), file.isatty()
+        self._render = template.renderer(look.key_form, look.value_form, null, for_terminal=for_terminal)
 
-        self._file = file
-        self._of = pyarrow.record_batch
-        make = pyarrow.ipc.new_file if kind is Format.arrow_file else pyarrow.ipc.new_stream
-        self._writer = make(pyarrow.PythonFile(file, mode="w"), pyarrow.schema(schema))
-
-    def write(self, batch: Batch, rows: int) -> None:
-        """Write the first rows of a batch."""
-        self._writer.write_batch(self._of(batch).slice(0, rows))
-
-    def flush(self) -> None:
-        """Let others see what was written."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Finish."""
-        self._writer.close()
-        self._file.close()
+    def line(self, record: Record) -> bytes:
+        """A record by the format string."""
+        return self._render(record)
 
 
-class ParquetSink(Sink):
-    """Parquet; batches are collected into large row groups."""
+class CsvSink(LineSink):
+    """CSV with a line of names. A null cell is empty, an empty text is quoted; bytes are as on a terminal."""
 
-    def __init__(self, file: BufferedWriter, schema: Any) -> None:
-        import pyarrow
-        import pyarrow.parquet
+    def __init__(self, file: BufferedWriter, look: Look, names: Sequence[str]) -> None:
+        super().__init__(file, look)
+        cells: dict[str, Callable[[Record], str | None]] = {
+            "key": lambda record: _text(record.key, look.key_form),
+            "value": lambda record: _text(record.value, look.value_form),
+            "topic": lambda record: record.topic,
+            "partition": lambda record: str(record.partition),
+            "offset": lambda record: str(record.offset),
+            "timestamp": lambda record: time_text(record.timestamp),
+            "timestampType": lambda record: str(record.timestamp_type),
+            "headers": _headers,
+        }
+        self._cells = [cells[name] for name in names]
+        file.write((",".join(names) + "\n").encode())
 
-        self._file = file
-        self._arrow = pyarrow
-        self._group: list[Any] = []
-        self._writer = pyarrow.parquet.ParquetWriter(
-            pyarrow.PythonFile(file, mode="w"), pyarrow.schema(schema), compression="zstd"
-        )
-
-    def write(self, batch: Batch, rows: int) -> None:
-        """Write the first rows of a batch."""
-        self._group.append(self._arrow.record_batch(batch).slice(0, rows))
-        grouped = sum(part.num_rows for part in self._group)
-        if grouped >= _GROUP_ROWS or sum(part.nbytes for part in self._group) >= _GROUP_BYTES:
-            self._write_group()
-
-    def flush(self) -> None:
-        """Do nothing: a Parquet file is not readable before it is closed."""
-
-    def close(self) -> None:
-        """Finish."""
-        self._write_group()
-        self._writer.close()
-        self._file.close()
-
-    def _write_group(self) -> None:
-        if self._group:
-            self._writer.write_table(self._arrow.Table.from_batches(self._group))
-            self._group.clear()
+    def line(self, record: Record) -> bytes:
+        """A record, with the end of its line."""
+        return (",".join([_quoted(cell(record)) for cell in self._cells]) + "\n").encode(errors="replace")
 
 
-def _raw(data: bytes | None, form: Form) -> bytes:
-    if data is None:
-        return b""
-    if form in (Form.base64, Form.hex):
-        return shown(data, form).encode()
-    return data
+def _records(batch: Batch, rows: Sequence[int]) -> Iterator[Record]:
+    """The records of these rows."""
+    if isinstance(rows, range):
+        return islice(batch.records(), len(rows))
+    wanted = iter(rows)
+    row = next(wanted, None)
+    found = []
+    for number, record in enumerate(batch.records()):
+        if row is None:
+            break
+        if number == row:
+            found.append(record)
+            row = next(wanted, None)
+    return iter(found)
+
+
+def _text(data: bytes | None, form: Form) -> str | None:
+    return None if data is None else as_text(data, form)
+
+
+def _headers(record: Record) -> str | None:
+    if record.headers is None:
+        return None
+    pairs = [{"key": name, "value": _text(value, Form.auto)} for name, value in record.headers]
+    return json.dumps(pairs, ensure_ascii=False, separators=(",", ":"))
+
+
+def _quoted(text: str | None) -> str:
+    if text is None:
+        return ""
+    return '"' + text.replace('"', '""') + '"' if not text or _NEEDS_QUOTES.search(text) else text

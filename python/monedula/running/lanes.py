@@ -202,7 +202,7 @@ class Lanes:
 
     def all_parts(self) -> list[Part]:
         """All parts that are not settled."""
-        return [part for assigned in self._partitions.values() for part in assigned.parts]
+        return [part for assigned in self._partitions.values() for part in assigned.parts if not part.is_settled]
 
     def take_settled(self) -> list[Part]:
         """Parts that were settled since the last call, of which the consumer is to be told."""
@@ -264,8 +264,14 @@ class Lanes:
             self._settle(part)
 
     def _settle(self, part: Part) -> None:
-        assigned = self._partitions[(part.topic, part.partition)]
-        if part in assigned.parts:
-            assigned.parts.remove(part)
-            self.queued_bytes -= part.nbytes
-            self._settled.append(part)
+        parts = self._partitions[(part.topic, part.partition)].parts
+        if part.is_complete and part in parts:
+            parts.remove(part)
+            self._told(part)
+        # The finished rows of an incomplete part count only once all parts before it have been told of.
+        while parts and parts[0].is_settled:
+            self._told(parts.popleft())
+
+    def _told(self, part: Part) -> None:
+        self.queued_bytes -= part.nbytes
+        self._settled.append(part)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from monedula._monedula import check_settings
 from monedula._providers import PROVIDERS, resolved
-from monedula.config import HiddenValues, RawSettings, config_keys
+from monedula.config import HiddenValues, RawSettings, config_keys, refuse_foreign
 from monedula.errors import ConfigError
 from monedula.spark.shipped import located, shipped
 
@@ -149,6 +149,7 @@ def check(settings: Mapping[str, str], of_client: Callable[[list[tuple[str, str]
         _LOGGER.debug("settings are checked where they are used: %s", error)
         return
     try:
+        refuse_foreign(settings)
         of_client(texts)
     except ConfigError as error:
         raise kafka_error(error) from None

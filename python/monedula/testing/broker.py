@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from monedula._monedula import BrokerCore
 from monedula.errors import ConfigError
+from monedula.testing.arguments import check_acls, check_lists, check_mappings, check_users
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
 from monedula.testing.security import (
@@ -16,6 +17,7 @@ from monedula.testing.security import (
     Protocols,
     SecurityControl,
     acl_json,
+    enabled_mechanisms,
     principal_of,
 )
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
@@ -94,6 +96,15 @@ class Broker(FaultSetter, SecurityControl):
     ) -> None:
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
+        try:
+            check_users(users)
+            check_lists(listeners=listeners, mechanisms=mechanisms, super_users=super_users, racks=racks, acls=acls)
+            acls = list(acls)
+            check_acls(acls)
+            check_mappings(settings=settings, max_versions=max_versions)
+        except ConfigError:
+            users = None  # tools that show local variables would show the passwords
+            raise
         options = {
             "nodes": nodes,
             "topics": _topic_specs(topics),
@@ -119,6 +130,7 @@ class Broker(FaultSetter, SecurityControl):
             "super_users": [principal_of(user) for user in super_users],
         }
         self._protocol, self._client_auth, self._passwords = security, client_auth, dict(users or {})
+        self._mechanisms = enabled_mechanisms(mechanisms, settings)
         try:
             self._core = BrokerCore(json.dumps(options))
         finally:
@@ -179,6 +191,9 @@ class Broker(FaultSetter, SecurityControl):
     def delete_topic(self, topic: str) -> None:
         """Delete a topic with all of its records.
 
+        Args:
+            topic: the topic.
+
         Raises:
             BrokerCommandError: the topic does not exist.
         """
@@ -235,6 +250,11 @@ class Broker(FaultSetter, SecurityControl):
     def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
         """Delete the records of a partition before an offset, which becomes the log start offset; -1 deletes all.
 
+        Args:
+            topic: the topic.
+            partition: the partition.
+            before_offset: the first offset to keep; -1 keeps none.
+
         Raises:
             BrokerCommandError: the partition does not exist, or the offset is beyond the end of its log.
         """
@@ -243,6 +263,11 @@ class Broker(FaultSetter, SecurityControl):
     def truncate(self, topic: str, partition: int, offset: int) -> None:
         """Drop the records of a partition from an offset on, in a new leader epoch, as an unclean election does.
 
+        Args:
+            topic: the topic.
+            partition: the partition.
+            offset: the first offset to drop.
+
         Raises:
             BrokerCommandError: the partition does not exist, or the offset is beyond the end of its log.
         """
@@ -250,6 +275,10 @@ class Broker(FaultSetter, SecurityControl):
 
     def compact(self, topic: str, partition: int | None = None) -> None:
         """Compact a partition, or all partitions of a topic: only the latest record of each key stays, at its offset.
+
+        Args:
+            topic: the topic.
+            partition: the partition; all partitions of the topic if left out.
 
         Raises:
             BrokerCommandError: the partition does not exist.
@@ -265,6 +294,11 @@ class Broker(FaultSetter, SecurityControl):
     def move_leader(self, topic: str, partition: int, node: int) -> int:
         """Make a node the leader of a partition.
 
+        Args:
+            topic: the topic.
+            partition: the partition.
+            node: the id of the node that becomes the leader.
+
         Returns:
             The new leader epoch.
 
@@ -279,6 +313,11 @@ class Broker(FaultSetter, SecurityControl):
         All groups or transactional ids of the same partition of `__consumer_offsets` or `__transaction_state` move
         with it.
 
+        Args:
+            node: the id of the node that becomes the coordinator.
+            group: the group id; or
+            transactional_id: the transactional id.
+
         Raises:
             BrokerCommandError: neither or both are given, or the node does not exist or is stopped.
         """
@@ -287,6 +326,9 @@ class Broker(FaultSetter, SecurityControl):
     def stop_node(self, node: int) -> None:
         """Stop a node: its port and connections are closed, and other nodes become leader and coordinator in its place.
 
+        Args:
+            node: the node's id.
+
         Raises:
             BrokerCommandError: the node does not exist, or is stopped already.
         """
@@ -294,6 +336,9 @@ class Broker(FaultSetter, SecurityControl):
 
     def start_node(self, node: int) -> None:
         """Start a stopped node again, on its old port.
+
+        Args:
+            node: the node's id.
 
         Raises:
             BrokerCommandError: the node does not exist, or is running.
@@ -304,6 +349,11 @@ class Broker(FaultSetter, SecurityControl):
     def set_isr(self, topic: str, partition: int, isr: Sequence[int]) -> None:
         """Set the in-sync replicas of a partition.
 
+        Args:
+            topic: the topic.
+            partition: the partition.
+            isr: the node ids of the in-sync replicas, the leader among them.
+
         Raises:
             BrokerCommandError: one of the nodes has no replica, or the leader is not among them.
         """
@@ -312,6 +362,10 @@ class Broker(FaultSetter, SecurityControl):
     def set_rack(self, node: int, rack: str | None) -> None:
         """Set the rack of a node; `None` for no rack.
 
+        Args:
+            node: the node's id.
+            rack: the name of the rack, or `None`.
+
         Raises:
             BrokerCommandError: the node does not exist.
         """
@@ -319,6 +373,9 @@ class Broker(FaultSetter, SecurityControl):
 
     def advance(self, seconds: float) -> None:
         """Move a manual clock forward. Timers that expire on the way run in order, each at its own time.
+
+        Args:
+            seconds: by how much to move the clock.
 
         Raises:
             BrokerCommandError: the broker was not created with `clock="manual"`.
@@ -332,9 +389,12 @@ class Broker(FaultSetter, SecurityControl):
         return [listing_of(group) for group in self._control("groups")]
 
     def group(self, group: str) -> Group:
-        """One group with its members, their assignments and the committed offsets.
+        """The group with its members, their assignments and the committed offsets.
 
         A group that does not exist is returned as in Kafka: in state `Dead`, without members and offsets.
+
+        Args:
+            group: the group id.
 
         Raises:
             BrokerCommandError: no node coordinates the group, or its coordinator is loading.

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from monedula.errors import ArgumentError
 
@@ -13,6 +13,8 @@ Protocols = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 Mechanisms = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 """The SASL mechanisms that the broker has."""
+
+_DEFAULT_MECHANISM = "SCRAM-SHA-512"
 
 Flaw = Literal["none", "expired", "not_yet_valid", "wrong_host", "unknown_ca", "self_signed", "wrong_usage"]
 """What is wrong with a certificate that the broker shows."""
@@ -74,12 +76,16 @@ class SecurityControl:
     _protocol: Protocols
     _client_auth: str
     _passwords: dict[str, str]
+    _mechanisms: tuple[str, ...]
     _files: "tempfile.TemporaryDirectory[str] | None" = None
 
     # What clients need
 
     def bootstrap_servers_of(self, security: Protocols) -> str:
         """The addresses of all nodes for clients with this security protocol, as a value for `bootstrap.servers`.
+
+        Args:
+            security: the security protocol.
 
         Raises:
             ArgumentError: the nodes have no listener for it.
@@ -104,8 +110,9 @@ class SecurityControl:
 
         Args:
             user: the user who logs in, or whom the certificate names. Needed with SASL.
-            mechanism: the SASL mechanism; `"SCRAM-SHA-512"` if not given. With `"OAUTHBEARER"` the token is left to the
-                caller, see `mint_token`.
+            mechanism: the SASL mechanism; if not given, `"SCRAM-SHA-512"`, or the first of the broker's mechanisms if
+                that is not among them. With `"OAUTHBEARER"` the token is left to the caller, see `mint_token` and
+                `token_endpoint`.
             names: whose names of settings to use.
             security: the security protocol of the listener, if the nodes have several; that of `security` if not given.
 
@@ -117,7 +124,7 @@ class SecurityControl:
         if protocol.endswith("SSL"):
             settings |= self._tls_settings(user if protocol == "SSL" else None, names)
         if protocol.startswith("SASL"):
-            settings |= self._sasl_settings(user, mechanism or "SCRAM-SHA-512", names)
+            settings |= self._sasl_settings(user, mechanism or self._default_mechanism(), names)
         return settings
 
     def _tls_settings(self, user: str | None, names: Names) -> dict[str, str]:
@@ -135,7 +142,10 @@ class SecurityControl:
             settings |= {"ssl.certificate.pem": certificate.pem, "ssl.key.pem": certificate.key_pem}
         return settings
 
-    def _sasl_settings(self, user: str | None, mechanism: Mechanisms, names: Names) -> dict[str, str]:
+    def _default_mechanism(self) -> str:
+        return _DEFAULT_MECHANISM if _DEFAULT_MECHANISM in self._mechanisms else self._mechanisms[0]
+
+    def _sasl_settings(self, user: str | None, mechanism: str, names: Names) -> dict[str, str]:
         if mechanism == "OAUTHBEARER":
             return {"sasl.mechanism": mechanism}
         if user is None or user not in self._passwords:
@@ -175,6 +185,9 @@ class SecurityControl:
         Args:
             name: the common name, which makes the principal `User:CN=name`.
 
+        Returns:
+            The certificate and its private key, also as files, which are removed when the broker stops.
+
         Raises:
             BrokerCommandError: the broker has no TLS.
         """
@@ -204,18 +217,29 @@ class SecurityControl:
 
         It holds for connections that are made from now on: they stay silent also after it has ended. To stop a client
         in a later phase, set a fault such as `fault(api="SaslAuthenticate", hold=True)`.
+
+        Args:
+            silent: whether connections that are made from now on are silent.
         """
         self._control("stay_silent", silent=silent)
 
     # Users and tokens
 
     def set_password(self, user: str, password: str) -> None:
-        """Set the password of a user, for PLAIN and SCRAM. A user who does not exist is created."""
+        """Set the password of a user, for PLAIN and SCRAM. A user who does not exist is created.
+
+        Args:
+            user: the user's name.
+            password: the new password.
+        """
         self._control("set_password", user=user, password=password)
         self._passwords[user] = password
 
     def remove_user(self, user: str) -> None:
         """Remove a user, who then cannot log in; connections that are open stay open.
+
+        Args:
+            user: the user's name.
 
         Raises:
             BrokerCommandError: there is no such user.
@@ -229,6 +253,9 @@ class SecurityControl:
 
     def expire_sessions(self, user: str | None = None) -> int:
         """End the sessions of all clients, or of one user's: their connections close unless they log in again.
+
+        Args:
+            user: only this user's sessions; all if left out.
 
         Returns:
             How many sessions were ended.
@@ -251,6 +278,9 @@ class SecurityControl:
             lifetime: how long it is valid, in seconds; negative for one that has expired.
             unsecured: without a signature, which the broker takes only with `unsecured_tokens=True`.
             claims: further claims; they replace `sub`, `scope`, `iat` and `exp`.
+
+        Returns:
+            The token, for the settings of a client.
         """
         lifetime_ms = round(lifetime * 1000)
         minted = self._control(
@@ -269,7 +299,11 @@ class SecurityControl:
         return str(self._control("token_endpoint")["url"])
 
     def set_token_lifetime(self, seconds: float) -> None:
-        """Set how long the tokens of `token_endpoint` are valid from now on; an hour at first."""
+        """Set how long the tokens of `token_endpoint` are valid from now on; an hour at first.
+
+        Args:
+            seconds: the lifetime of a token.
+        """
         self._control("token_endpoint", lifetime_ms=round(seconds * 1000))
 
     # Rights
@@ -327,6 +361,9 @@ class SecurityControl:
     def create_acls(self, acls: Iterable[Acl]) -> None:
         """Create ACLs. Those that exist already stay as they are.
 
+        Args:
+            acls: the ACLs.
+
         Raises:
             BrokerCommandError: the broker has no authorizer.
         """
@@ -334,6 +371,9 @@ class SecurityControl:
 
     def delete_acls(self, acls: Iterable[Acl]) -> None:
         """Delete ACLs. Those that do not exist are ignored.
+
+        Args:
+            acls: the ACLs.
 
         Raises:
             BrokerCommandError: the broker has no authorizer.
@@ -365,6 +405,14 @@ class SecurityControl:
         if self._files is not None:
             self._files.cleanup()
             self._files = None
+
+
+def enabled_mechanisms(mechanisms: Sequence[str], settings: Mapping[str, object] | None) -> tuple[str, ...]:
+    """The SASL mechanisms that a broker takes, by the argument or Kafka's setting; all that it has by default."""
+    given = [str(each) for each in mechanisms]
+    of_setting = str((settings or {}).get("sasl.enabled.mechanisms", ""))
+    given = given or [each.strip() for each in of_setting.split(",") if each.strip()]
+    return tuple(given) or get_args(Mechanisms)
 
 
 def principal_of(user: str) -> str:

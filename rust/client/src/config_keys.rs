@@ -552,26 +552,3 @@ const GENERAL: &[Key] = &[
         "the coordinator aborts a transaction that is open for so long, ms",
     )),
 ];
-
-/// Prefixes of Kafka settings that are refused with a reason instead of being ignored, since the
-/// client cannot honour them.
-pub(crate) const LATER: &[(&str, &str)] = &[
-    ("sasl.login.class", "no class is loaded; the settings of the mechanism say how to log in"),
-    ("ssl.provider", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
-    ("ssl.engine.", "TLS is rustls with AWS-LC, and takes no other engine; leave the setting out"),
-    ("ssl.secure.random.implementation", "random numbers are the system's; leave the setting out"),
-    ("ssl.keymanager.algorithm", "it names a part of Java; leave the setting out"),
-    ("ssl.trustmanager.algorithm", "it names a part of Java; leave the setting out"),
-    ("ssl.ca.certificate.stores", "without a CA of its own the client takes the system's; leave the setting out"),
-    (
-        "ssl.sigalgs.list",
-        "signatures are those that rustls takes: ECDSA, RSA from 2048 bits on with SHA-256 or longer, Ed25519",
-    ),
-    ("ssl.client.auth", "it is a setting of brokers"),
-    ("security.providers", "TLS is rustls with AWS-LC, and takes no other provider; leave the setting out"),
-    ("max.poll.records", "give max_rows to batches() or poll() instead"),
-    ("key.deserializer", "keys come out as bytes; decode the column"),
-    ("value.deserializer", "values come out as bytes; decode the column"),
-    ("key.serializer", "keys are bytes or texts; serialize them before send()"),
-    ("value.serializer", "values are bytes or texts; serialize them before send()"),
-];

@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_engine::backoff::Backoff;
 use monedula_protocol::secret::Secret;
 
-use crate::config_keys::{KEYS, Key, Kind, LATER, Role};
+use crate::config_keys::{KEYS, Key, Kind, Role};
 
 /// An invalid setting: the message says which one, the value given and the values allowed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -186,9 +186,6 @@ fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
         }
     }
     let error = |message| Err(ConfigError { key: name.into(), message });
-    if let Some((_, why)) = LATER.iter().find(|(prefix, _)| dotted.starts_with(prefix)) {
-        return error(format!("{name}: {why}"));
-    }
     let known =
         KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
     let nearest = known.map(|candidate| (strsim::damerau_levenshtein(candidate, dotted), candidate)).min();

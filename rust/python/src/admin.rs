@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_client::admin::{
-    Admin, ConfigChange, ConfigOperation, ConfigResource, GroupFilter, NewPartitions, NewTopic, OffsetSpec,
-    ResetTarget, Which,
+    Admin, BrokerReplica, ConfigChange, ConfigOperation, ConfigResource, GroupFilter, NewPartitions, NewTopic,
+    OffsetSpec, ResetTarget, Which,
 };
 use monedula_client::consumer::GroupOffset;
 use monedula_client::error::ClientError;
 use monedula_engine::TopicPartition;
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
 use crate::admin_security::AdminSecurityCore;
@@ -31,6 +32,9 @@ type PyNewPartitions = (String, i32, Option<Vec<Vec<i32>>>);
 
 /// A config resource: type and name.
 type PyResource = (i8, String);
+
+/// A replica: its partition and broker.
+type PyReplica = (PyPartition, i32);
 
 /// A config change: name, operation ("set", "delete", "append" or "subtract") and value.
 type PyChange = (String, String, Option<String>);
@@ -308,6 +312,29 @@ impl AdminCore {
         let (which, timeout) = (which(topics, partitions), wait.timeout(admin));
         let call = admin.describe_log_dirs(brokers, which, timeout);
         wait.start(admin, call, |py, items| values::items(py, items, |broker| broker, values::log_dirs))
+    }
+
+    fn alter_replica_log_dirs(&self, wait: Wait, moves: Vec<(PyReplica, String)>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let replica = |(partition, broker): PyReplica| BrokerReplica { broker, partition: topic_partition(partition) };
+        let moves = moves.into_iter().map(|(at, path)| (replica(at), path)).collect();
+        let call = admin.alter_replica_log_dirs(moves, wait.timeout(admin));
+        wait.start(admin, call, |py, items| values::items(py, items, values::replica, values::nothing))
+    }
+
+    fn describe_metadata_quorum(&self, wait: Wait) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.describe_metadata_quorum(wait.timeout(admin));
+        wait.start(admin, call, |py, quorum| values::quorum(quorum).into_py_any(py))
+    }
+
+    fn list_config_resources(&self, wait: Wait, kinds: Vec<i8>) -> PyResult<Operation> {
+        let admin = self.admin.get()?;
+        let call = admin.list_config_resources(kinds, wait.timeout(admin));
+        wait.start(admin, call, |py, found| {
+            let found: Vec<(i8, String)> = found.into_iter().map(values::resource).collect();
+            found.into_py_any(py)
+        })
     }
 
     fn elect_leaders(&self, wait: Wait, partitions: Option<Vec<PyPartition>>, unclean: bool) -> PyResult<Operation> {

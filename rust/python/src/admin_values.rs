@@ -1,8 +1,9 @@
 //! Converts results of the admin client to plain tuples and lists, from which Python creates its dataclasses.
 
 use monedula_client::admin::{
-    ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset, LogDir,
-    MemberDescription, Node, OffsetReset, PartitionLag, Reassignment, TopicDescription,
+    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset,
+    LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica, Reassignment,
+    TopicDescription,
 };
 use monedula_client::consumer::GroupOffset;
 use monedula_engine::TopicPartition;
@@ -15,6 +16,13 @@ use crate::error::to_py;
 
 /// A node: id, host, port, rack.
 pub(crate) type PyNode = (i32, String, u16, Option<String>);
+
+/// A replica of the metadata log: node id, directory id, log end offset, times of its last fetch and of being caught up.
+type PyQuorumReplica = (i32, Option<String>, Option<i64>, Option<i64>, Option<i64>);
+
+/// The quorum: leader, its epoch, high watermark, voters, observers, and the endpoints of each controller.
+pub(crate) type PyQuorum =
+    (Option<i32>, i32, i64, Vec<PyQuorumReplica>, Vec<PyQuorumReplica>, Vec<(i32, Vec<(String, String, u16)>)>);
 
 /// A created topic: id, number of partitions, replication factor, configs.
 type PyCreated = (Option<String>, Option<i32>, Option<i16>, Vec<(String, Option<String>)>);
@@ -176,4 +184,26 @@ pub(crate) fn log_dirs(directories: Vec<LogDir>) -> Vec<PyLogDir> {
         (found.path, error, found.total_bytes, found.usable_bytes, replicas.collect())
     };
     directories.into_iter().map(directory).collect()
+}
+
+pub(crate) fn replica(replica: BrokerReplica) -> (PyPartition, i32) {
+    (py_partition(replica.partition), replica.broker)
+}
+
+pub(crate) fn quorum(quorum: QuorumDescription) -> PyQuorum {
+    let replicas = |replicas: Vec<QuorumReplica>| replicas.into_iter().map(quorum_replica).collect();
+    let controllers = quorum.controllers.into_iter().map(|found| (found.id, found.endpoints)).collect();
+    (
+        quorum.leader,
+        quorum.leader_epoch,
+        quorum.high_watermark,
+        replicas(quorum.voters),
+        replicas(quorum.observers),
+        controllers,
+    )
+}
+
+fn quorum_replica(replica: QuorumReplica) -> PyQuorumReplica {
+    let QuorumReplica { id, directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp } = replica;
+    (id, directory_id, log_end_offset, last_fetch_timestamp, last_caught_up_timestamp)
 }

@@ -8,9 +8,10 @@ use monedula_client::consumer::Unfinished;
 use monedula_client::group::{HandedBatch, RowCursor};
 use monedula_columns::ColumnBatch;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyType};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyType};
 
 use crate::capsule;
+use crate::header_values::header_values;
 use crate::record::Record;
 use crate::runtime::Own;
 use crate::schema::Schema;
@@ -32,6 +33,9 @@ impl From<ColumnBatch> for Batch {
         Self(HandedBatch { columns, id: 0, places: Vec::new() }, None)
     }
 }
+
+/// The values of one row's headers, in the order of the names that were asked for.
+type PyHeaderValues = Vec<Option<Py<PyBytes>>>;
 
 /// The attributes of a span, in the order of the constructor.
 type PySpan = (String, i32, usize, i64, i64, i32);
@@ -128,6 +132,17 @@ impl Batch {
     /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
         Ok(Records::of(&self.0.columns.record_batch))
+    }
+
+    /// The values that rows have in the headers of these names, each combination once, in the order of the first rows
+    /// that have it, and at most `limit` of them. Rows without any of the headers are left out.
+    fn _header_values(&self, py: Python<'_>, names: Vec<String>, limit: usize) -> Vec<PyHeaderValues> {
+        let batch = &self.0.columns.record_batch;
+        let found = py.detach(|| header_values(batch, &names, limit));
+        found
+            .iter()
+            .map(|values| values.iter().map(|value| value.map(|value| PyBytes::new(py, value).unbind())).collect())
+            .collect()
     }
 
     /// As a `pyarrow.RecordBatch`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).

@@ -16,6 +16,7 @@ mod consumer_values;
 mod error;
 mod group;
 mod group_state;
+mod header_values;
 mod json_lines;
 mod logging;
 mod operation;
@@ -54,6 +55,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<producer::CallbackRunner>()?;
     module.add_class::<producer::WaitingRecordsCore>()?;
     module.add_class::<producer::LoopWaker>()?;
+    module.add_class::<producer::ObservedFuture>()?;
     module.add_class::<producer::ProducerCore>()?;
     module.add_class::<producer::RecordMetadata>()?;
     module.add_class::<producer::SendFuture>()?;

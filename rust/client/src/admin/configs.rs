@@ -1,4 +1,4 @@
-//! Configs of topics, brokers and groups: describing and changing them.
+//! Configs of topics, brokers, groups and client metrics: describing, changing and finding them.
 
 use std::time::Duration;
 
@@ -9,14 +9,16 @@ use monedula_protocol::messages::describe_configs::{
 use monedula_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
+use monedula_protocol::messages::list_config_resources::ListConfigResourcesRequest;
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
 use super::{Admin, Shared};
 use crate::net::network::NodeId;
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
+const CLIENT_METRICS: i8 = 16;
 const GROUP: i8 = 32;
 
 /// A resource that has configs.
@@ -139,6 +141,46 @@ impl Admin {
             let altered = shared.run(AlterConfigs { validate_only }, changes, timeout).await?;
             Ok(altered.into_iter().map(|((resource, _), outcome)| (resource, outcome)).collect())
         })
+    }
+
+    /// Lists the resources of these types that have configs; of all types if there are none (KIP-1142, from Kafka 4.1
+    /// on; client metrics alone from 3.7 on).
+    pub fn list_config_resources(&self, kinds: Vec<i8>, timeout: Duration) -> AdminCall<Vec<ConfigResource>> {
+        self.run_one(ListConfigResources { kinds }, (), timeout)
+    }
+}
+
+struct ListConfigResources {
+    kinds: Vec<i8>,
+}
+
+impl ItemCall for ListConfigResources {
+    type Key = ();
+    type Value = Vec<ConfigResource>;
+
+    fn what(&self, (): &()) -> String {
+        "listing the resources that have settings".into()
+    }
+
+    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
+        let build = |version| ListConfigResourcesRequest {
+            resource_types: if version == 0 { Vec::new() } else { self.kinds.clone() },
+            ..Default::default()
+        };
+        // Version 0 lists client metrics only.
+        let lowest = if self.kinds == [CLIENT_METRICS] { 0 } else { 1 };
+        let versions = lowest..=*ListConfigResourcesRequest::VERSIONS.end();
+        let (frame, version) = shared.call(node, versions, build).await?;
+        let response = read::<ListConfigResourcesRequest<'_>>(&frame, version)?;
+        if let Err(refusal) = Refusal::check(response.error_code, None) {
+            return Ok(refuse_all(keys, &refusal));
+        }
+        let listed = response.config_resources.iter();
+        let mut resources: Vec<ConfigResource> = listed
+            .map(|found| ConfigResource { kind: found.resource_type, name: found.resource_name.to_owned() })
+            .collect();
+        resources.sort();
+        Ok(vec![((), Ok(resources))])
     }
 }
 

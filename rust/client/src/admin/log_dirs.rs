@@ -1,18 +1,23 @@
-//! Describing the log directories of brokers (KIP-113).
+//! The log directories of brokers, and moving replicas between them (KIP-113).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::messages::alter_replica_log_dirs::{
+    AlterReplicaLogDir, AlterReplicaLogDirTopic, AlterReplicaLogDirsRequest,
+};
 use monedula_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult,
 };
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, by_topic, read, refuse_all};
+use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
 use super::group_offsets::Which;
 use super::{Admin, Shared};
 use crate::net::network::NodeId;
+use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// A log directory of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,15 @@ pub struct LogDirReplica {
     pub is_future: bool,
 }
 
+/// A replica: a partition on one broker.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BrokerReplica {
+    /// The id of the broker.
+    pub broker: i32,
+    /// The partition.
+    pub partition: TopicPartition,
+}
+
 impl Admin {
     /// Describes the log directories of these brokers, or of all.
     pub fn describe_log_dirs(
@@ -64,6 +78,78 @@ impl Admin {
             };
             shared.run(DescribeLogDirs { partitions }, brokers, left()).await
         })
+    }
+
+    /// Moves replicas to other log directories of their brokers: the path for each. Does not wait for the end of the
+    /// moves.
+    ///
+    /// For a replica that its broker does not have, the broker keeps the directory for when the replica is created, and
+    /// refuses with `REPLICA_NOT_AVAILABLE`.
+    pub fn alter_replica_log_dirs(
+        &self,
+        moves: Vec<(BrokerReplica, String)>,
+        timeout: Duration,
+    ) -> AdminCall<Items<BrokerReplica, ()>> {
+        let replicas: Vec<BrokerReplica> = moves.iter().map(|(replica, _)| replica.clone()).collect();
+        self.run(AlterReplicaLogDirs { moves: moves.into_iter().collect() }, replicas, timeout)
+    }
+}
+
+struct AlterReplicaLogDirs {
+    moves: BTreeMap<BrokerReplica, String>,
+}
+
+impl ItemCall for AlterReplicaLogDirs {
+    type Key = BrokerReplica;
+    type Value = ();
+
+    fn what(&self, replica: &BrokerReplica) -> String {
+        let BrokerReplica { broker, partition } = replica;
+        let path = self.moves.get(replica).map_or("", String::as_str);
+        format!("moving the replica of {partition} on broker {broker} to {path}")
+    }
+
+    fn subject(&self, replica: &BrokerReplica) -> Subject {
+        Subject::partition(&replica.partition)
+    }
+
+    fn place(&self, replica: &BrokerReplica) -> Place {
+        Place::Broker(replica.broker)
+    }
+
+    async fn ask(&self, shared: &Shared, node: NodeId, replicas: &[BrokerReplica]) -> Asked<Self> {
+        let mut dirs: BTreeMap<&str, Vec<&TopicPartition>> = BTreeMap::new();
+        for replica in replicas {
+            let path = self.moves.get(replica).map_or("", String::as_str);
+            dirs.entry(path).or_default().push(&replica.partition);
+        }
+        let topic = |(name, partitions)| AlterReplicaLogDirTopic { name, partitions, ..Default::default() };
+        let dir = |(path, partitions): (_, Vec<_>)| AlterReplicaLogDir {
+            path,
+            topics: by_topic(partitions).into_iter().map(topic).collect(),
+            ..Default::default()
+        };
+        let build = |_| AlterReplicaLogDirsRequest { dirs: dirs.into_iter().map(dir).collect(), ..Default::default() };
+        let (frame, version) = shared.call(node, AlterReplicaLogDirsRequest::VERSIONS, build).await?;
+        let response = read::<AlterReplicaLogDirsRequest<'_>>(&frame, version)?;
+        let mut refusals = BTreeMap::new();
+        for topic in &response.results {
+            for answer in &topic.partitions {
+                let partition = TopicPartition::new(topic.topic_name, answer.partition_index);
+                refusals.insert(partition, Refusal::check(answer.error_code, None));
+            }
+        }
+        let answer = |replica: &BrokerReplica| Some((replica.clone(), refusals.get(&replica.partition)?.clone()));
+        Ok(replicas.iter().filter_map(answer).collect())
+    }
+
+    fn passes(&self, code: ErrorCode, attempts: u32) -> bool {
+        match code {
+            // The broker does not have the replica, or its directory failed: asking again changes neither.
+            ErrorCode::ReplicaNotAvailable | ErrorCode::KafkaStorageError => false,
+            ErrorCode::UnknownTopicOrPartition => attempts < UNKNOWN_TOPIC_ANSWERS,
+            code => code.is_retriable(),
+        }
     }
 }
 

@@ -392,6 +392,6 @@ fn described(topic: &MetadataResponseTopic<'_>) -> TopicDescription {
 }
 
 /// A topic id as text; `None` from brokers before topic ids (KIP-516).
-fn id_text(id: Uuid) -> Option<String> {
+pub(super) fn id_text(id: Uuid) -> Option<String> {
     (!id.is_zero()).then(|| id.to_string())
 }

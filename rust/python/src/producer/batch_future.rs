@@ -16,6 +16,7 @@ use crate::logging::flush_log;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
+use crate::producer::observed_future::ObservedFuture;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
@@ -146,6 +147,13 @@ impl BatchFuture {
         Ok(())
     }
 
+    /// Calls `callback` with an `ObservedFuture` once the future is done, on the producer's callback thread.
+    fn _observe(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        let rows = slf.get().rows.get()?;
+        let observed = ObservedFuture::of(slf.as_any())?;
+        rows.callbacks.add(slf.py(), callback, observed, |waker| rows.report.on_done(waker))
+    }
+
     fn __repr__(&self) -> PyResult<String> {
         let rows = self.rows.get()?;
         let state = if rows.report.is_done() { "done" } else { "in flight" };
@@ -154,6 +162,17 @@ impl BatchFuture {
 }
 
 impl BatchFuture {
+    /// The report and the error, for telemetry: failures stay unseen. `None` while the future is not done.
+    pub(super) fn unseen_outcome(&self, py: Python<'_>) -> PyResult<Option<(Py<PyAny>, Option<PyErr>)>> {
+        let rows = self.rows.get()?;
+        if !rows.report.is_done() {
+            return Ok(None);
+        }
+        let report = rows.unseen_report(py)?;
+        let error = self.failure(py, &report)?;
+        Ok(Some((report, error)))
+    }
+
     fn failure(&self, py: Python<'_>, report: &Py<PyAny>) -> PyResult<Option<PyErr>> {
         let rows = self.rows.get()?;
         let summary = rows.report.summary();
@@ -192,6 +211,10 @@ impl Rows {
 
     fn report(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.look();
+        self.unseen_report(py)
+    }
+
+    fn unseen_report(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         if let Some(made) = self.made.get() {
             return Ok(made.clone_ref(py));
         }

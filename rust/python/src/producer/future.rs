@@ -15,6 +15,7 @@ use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::deferred_send::{DeferredSend, Progress, Waker};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
+use crate::producer::observed_future::ObservedFuture;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
@@ -170,6 +171,13 @@ impl SendFuture {
         Ok(())
     }
 
+    /// Calls `callback` with an `ObservedFuture` once the future is done, on the producer's callback thread.
+    fn _observe(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Parts { sending, callbacks, .. } = slf.get().parts.get()?;
+        let observed = ObservedFuture::of(slf.as_any())?;
+        callbacks.add(slf.py(), callback, observed, |waker| sending.on_done(waker))
+    }
+
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match self.parts.get()?.sending.outcome(py) {
             None => "<monedula.SendFuture in flight>".into(),
@@ -194,6 +202,11 @@ impl SendFuture {
         if let Ok(parts) = self.parts.get() {
             let _ = parts.seen_outcome(py);
         }
+    }
+
+    /// The outcome, for telemetry: a failure stays unseen.
+    pub(super) fn unseen_outcome(&self, py: Python<'_>) -> PyResult<Option<PyResult<RecordMetadata>>> {
+        Ok(self.parts.get()?.sending.outcome(py))
     }
 
     /// The core's future of a record that was not deferred.

@@ -10,6 +10,7 @@ mod deferred_send;
 mod errors;
 mod future;
 mod loop_waker;
+mod observed_future;
 mod send_arguments;
 mod shared;
 mod transactions;
@@ -29,6 +30,7 @@ pub(crate) use self::callbacks::CallbackRunner;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
 pub(crate) use self::loop_waker::LoopWaker;
+pub(crate) use self::observed_future::ObservedFuture;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
 pub(crate) use self::waiting::WaitingRecordsCore;
@@ -205,16 +207,20 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.partition_count(topic))
     }
 
+    /// `headers` are added to each row that has none of their names.
+    #[pyo3(signature = (data, topic, needs_partition, headers=Vec::new()))]
     fn _send_batch(
         &self,
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         topic: Option<&str>,
         needs_partition: bool,
+        headers: Vec<(String, Vec<u8>)>,
     ) -> PyResult<BatchFuture> {
         let shared = self.shared.get()?;
         let mut reader = capsule::import(data)?;
         let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;
+        let columns = columns.with_headers(headers);
         if needs_partition && !columns.has_partition() {
             let message = "rows have no column \"partition\": this producer's partitioner is a function of Python's, which \
                            is not called for rows; add the column, or set a partitioner by its name";

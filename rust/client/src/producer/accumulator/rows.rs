@@ -28,9 +28,7 @@ impl<'b> Source<'_, 'b> {
     #[inline(always)]
     fn record<'h>(&self, row: u32, headers: &'h mut Vec<Header<'b>>) -> NewRecord<'h> {
         let at = row as usize;
-        if let Some(column) = &self.values.headers {
-            column.get(at, headers);
-        }
+        self.values.headers(at, headers);
         let timestamp_ms = self.values.timestamp.as_ref().and_then(|times| times.get(at)).unwrap_or(self.now_ms);
         NewRecord { timestamp_ms, key: self.values.key.get(at), value: self.values.value.get(at), headers }
     }

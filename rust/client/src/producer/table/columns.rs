@@ -29,6 +29,8 @@ pub struct Columns {
     topic: Option<usize>,
     partition: Option<usize>,
     timestamp: Option<usize>,
+    /// Headers that rows get besides those of their column.
+    added: Vec<(String, Vec<u8>)>,
 }
 
 impl Columns {
@@ -75,13 +77,19 @@ impl Columns {
         Ok(columns)
     }
 
+    /// Adds these headers to each row that has none of their names.
+    #[must_use]
+    pub fn with_headers(self, added: Vec<(String, Vec<u8>)>) -> Self {
+        Self { added, ..self }
+    }
+
     /// Whether rows name their partitions.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()
     }
 
     /// The values of a record batch of this table.
-    pub(crate) fn values<'b>(&self, batch: &'b RecordBatch) -> Values<'b> {
+    pub(crate) fn values<'b>(&'b self, batch: &'b RecordBatch) -> Values<'b> {
         let column = |index: Option<usize>| index.map(|index| batch.column(index));
         let bytes = |index| column(index).map_or(Bytes::Null, Bytes::of);
         Values {
@@ -89,6 +97,7 @@ impl Columns {
             value: bytes(self.value),
             topic: self.topic.map(|index| Bytes::of(batch.column(index))),
             headers: column(self.headers).and_then(Headers::of),
+            added: &self.added,
             partition: column(self.partition).and_then(Partitions::of),
             timestamp: column(self.timestamp).and_then(Times::of),
         }
@@ -153,12 +162,31 @@ pub(crate) struct Values<'b> {
     pub(crate) value: Bytes<'b>,
     /// `None` if all rows go to one topic.
     pub(crate) topic: Option<Bytes<'b>>,
-    pub(crate) headers: Option<Headers<'b>>,
+    headers: Option<Headers<'b>>,
+    added: &'b [(String, Vec<u8>)],
     pub(crate) partition: Option<Partitions<'b>>,
     pub(crate) timestamp: Option<Times<'b>>,
 }
 
-impl Values<'_> {
+impl<'b> Values<'b> {
+    /// Puts a row's headers into `into`, which has those of the row before.
+    #[inline(always)]
+    pub(crate) fn headers(&self, row: usize, into: &mut Vec<Header<'b>>) {
+        match &self.headers {
+            Some(column) => column.get(row, into),
+            None => into.clear(),
+        }
+        if !self.added.is_empty() {
+            self.add_headers(into);
+        }
+    }
+
+    fn add_headers(&self, into: &mut Vec<Header<'b>>) {
+        if !self.added.iter().any(|(key, _)| into.iter().any(|header| header.key == key.as_bytes())) {
+            into.extend(self.added.iter().map(|(key, value)| Header { key: key.as_bytes(), value: Some(value) }));
+        }
+    }
+
     /// Whether rows may be refused: without these columns no row has to be checked.
     pub(crate) fn may_refuse(&self) -> bool {
         self.partition.is_some() || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys)
@@ -338,7 +366,7 @@ impl<'b> Headers<'b> {
 
     /// Puts a row's headers into `into`. A key may occur more than once.
     #[inline]
-    pub(crate) fn get(&self, row: usize, into: &mut Vec<Header<'b>>) {
+    fn get(&self, row: usize, into: &mut Vec<Header<'b>>) {
         into.clear();
         // Rows with a header without a key were refused before.
         let header = |at| Header { key: self.keys.get(at).unwrap_or_default(), value: self.values.get(at) };

@@ -1,0 +1,37 @@
+"""What telemetry calls a client: its `client.id`, its group, and where it was told to begin."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class ClientNames(NamedTuple):
+    """What tells a client from others."""
+
+    client_id: str = "monedula"
+    group: str | None = None
+    server: tuple[str, int | None] | None = None
+    """Host and port of the bootstrap server, if it is the only one."""
+
+
+def names_in(raw: Iterable[tuple[str, str]]) -> ClientNames:
+    """The names in settings of the core's form."""
+    settings = {key.strip().replace("_", "."): value for key, value in raw}
+    servers = settings.get("bootstrap.servers", settings.get("metadata.broker.list", "")).split(",")
+    return ClientNames(
+        settings.get("client.id", ClientNames().client_id),
+        settings.get("group.id"),
+        _address(servers[0]) if len(servers) == 1 else None,
+    )
+
+
+def _address(server: str) -> tuple[str, int | None] | None:
+    host, colon, port = server.strip().rpartition("://")[2].rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit():
+        return None
+    return host.strip("[]"), int(port)
+
+
+def names_of(client: object) -> ClientNames:
+    """The names of a consumer, a producer or an admin client."""
+    names = getattr(client, "_names", None)
+    return names if isinstance(names, ClientNames) else ClientNames()

@@ -1,0 +1,111 @@
+"""What people who come from another client are told: where its settings, methods and arguments are here.
+
+`settings` and `calls` are the tables; `docs/migration/` shows the same in full. They are imported with the first name
+that is not known, so nobody else pays for them.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import iscoroutinefunction, isfunction
+from typing import Any, TypeVar
+
+from monedula.errors import ConfigError
+
+T = TypeVar("T")
+
+_CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
+
+
+def refuse_settings(names: Iterable[str]) -> None:
+    """Refuse settings of other clients that this one does not have.
+
+    Args:
+        names: settings that are not known here, as the user wrote them.
+
+    Raises:
+        ConfigError: with what to use instead.
+    """
+    for name in names:
+        advice = advice_for(name.strip().replace("_", "."))
+        if advice is not None:
+            raise ConfigError(f"{name} is a setting of other clients; here: {advice}", key=name)
+
+
+def advice_for(name: str) -> str | None:
+    """What to use in place of a setting of another client, by its dotted name; `None` if no client has it."""
+    from monedula._moving.settings import PREFIXES, SETTINGS
+
+    return SETTINGS.get(name) or next((told for prefix, told in PREFIXES.items() if name.startswith(prefix)), None)
+
+
+def no_attribute(of: object, name: str, kind: type | None = None) -> AttributeError:
+    """The error of an attribute that an object of ours does not have, with what to use if another client has it.
+
+    Args:
+        of: the object.
+        name: the attribute.
+        kind: the class of ours that it belongs to, if that may be a subclass of the user's.
+    """
+    kind = kind or type(of)
+    plain = f"{type(of).__name__!r} object has no attribute {name!r}"
+    advice = None if name.startswith("_") else _advice_on(kind, name)
+    if advice is not None:
+        return AttributeError(f"{plain}; here: {advice}")
+    # With these, Python names the attribute that is spelled most like it.
+    return AttributeError(plain, name=name, obj=of)
+
+
+def _advice_on(kind: type, name: str) -> str | None:
+    from monedula._moving.calls import CALLS
+
+    table = CALLS.get(kind.__name__.removeprefix("Async"), {})
+    snake = _CAMEL.sub(lambda letter: f"_{letter[1].lower()}", name)
+    if snake != name and hasattr(kind, snake):
+        return snake  # a method of Java
+    return table.get(name) or table.get(snake)
+
+
+def tells(kind: type[T]) -> type[T]:
+    """A class decorator: attributes and arguments of other clients raise an error that says what to use here.
+
+    Attributes raise `AttributeError`, as any other that does not exist; arguments raise `TypeError`, as any other that
+    a method does not take. Neither is in `dir()` or in a signature.
+    """
+    from monedula._moving.arguments import ARGUMENTS
+
+    def missing(self: object, name: str) -> Any:
+        raise no_attribute(self, name, kind)
+
+    setattr(kind, "__getattr__", missing)  # noqa: B010 - unseen by type checkers, which would take any attribute then
+    for each in kind.__mro__[:-1]:
+        if not each.__module__.startswith("monedula."):
+            continue
+        for name, arguments in ARGUMENTS.items():
+            method = vars(each).get(name)
+            if isfunction(method) and getattr(kind, name) is method:
+                setattr(kind, name, _checked(method, arguments))
+    return kind
+
+
+def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..., Any]:
+    def check(keywords: dict[str, Any]) -> None:
+        for name in keywords.keys() & foreign.keys():
+            raise TypeError(f"{method.__name__}() takes no argument {name!r}; here: {foreign[name]}")
+
+    if iscoroutinefunction(method):
+
+        @wraps(method)
+        async def awaited(*arguments: Any, **keywords: Any) -> Any:
+            check(keywords)
+            return await method(*arguments, **keywords)
+
+        return awaited
+
+    @wraps(method)
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        if keywords:
+            check(keywords)
+        return method(*arguments, **keywords)
+
+    return called

@@ -1,0 +1,41 @@
+"""Arguments of other clients' methods that have our methods' names, by method, with what to give instead."""
+
+_SECONDS = "timeout=1.0, in seconds"
+
+ARGUMENTS: dict[str, dict[str, str]] = {
+    "subscribe": {
+        "on_assign": "on_assigned=f, which is called with the partitions alone",
+        "on_revoke": "on_revoked=f, which is called with the partitions alone",
+        "listener": "give its methods as on_assigned=, on_revoked= and on_lost=",
+    },
+    "poll": {
+        "timeout_ms": _SECONDS,
+        "max_records": "max_rows=n is the most records of a batch",
+        "update_offsets": "the position moves with what is returned; seek() takes it back",
+    },
+    "commit": {
+        "message": "commit(batch), or commit({(record.topic, record.partition): record.offset + 1})",
+        "offsets": "give them as the first argument: commit({(topic, partition): offset})",
+        "asynchronous": "commit() waits for the result; commit_async() does not",
+        "timeout_ms": _SECONDS,
+    },
+    "commit_async": {
+        "offsets": "give them as the first argument: commit_async({(topic, partition): offset})",
+        "callback": "commit_async(...).add_done_callback(f) calls f with the future",
+    },
+    "close": {
+        "autocommit": "what is finished is committed where enable.auto.commit is true",
+        "timeout_ms": _SECONDS,
+        "null_logger": "leave it out",
+    },
+    "beginning_offsets": {"timeout_ms": _SECONDS},
+    "end_offsets": {"timeout_ms": _SECONDS},
+    "offsets_for_times": {"timeout_ms": _SECONDS},
+    "committed": {
+        "metadata": "the result has offset, metadata and leader_epoch in any case",
+        "timeout_ms": _SECONDS,
+    },
+    "send_batch": {
+        "partition": "a column partition names the partition of each row",
+    },
+}

@@ -1,0 +1,120 @@
+"""Methods and attributes of other clients that have another name here, by our class, with what to use."""
+
+_CREDENTIALS = (
+    "make a new client with the new password; tokens that change come from the function of the setting "
+    "sasl.oauthbearer.token.provider"
+)
+_CONNECTED = 'health()["bootstrapped"] says whether the cluster was reached; nothing needs to be called before'
+_CLUSTER_ID = "Admin(settings).describe_cluster().cluster_id"
+_CLOSE = "close() does it, and so does leaving a with block"
+_FIELD = (
+    "this is a batch of records: batch.records() yields them one by one, each with topic, partition, offset, key, value"
+)
+_NOT_YET = "it cannot be done with monedula yet; Kafka's own {} can"
+
+CALLS: dict[str, dict[str, str]] = {
+    "Consumer": {
+        "bootstrap": _CONNECTED,
+        "bootstrap_connected": _CONNECTED,
+        "cluster_id": _CLUSTER_ID,
+        "commit_sync": "commit() waits for the result",
+        "consume": "poll(timeout, max_rows=n) returns a batch of up to n records",
+        "consumer_group_metadata": "group_metadata()",
+        "current_lag": "lag(partition)",
+        "get_watermark_offsets": "beginning_offsets([partition]) and end_offsets([partition])",
+        "getmany": "poll(timeout, max_rows=n) returns one batch; batches() yields them",
+        "getone": "records() yields records one by one; anext(consumer.records()) is one of them",
+        "highwater": "end_offsets([partition]) asks for it; lag(partition) knows it from the last fetch",
+        "incremental_assign": "a subscription assigns by itself; by hand, assign() takes all partitions at once",
+        "incremental_unassign": "a subscription revokes by itself; by hand, assign() takes all partitions at once",
+        "last_poll_timestamp": "note the time in your own loop; nothing else polls",
+        "last_stable_offset": "end_offsets([partition]) with isolation.level=read_committed",
+        "list_topics": "Admin(settings).list_topics(), or partitions_of('orders') for the partitions of one topic",
+        "memberid": "group_metadata().member_id",
+        "partitions_for": "partitions_of('orders')",
+        "partitions_for_topic": "partitions_of('orders')",
+        "seek_to_committed": "rewind() for all partitions, seek(partition, 'committed') for one",
+        "set_sasl_credentials": _CREDENTIALS,
+        "start": "nothing is to be started: the first call connects; `async with` closes at the end",
+        "stop": _CLOSE,
+        "store_offsets": "finish(batch), as taking the next batch does; auto-commit commits what is finished",
+        "topics": "Admin(settings).list_topics()",
+    },
+    "Producer": {
+        "bootstrap_connected": _CONNECTED,
+        "cluster_id": _CLUSTER_ID,
+        "create_batch": "send(...) makes batches by itself; send_batch(table, topic) sends a whole table",
+        "list_topics": "Admin(settings).list_topics(), or partitions_for('orders') for the partitions of one topic",
+        "max_usable_produce_magic": "records always have format 2",
+        "poll": "nothing is to be polled: callbacks run in a thread of their own; flush() waits for all of them",
+        "produce": "send(topic, value, key=..., on_delivery=f), where f is called with the future",
+        "produce_batch": "send(...) for each record, or send_batch(table, topic) for a whole table",
+        "purge": "close(0) gives up what is not acknowledged",
+        "send_and_wait": "await send(...), or send(...).result()",
+        "send_offsets_to_transaction": "send_offsets(consumer), or `with producer.transaction(consumer):`",
+        "set_sasl_credentials": _CREDENTIALS,
+        "start": "nothing is to be started: the first call connects; `async with` closes at the end",
+        "stop": _CLOSE,
+    },
+    "Admin": {
+        "abort_transaction": _NOT_YET.format("kafka-transactions.sh"),
+        "alter_consumer_group_offsets": "alter_group_offsets(group, {(topic, partition): offset})",
+        "alter_replica_log_dirs": _NOT_YET.format("kafka-reassign-partitions.sh"),
+        "api_versions": "versions are negotiated with each broker by itself",
+        "cluster_id": "describe_cluster().cluster_id",
+        "delete_consumer_groups": "delete_groups(group)",
+        "describe_consumer_groups": "describe_groups(group)",
+        "describe_features": _NOT_YET.format("kafka-features.sh"),
+        "describe_metadata_quorum": _NOT_YET.format("kafka-metadata-quorum.sh"),
+        "describe_producers": _NOT_YET.format("kafka-transactions.sh"),
+        "describe_topic_partitions": "describe_topics(topic)",
+        "describe_transactions": _NOT_YET.format("kafka-transactions.sh"),
+        "find_coordinator": "describe_groups(group) has the coordinator",
+        "find_hanging_transactions": _NOT_YET.format("kafka-transactions.sh"),
+        "get_broker_version_data": "versions are negotiated with each broker by itself",
+        "incremental_alter_configs": "alter_configs(...), which changes the settings that it is given and no others",
+        "list_config_resources": _NOT_YET.format("kafka-configs.sh"),
+        "list_consumer_group_offsets": "list_group_offsets(group)",
+        "list_consumer_groups": "list_groups()",
+        "list_partition_offsets": "list_offsets(...)",
+        "list_transactions": _NOT_YET.format("kafka-transactions.sh"),
+        "poll": "nothing is to be polled: each call returns its result",
+        "remove_group_members": _NOT_YET.format("kafka-consumer-groups.sh"),
+        "reset_configs": "alter_configs(...) with None as the value goes back to the default",
+        "set_sasl_credentials": _CREDENTIALS,
+        "start": "nothing is to be started: the first call connects; `async with` closes at the end",
+        "update_features": _NOT_YET.format("kafka-features.sh"),
+        "wait_for_topics": "create_topics() returns once the controller has made them; describe_topics() asks again",
+    },
+    "Batch": {
+        "error": "errors are raised by the call that reads; " + _FIELD,
+        **dict.fromkeys(("headers", "key", "offset", "partition", "timestamp", "topic", "value"), _FIELD),
+        **dict.fromkeys(
+            ("items", "keys", "values"),
+            "one batch has the records of all partitions; batch.records() yields them",
+        ),
+        **dict.fromkeys(
+            ("column", "columns", "column_names", "filter", "to_pydict", "to_pylist"),
+            "batch.to_pyarrow() is a RecordBatch of pyarrow, which has it",
+        ),
+    },
+    "Record": {
+        "error": "there is none: errors are raised by the call that reads",
+        "checksum": "checksums are verified for whole batches, see check.crcs",
+        "latency": "a producer's metrics() have it",
+        "leader_epoch": "batch.spans have the leader epoch of each run of rows",
+        **dict.fromkeys(("deserialized_key", "deserialized_value"), "record.key and record.value are bytes to decode"),
+        "serialized_key_size": "len(record.key)",
+        "serialized_value_size": "len(record.value)",
+    },
+    "SendFuture": {
+        "get": "result(timeout), in seconds",
+        **dict.fromkeys(
+            ("add_callback", "add_errback", "add_both"),
+            "add_done_callback(f), which calls f with the future",
+        ),
+        "failed": "done() and exception() is not None",
+        "is_done": "done()",
+        "succeeded": "done() and exception() is None",
+    },
+}

@@ -1,0 +1,63 @@
+"""Names and patterns of topics on the command line: what begins with `^` is a regular expression."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+
+import typer
+
+from monedula.admin import Admin
+from monedula.cli.running import Failure, UsageError
+
+PATTERN_HELP = "^REGEX is each topic whose name matches"
+
+Names = Annotated[list[str], typer.Argument(help=f"Names of topics; {PATTERN_HELP}.")]
+
+
+def is_pattern(name: str) -> bool:
+    """Whether the name of a topic is a pattern: no topic has `^` in its name."""
+    return name.startswith("^")
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled. It matches a name if it is found in it.
+
+    Raises:
+        UsageError: if it is no regular expression.
+    """
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{pattern}: no regular expression: {error}") from None
+
+
+def topics_of(names: Iterable[str], listed: Iterable[str]) -> list[str]:
+    """The topics that are named, and those of `listed` that match a pattern, each once.
+
+    Raises:
+        Failure: if no topic matches a pattern.
+        UsageError: if a pattern is no regular expression.
+    """
+    found: dict[str, None] = {}
+    known = sorted(listed)
+    for name in names:
+        if not is_pattern(name):
+            found[name] = None
+            continue
+        pattern = compiled(name)
+        matching = [topic for topic in known if pattern.search(topic)]
+        if not matching:
+            shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+            raise Failure(f"no topic matches {name}; there are: {shown or 'none'}")
+        found.update(dict.fromkeys(matching))
+    return list(found)
+
+
+def expanded(admin: Admin, names: Iterable[str] | None) -> list[str]:
+    """The topics that are named or match a pattern; asks the cluster only if there is a pattern.
+
+    Kafka's own topics match no pattern.
+    """
+    names = list(names or ())
+    listed: Mapping[str, object] = admin.list_topics() if any(map(is_pattern, names)) else {}
+    return topics_of(names, listed)

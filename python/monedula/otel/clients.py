@@ -1,0 +1,268 @@
+"""The clients with telemetry: `Producer`, `AsyncProducer`, `Consumer` and `AsyncConsumer`, as those of monedula."""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from opentelemetry.trace import Span
+
+import monedula
+from monedula._client_names import ClientNames
+from monedula._monedula import Batch, Record
+from monedula.config import Settings
+from monedula.consumer import ConsumerBase
+from monedula.errors import WakeupError
+from monedula.otel import conventions as c
+from monedula.otel.telemetry import Began, Handler, Telemetry
+from monedula.producer import Partitioner, ProducerBase
+
+Result = TypeVar("Result")
+
+
+class _TracedProducer(ProducerBase):
+    """What the producers with telemetry share."""
+
+    _telemetry: Telemetry
+
+    def __new__(
+        cls,
+        config: Settings | None = None,
+        /,
+        *,
+        telemetry: Telemetry | None = None,
+        partitioner: Partitioner | str | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Parse the settings; see the class for the arguments."""
+        try:
+            made = super().__new__(cls, config, partitioner=partitioner, **settings)
+        finally:
+            del config, settings  # no traceback shows passwords as locals
+        made._telemetry = telemetry or Telemetry()
+        return made
+
+    # Type checkers see the signatures of the base class, and so do `help()` and editors.
+    if not TYPE_CHECKING:
+
+        @wraps(ProducerBase.send)
+        def send(self, topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, on_delivery=None):
+            more = {
+                c.PARTITION: str(partition) if isinstance(partition, int) else None,
+                c.TOMBSTONE: True if value is None else None,
+                c.KEY: self._telemetry._key(key),
+            }
+            sending = self._telemetry._begin_send(self._names, topic, headers, more)
+            try:
+                future = super().send(topic, value, key, partition, sending.headers, timestamp, on_delivery=on_delivery)
+            except BaseException as error:
+                sending.refused(error)
+                raise
+            future._observe(sending.done)
+            return future
+
+        def _rows(self, data, topic):
+            sending = self._telemetry._begin_send(self._names, topic)
+            try:
+                future = super()._rows(data, topic, sending.added)
+            except BaseException as error:
+                sending.refused(error)
+                raise
+            future._observe(sending.done)
+            return future
+
+
+class Producer(_TracedProducer, monedula.Producer):
+    """A `monedula.Producer` with a span for each `send` and each `send_batch`, from the call to the outcome.
+
+    Args:
+        config: as of `monedula.Producer`.
+        telemetry: how it is traced and measured; `Telemetry()` if left out.
+        partitioner: as of `monedula.Producer`.
+        **settings: as of `monedula.Producer`.
+    """
+
+
+class AsyncProducer(_TracedProducer, monedula.AsyncProducer):
+    """A `monedula.AsyncProducer` with a span for each `send` and each `send_batch`; arguments as `Producer`."""
+
+
+class _TracedConsumer(ConsumerBase):
+    """What the consumers with telemetry share."""
+
+    def __init__(
+        self, config: Settings | None = None, /, *arguments: Any, telemetry: Telemetry | None = None, **settings: Any
+    ) -> None:
+        self._telemetry = telemetry or Telemetry()
+        try:
+            super().__init__(config, *arguments, **settings)
+        finally:
+            del config, settings  # no traceback shows passwords as locals
+
+    def process(self, what: Record | Batch) -> AbstractContextManager[Span]:
+        """A span for the processing of a record or a batch, as by `Telemetry.process`.
+
+        Args:
+            what: a record or a batch of this consumer.
+
+        Returns:
+            A context manager that yields the span.
+        """
+        return self._telemetry.process(what, self)
+
+    def traced(self, handler: Handler) -> Handler:
+        """Wrap a function that processes records or batches, as by `Telemetry.traced`.
+
+        Args:
+            handler: a function or a coroutine function whose first argument is a record or a batch.
+
+        Returns:
+            The wrapped function.
+        """
+        return self._telemetry.traced(handler, self)
+
+
+class Consumer(_TracedConsumer, monedula.Consumer):
+    """A `monedula.Consumer` with a span for each batch of `poll` and `batches`, and for each `commit`.
+
+    What the program does with records and batches has spans by `process` and `traced`. Spans have links to those that
+    sent the records if the consumer reads headers (`headers=True`).
+
+    Args:
+        config: as of `monedula.Consumer`.
+        *arguments: as of `monedula.Consumer`.
+        telemetry: how it is traced and measured; `Telemetry()` if left out.
+        **settings: as of `monedula.Consumer`.
+    """
+
+    if not TYPE_CHECKING:
+
+        @wraps(monedula.Consumer.poll)
+        def poll(self, *arguments, **keywords):
+            return _received(self, super().poll, *arguments, **keywords)
+
+        @wraps(monedula.Consumer.batches)
+        def batches(self, *arguments, **keywords):
+            return _traced_batches(self, super().batches(*arguments, **keywords))
+
+        @wraps(monedula.Consumer.records)
+        def records(self, *arguments, **keywords):
+            # Records are read ahead in batches, and a batch that is read ahead is not received yet.
+            return monedula.Consumer.records(_Untraced(self), *arguments, **keywords)
+
+        @wraps(monedula.Consumer.commit)
+        def commit(self, *arguments, **keywords):
+            began = Began()
+            try:
+                committed = super().commit(*arguments, **keywords)
+            except BaseException as error:
+                self._telemetry._failed(c.COMMIT, self._names, error, began)
+                raise
+            self._telemetry._committed(self._names, began)
+            return committed
+
+
+class AsyncConsumer(_TracedConsumer, monedula.AsyncConsumer):
+    """A `monedula.AsyncConsumer` with a span for each batch of `poll` and `batches`, and for each `commit`.
+
+    Arguments as `Consumer`.
+    """
+
+    if not TYPE_CHECKING:
+
+        @wraps(monedula.AsyncConsumer.poll)
+        def poll(self, *arguments, **keywords):
+            return _received_async(self, super().poll(*arguments, **keywords))
+
+        @wraps(monedula.AsyncConsumer.batches)
+        def batches(self, *arguments, **keywords):
+            return _AsyncBatches(self, super().batches(*arguments, **keywords))
+
+        @wraps(monedula.AsyncConsumer.commit)
+        def commit(self, *arguments, **keywords):
+            return _committed_async(self, super().commit(*arguments, **keywords))
+
+
+class _Untraced:
+    """A consumer whose `batches()` makes no spans, for `records()`."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "batches":
+            return super(Consumer, self._consumer).batches
+        return getattr(self._consumer, name)
+
+
+def _received(consumer: Any, take: Callable[..., Batch], *arguments: Any, **keywords: Any) -> Batch:
+    telemetry: Telemetry = consumer._telemetry
+    names: ClientNames = consumer._names
+    began = Began()
+    try:
+        batch = take(*arguments, **keywords)
+    except (WakeupError, StopIteration):
+        raise
+    except BaseException as error:
+        telemetry._failed(c.POLL, names, error, began)
+        raise
+    if batch:
+        telemetry._received(names, batch, began)
+    return batch
+
+
+def _traced_batches(consumer: Any, batches: Iterator[Batch]) -> Iterator[Batch]:
+    try:
+        while True:
+            try:
+                batch = _received(consumer, batches.__next__)
+            except StopIteration:
+                return
+            yield batch
+    finally:
+        batches.close()  # type: ignore[attr-defined]
+
+
+async def _received_async(consumer: Any, taking: Coroutine[Any, Any, Batch]) -> Batch:
+    telemetry: Telemetry = consumer._telemetry
+    names: ClientNames = consumer._names
+    began = Began()
+    try:
+        batch = await taking
+    except (WakeupError, StopAsyncIteration):
+        raise
+    except BaseException as error:
+        telemetry._failed(c.POLL, names, error, began)
+        raise
+    if batch:
+        telemetry._received(names, batch, began)
+    return batch
+
+
+async def _committed_async(consumer: Any, committing: Coroutine[Any, Any, Result]) -> Result:
+    telemetry: Telemetry = consumer._telemetry
+    names: ClientNames = consumer._names
+    began = Began()
+    try:
+        committed = await committing
+    except BaseException as error:
+        telemetry._failed(c.COMMIT, names, error, began)
+        raise
+    telemetry._committed(names, began)
+    return committed
+
+
+class _AsyncBatches:
+    """The iterator of `AsyncConsumer.batches()` with a span for each batch."""
+
+    def __init__(self, consumer: AsyncConsumer, batches: AsyncIterator[Batch]) -> None:
+        self._consumer = consumer
+        self._batches = batches
+
+    def __aiter__(self) -> Self:
+        return self
+
+    # Not a coroutine function: the task that calls this is the holder of the batch.
+    def __anext__(self) -> Coroutine[Any, Any, Batch]:
+        taking: Any = self._batches.__anext__()
+        return _received_async(self._consumer, taking)

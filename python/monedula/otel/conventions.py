@@ -1,0 +1,121 @@
+"""The names of OpenTelemetry's semantic conventions for messaging, in one table.
+
+The conventions are in development: names change from version to version. What changes is changed here.
+"""
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+VERSION = "1.45.0"
+"""The version of the conventions that the names are of."""
+
+SCHEMA_URL = f"https://opentelemetry.io/schemas/{VERSION}"
+
+OPT_IN_VARIABLE = "OTEL_SEMCONV_STABILITY_OPT_IN"
+"""With `messaging/dup` in it, attributes that were renamed have their earlier names too."""
+
+
+class Attribute(NamedTuple):
+    """The name of an attribute."""
+
+    name: str
+    earlier: str | None = None
+    """Its name up to version 1.44, if that was another one."""
+
+
+SYSTEM = Attribute("messaging.system.name", "messaging.system")
+OPERATION_NAME = Attribute("messaging.operation.name")
+OPERATION_TYPE = Attribute("messaging.operation.type")
+DESTINATION = Attribute("messaging.destination.name")
+PARTITION = Attribute("messaging.destination.partition.id")
+GROUP = Attribute("messaging.consumer.group.name")
+CLIENT_ID = Attribute("messaging.client.id")
+MESSAGE_COUNT = Attribute("messaging.batch.message_count")
+OFFSET = Attribute("kafka.offset", "messaging.kafka.offset")
+KEY = Attribute("kafka.message.key", "messaging.kafka.message.key")
+TOMBSTONE = Attribute("kafka.message.tombstone", "messaging.kafka.message.tombstone")
+SERVER_ADDRESS = Attribute("server.address")
+SERVER_PORT = Attribute("server.port")
+ERROR_TYPE = Attribute("error.type")
+
+ATTRIBUTES = (
+    SYSTEM,
+    OPERATION_NAME,
+    OPERATION_TYPE,
+    DESTINATION,
+    PARTITION,
+    GROUP,
+    CLIENT_ID,
+    MESSAGE_COUNT,
+    OFFSET,
+    KEY,
+    TOMBSTONE,
+    SERVER_ADDRESS,
+    SERVER_PORT,
+    ERROR_TYPE,
+)
+"""Every attribute that monedula sets."""
+
+
+class Operation(NamedTuple):
+    """An operation: its name, which begins the names of spans, and its type."""
+
+    name: str
+    type: str
+
+
+SEND = Operation("send", "send")
+POLL = Operation("poll", "receive")
+PROCESS = Operation("process", "process")
+COMMIT = Operation("commit", "settle")
+
+
+class Instrument(NamedTuple):
+    """A metric."""
+
+    name: str
+    unit: str
+    description: str
+
+
+OPERATION_DURATION = Instrument(
+    "messaging.client.operation.duration",
+    "s",
+    "Duration of messaging operation initiated by a producer or consumer client.",
+)
+SENT_MESSAGES = Instrument(
+    "messaging.client.sent.messages", "{message}", "Number of messages producer attempted to send to the broker."
+)
+CONSUMED_MESSAGES = Instrument(
+    "messaging.client.consumed.messages", "{message}", "Number of messages that were delivered to the application."
+)
+PROCESS_DURATION = Instrument("messaging.process.duration", "s", "Duration of processing operation.")
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+"""The bounds that the conventions advise for durations."""
+
+Value = str | int | bool
+Values = Mapping[Attribute, Value | None]
+
+
+class Namer:
+    """Gives attributes their names, as the environment asks for."""
+
+    def __init__(self) -> None:
+        given = os.environ.get(OPT_IN_VARIABLE, "")
+        self.duplicates = "messaging/dup" in (part.strip() for part in given.split(","))
+
+    def named(self, values: Values) -> dict[str, Value]:
+        """The values by name; those that are `None` are left out."""
+        named: dict[str, Value] = {}
+        for attribute, value in values.items():
+            if value is None:
+                continue
+            named[attribute.name] = value
+            if self.duplicates and attribute.earlier is not None:
+                named[attribute.earlier] = value
+        return named
+
+
+NOTHING: Values = MappingProxyType({})

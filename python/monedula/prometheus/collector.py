@@ -1,0 +1,251 @@
+"""`Collector`: reads the figures of clients when Prometheus asks for them."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args
+from weakref import WeakKeyDictionary, ref
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector as PrometheusCollector
+
+from monedula._client_names import names_of
+from monedula.admin.calls import AdminBase
+from monedula.consumer import ConsumerBase
+from monedula.errors import ArgumentError, ForkError
+from monedula.producer import ProducerBase
+from monedula.prometheus import families
+from monedula.prometheus.families import FAMILIES, OTHER_HELP, Role, value_of
+
+if TYPE_CHECKING:
+    from monedula import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer
+
+    Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer]  # noqa: UP007 - quoted names
+
+Detail = Literal["client", "topic", "partition"]
+"""How finely figures of partitions are told apart."""
+
+CLIENT_LABELS = ("role", "client_id", "group")
+
+Labels = tuple[str, ...]
+Sums = dict[tuple[str, Labels], float]
+"""Values by the name of the family, and the values of its labels."""
+
+
+class Collector(PrometheusCollector):
+    """A collector for `prometheus_client`, over any number of clients.
+
+    It reads `metrics()` and `health()` of each client at each scrape. It has no thread, sends no request, and keeps no
+    client alive. Clients with the same labels are summed up. The counts of a client that was garbage-collected stay in
+    the sums, as of the last scrape, so that no counter ever decreases. A forked process begins anew, without the
+    clients of its parent.
+
+    Args:
+        clients: consumers, producers and admin clients, synchronous or for asyncio.
+        detail: the labels of the figures of partitions: `"client"` for none besides those of the client, `"topic"`, or
+            `"partition"` for topic and partition, which also adds positions and log end offsets. Each partition is
+            then a time series of its own.
+
+    Raises:
+        ArgumentError: if `detail` is none of these, or a client is not one of monedula's.
+    """
+
+    def __init__(self, *clients: "Client", detail: Detail = "topic") -> None:
+        if detail not in get_args(Detail):
+            raise ArgumentError(f"detail={detail!r}: expected one of {', '.join(map(repr, get_args(Detail)))}")
+        self.detail = detail
+        self._begin()
+        self.add(*clients)
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = Lock()
+        self._clients: dict[int, tuple[ref[Any], Sums]] = {}
+        self._gone: Sums = defaultdict(float)
+
+    def add(self, *clients: "Client") -> None:
+        """Read these clients too. Those that it reads already are not counted twice.
+
+        Raises:
+            ArgumentError: if one is not a client of monedula.
+        """
+        for client in clients:
+            role_of(client)
+        self._forget_parent()
+        with self._lock:
+            for client in clients:
+                known = self._clients.get(id(client))
+                if known is not None and known[0]() is not client:  # another one was there, and is gone
+                    _add(self._gone, known[1])
+                    known = None
+                self._clients[id(client)] = known or (ref(client), {})
+
+    def describe(self) -> Iterable[Metric]:
+        """The families without values, from which a registry sees that they are registered already."""
+        return [_family(name, labels, {}) for name, labels in self._label_names().items()]
+
+    def collect(self) -> Iterator[Metric]:
+        """The figures of now."""
+        self._forget_parent()
+        with self._lock:
+            counters, gauges = self._sums()
+        values: dict[str, dict[Labels, float]] = defaultdict(dict)
+        for (name, labels), value in (counters | gauges).items():
+            values[name][labels] = value
+        for name, label_names in self._label_names().items():
+            if values[name]:
+                yield _family(name, label_names, values[name])
+
+    def _forget_parent(self) -> None:
+        # The lock may have been held by another thread of the parent at the fork.
+        if self._process != os.getpid():
+            self._begin()
+
+    def _sums(self) -> tuple[Sums, Sums]:
+        gauges: Sums = defaultdict(float)
+        for key, (reference, last) in list(self._clients.items()):
+            client = reference()
+            if client is None:
+                _add(self._gone, last)
+                del self._clients[key]
+                continue
+            try:
+                seen = _Figures(client, self.detail)
+            except ForkError:
+                del self._clients[key]
+                continue
+            self._clients[key] = (reference, seen.counters)
+            _add(gauges, seen.gauges)
+        counters: Sums = defaultdict(float, self._gone)
+        for _, last in self._clients.values():
+            _add(counters, last)
+        return counters, gauges
+
+    def _label_names(self) -> dict[str, Labels]:
+        further = {"client": (), "topic": ("topic",), "partition": ("topic", "partition")}[self.detail]
+        names: dict[str, Labels] = {family.name: CLIENT_LABELS for family in FAMILIES}
+        for name in OTHER_HELP:
+            if self.detail == "partition" or name not in (families.POSITION, families.LOG_END_OFFSET):
+                names[name] = CLIENT_LABELS + further
+        names[families.RETRIED_ERRORS] = (*CLIENT_LABELS, "error")
+        names[families.GROUP_STATE] = (*CLIENT_LABELS, "state")
+        return names
+
+
+class _Figures:
+    """The figures of one client."""
+
+    def __init__(self, client: Any, detail: Detail) -> None:
+        role = role_of(client)
+        metrics: Mapping[str, float] = client.metrics()
+        health: Mapping[str, Any] = {} if role == "admin" else client.health()
+        group = health.get("group")
+        self.labels: Labels = (role, names_of(client).client_id, group["group_id"] if group else "")
+        self.counters: Sums = {}
+        self.gauges: Sums = defaultdict(float)
+        for family in FAMILIES:
+            value = value_of(family, metrics, health) if role in family.roles else None
+            if value is not None:
+                sums = self.counters if family.kind == "counter" else self.gauges
+                sums[(family.name, self.labels)] = value
+        for error, count in health.get("retried_errors", {}).items():
+            self.counters[(families.RETRIED_ERRORS, (*self.labels, error))] = count
+        if group:
+            self.gauges[(families.GROUP_STATE, (*self.labels, group["state"]))] = 1.0
+        for (topic, partition), status in health.get("partitions", {}).items():
+            further = {"client": (), "topic": (topic,), "partition": (topic, str(partition))}[detail]
+            self._add_partition(self.labels + further, status, detail)
+
+    def _add_partition(self, labels: Labels, status: Mapping[str, Any], detail: Detail) -> None:
+        position, end = status["position"], status["log_end_offset"]
+        figures = {
+            families.STOPPED_PARTITIONS: status["error"] is not None,
+            families.PAUSED_PARTITIONS: status["paused"],
+            families.QUEUED_RECORDS: status["queued_records"],
+            families.QUEUED_BYTES: status["queued_bytes"],
+            families.LAG: None if position is None or end is None else max(end - position, 0),
+        }
+        if detail == "partition":
+            figures |= {families.POSITION: position, families.LOG_END_OFFSET: end}
+        for name, value in figures.items():
+            if value is not None:
+                self.gauges[(name, labels)] += value
+
+
+def role_of(client: object) -> Role:
+    """Whether a client consumes, produces or administers.
+
+    Raises:
+        ArgumentError: if it is not a client of monedula.
+    """
+    if isinstance(client, ConsumerBase):
+        return "consumer"
+    if isinstance(client, ProducerBase):
+        return "producer"
+    if isinstance(client, AdminBase):
+        return "admin"
+    raise ArgumentError(f"{type(client).__name__} is not a consumer, a producer or an admin client of monedula")
+
+
+_COUNTERS = {family.name for family in FAMILIES if family.kind == "counter"} | {families.RETRIED_ERRORS}
+_HELP = {family.name: family.help for family in FAMILIES} | dict(OTHER_HELP)
+
+
+def _family(name: str, label_names: Labels, values: Mapping[Labels, float]) -> Metric:
+    kind = CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily
+    family = kind(name, _HELP[name], labels=label_names)
+    for labels, value in sorted(values.items()):
+        family.add_metric(labels, value)
+    return family
+
+
+def _add(sums: Sums, more: Sums) -> None:
+    for key, value in more.items():
+        sums[key] = sums.get(key, 0.0) + value
+
+
+_REGISTERED: "WeakKeyDictionary[CollectorRegistry, Collector]" = WeakKeyDictionary()
+_REGISTERING = Lock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_REGISTERING.acquire, after_in_parent=_REGISTERING.release, after_in_child=_REGISTERING.release
+    )
+
+
+def watch(*clients: "Client", registry: CollectorRegistry = REGISTRY, detail: Detail | None = None) -> Collector:
+    """Show the figures of these clients to Prometheus, in addition to those of earlier calls.
+
+    A registry has one collector: however often this is called, in whichever process, no metric is there twice.
+
+    Args:
+        clients: consumers, producers and admin clients, synchronous or for asyncio. They are not kept alive.
+        registry: where the collector is registered.
+        detail: as of `Collector`; `"topic"` if left out. The first call for a registry decides.
+
+    Returns:
+        The collector of the registry.
+
+    Raises:
+        ArgumentError: if `detail` is not that of an earlier call, or a client is not one of monedula's.
+    """
+    with _REGISTERING:
+        collector = _REGISTERED.get(registry)
+        if collector is None:
+            collector = Collector(detail=detail or "topic")
+            registry.register(collector)
+            _REGISTERED[registry] = collector
+    if detail is not None and detail != collector.detail:
+        raise ArgumentError(f"detail={detail!r}: an earlier call for this registry said {collector.detail!r}")
+    collector.add(*clients)
+    return collector
+
+
+def unwatch(registry: CollectorRegistry = REGISTRY) -> None:
+    """Remove the collector of a registry; nothing happens if it has none."""
+    with _REGISTERING:
+        collector = _REGISTERED.pop(registry, None)
+        if collector is not None:
+            registry.unregister(collector)

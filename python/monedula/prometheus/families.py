@@ -1,0 +1,171 @@
+"""The table of metric families: what Prometheus shows, and where in `metrics()` and `health()` it stands."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Kind = Literal["counter", "gauge"]
+Role = Literal["consumer", "producer", "admin"]
+
+EVERY: tuple[Role, ...] = ("consumer", "producer", "admin")
+LIVE: tuple[Role, ...] = ("consumer", "producer")
+CONSUMER: tuple[Role, ...] = ("consumer",)
+PRODUCER: tuple[Role, ...] = ("producer",)
+
+
+class Family(NamedTuple):
+    """A metric family of one value for each client."""
+
+    name: str
+    """Without `_total`, which Prometheus appends to counters."""
+    source: str
+    """The key in `metrics()`, or of a gauge in `health()`, whose group has keys that begin with `group.`."""
+    kind: Kind
+    roles: tuple[Role, ...]
+    help: str
+
+
+def _counters(roles: tuple[Role, ...], *rows: tuple[str, str, str]) -> list[Family]:
+    return [Family(f"monedula_{name}", source, "counter", roles, text) for name, source, text in rows]
+
+
+def _gauges(roles: tuple[Role, ...], *rows: tuple[str, str, str]) -> list[Family]:
+    return [Family(f"monedula_{name}", source, "gauge", roles, text) for name, source, text in rows]
+
+
+FAMILIES: tuple[Family, ...] = (
+    *_counters(
+        EVERY,
+        ("connections_opened", "connections_opened", "Connections established."),
+        ("connections_closed", "connections_closed", "Connections closed because they broke, timed out or were idle."),
+        ("connections_failed", "connections_failed", "Failed attempts to connect, those to authenticate among them."),
+        ("requests_sent", "requests_sent", "Requests sent."),
+        ("responses_received", "responses_received", "Responses received."),
+        ("received_bytes", "bytes_received", "Bytes received."),
+        ("metadata_updates", "metadata_updates", "Metadata responses."),
+        ("throttled_responses", "throttled", "Responses with a quota throttle time."),
+    ),
+    *_counters(
+        CONSUMER,
+        ("fetches_sent", "fetches_sent", "Fetch requests sent."),
+        ("fetches_empty", "fetches_empty", "Fetch responses without a record."),
+        ("records_delivered", "records_delivered", "Records handed out."),
+        ("delivered_bytes", "bytes_delivered", "Bytes of the Arrow columns handed out."),
+        ("batches_delivered", "batches_delivered", "Batches handed out."),
+        ("positions_lost", "positions_lost", "Positions that were reset because the log no longer held them."),
+        ("budget_waits", "budget_waits", "How often a fetch had to wait for queued.max.bytes."),
+    ),
+    *_counters(
+        PRODUCER,
+        ("batches_sent", "batches_sent", "Record batches sent, including retries."),
+        ("sent_bytes", "bytes_sent", "Bytes of the record batches sent, including retries."),
+        ("records_acknowledged", "records_acknowledged", "Records acknowledged."),
+        ("records_failed", "records_failed", "Records that could not be delivered."),
+    ),
+    *_counters(
+        CONSUMER,
+        ("group_rebalances", "group_rebalance_count", "Rebalances completed."),
+        ("group_rebalance_seconds", "group_rebalance_seconds_total", "Seconds spent in rebalances."),
+        ("group_joins", "group_join_count", "JoinGroup requests answered."),
+        ("group_join_seconds", "group_join_seconds_total", "Seconds between JoinGroup requests and their answers."),
+        ("group_syncs", "group_sync_count", "SyncGroup requests answered."),
+        ("group_sync_seconds", "group_sync_seconds_total", "Seconds between SyncGroup requests and their answers."),
+        ("group_heartbeats", "group_heartbeat_count", "Heartbeats answered."),
+        ("group_heartbeat_seconds", "group_heartbeat_seconds_total", "Seconds between heartbeats and their answers."),
+        ("group_commits", "group_commit_count", "Commits answered."),
+        ("group_commit_seconds", "group_commit_seconds_total", "Seconds between commits and their answers."),
+        ("group_commit_failed_partitions", "group_commit_failed_partitions", "Partitions whose commit failed."),
+        ("group_callbacks", "group_callbacks", "Rebalance callbacks called."),
+        ("group_coordinators_lost", "group_coordinators_lost", "How often the coordinator was lost."),
+        ("group_events_lost", "group_events_lost", "Events that were dropped because on_event did not keep up."),
+        ("group_lease_expiries", "group_lease_expiries", "How often heartbeats failed until the lease was over."),
+        ("group_losses_waited_for", "group_losses_waited_for", "Losses of members whose return was waited for."),
+        ("group_partitions_gained", "group_partitions_gained", "Partitions newly assigned."),
+        ("group_partitions_revoked", "group_partitions_revoked", "Partitions revoked."),
+        ("group_partitions_lost", "group_partitions_lost", "Partitions lost without a revocation."),
+        ("group_records_stalled", "group_records_stalled", "Records not handed out because the lease was over."),
+        ("group_retried_errors", "group_retried_errors", "Errors of the membership that were retried."),
+    ),
+    *_gauges(
+        LIVE,
+        ("connections", "connections", "Open connections."),
+        ("brokers", "brokers", "Brokers known from metadata."),
+        ("failing_seconds", "failing_for", "For how long no broker has answered; 0 while one does."),
+    ),
+    *_gauges(
+        CONSUMER,
+        ("budget_used_bytes", "budget_used_bytes", "Bytes of queued.max.bytes in use."),
+        ("budget_bytes", "budget_bytes", "queued.max.bytes."),
+        ("group_owned_partitions", "group.owned", "Partitions that the member owns."),
+        ("group_pending_commits", "group.pending_commits", "Commits without an answer."),
+        ("group_last_heartbeat_seconds", "group.last_heartbeat_ago", "Seconds since the last heartbeat was answered."),
+        ("group_lease_seconds", "group.lease_left", "Seconds until nothing is handed out without a heartbeat."),
+        ("group_rebalance_seconds_max", "group_rebalance_seconds_max", "The longest rebalance."),
+        ("group_commit_seconds_max", "group_commit_seconds_max", "The longest commit."),
+        ("group_partitions_reserved", "group_partitions_reserved", "Partitions reserved for lost members."),
+    ),
+    *_gauges(
+        PRODUCER,
+        ("memory_used_bytes", "memory_used_bytes", "Bytes of buffer.memory in use."),
+        ("memory_bytes", "memory_bytes", "buffer.memory."),
+        ("sends_waiting_for_room", "waiting_for_room", "Sends that wait for room in buffer.memory."),
+        ("records_unfinished", "records_unfinished", "Records without an outcome."),
+        ("requests_in_flight", "requests_in_flight", "Produce requests without an answer."),
+        ("batches_in_flight", "batches_in_flight", "Record batches without an answer."),
+    ),
+)
+"""Every family of one value for each client."""
+
+LEFT_OUT = frozenset(
+    {
+        *(f"group_{what}_seconds_last" for what in ("commit", "heartbeat", "join", "rebalance", "sync")),
+        *(f"group_{what}_seconds_max" for what in ("heartbeat", "join", "sync")),
+        "group_reserved_seconds_left",
+    }
+)
+"""Keys of `metrics()` that no family shows."""
+
+RETRIED_ERRORS = "monedula_retried_errors"
+GROUP_STATE = "monedula_group_state"
+STOPPED_PARTITIONS = "monedula_consumer_stopped_partitions"
+PAUSED_PARTITIONS = "monedula_consumer_paused_partitions"
+LAG = "monedula_consumer_lag_records"
+POSITION = "monedula_consumer_position"
+LOG_END_OFFSET = "monedula_consumer_log_end_offset"
+QUEUED_RECORDS = "monedula_consumer_queued_records"
+QUEUED_BYTES = "monedula_consumer_queued_bytes"
+
+OTHER_HELP: Mapping[str, str] = {
+    RETRIED_ERRORS: "Errors that were retried instead of raised, by name.",
+    GROUP_STATE: "1 for the state that the group membership is in.",
+    STOPPED_PARTITIONS: "Assigned partitions that stopped with an error.",
+    PAUSED_PARTITIONS: "Assigned partitions that are paused.",
+    LAG: "Offsets between the position and the end of the log, as of the last fetch.",
+    POSITION: "The offset of the next record to hand out.",
+    LOG_END_OFFSET: "The end of the log, as of the last fetch.",
+    QUEUED_RECORDS: "Records fetched and not handed out.",
+    QUEUED_BYTES: "Bytes fetched and not handed out.",
+}
+"""What the families with further labels mean."""
+
+
+def metric_names(detail: str = "partition") -> set[str]:
+    """The names of all samples that the collector can return."""
+    single = {family.name + ("_total" if family.kind == "counter" else "") for family in FAMILIES}
+    others = set(OTHER_HELP) - ({POSITION, LOG_END_OFFSET} if detail != "partition" else set())
+    return single | (others - {RETRIED_ERRORS}) | {f"{RETRIED_ERRORS}_total"}
+
+
+def value_of(family: Family, metrics: Mapping[str, float], health: Mapping[str, Any]) -> float | None:
+    """The value of a family for a client; `None` if it has none, such as a lease without a membership."""
+    if family.source in metrics:
+        return metrics[family.source]
+    holder: Mapping[str, Any] | None = health
+    name = family.source
+    if name.startswith("group."):
+        holder, name = health.get("group"), name.removeprefix("group.")
+    if holder is None or name not in holder:
+        return None
+    value = holder[name]
+    if value is None:
+        return 0.0 if name == "failing_for" else None
+    return float(len(value)) if isinstance(value, (list, tuple, set)) else float(value)

@@ -1,0 +1,155 @@
+"""Every method of other clients is a method here, or the error says what to use. The lists are the clients' own."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import aiokafka
+import aiokafka.admin
+import confluent_kafka
+import confluent_kafka.admin
+import confluent_kafka.aio
+import kafka
+import kafka.producer.future
+import monedula
+import pytest
+from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer
+from monedula._moving.calls import CALLS
+from monedula.admin import Admin, AsyncAdmin
+
+FOREIGN: dict[type, list[type]] = {
+    Consumer: [
+        confluent_kafka.Consumer,
+        confluent_kafka.aio.AIOConsumer,
+        aiokafka.AIOKafkaConsumer,
+        kafka.KafkaConsumer,
+    ],
+    Producer: [
+        confluent_kafka.Producer,
+        confluent_kafka.aio.AIOProducer,
+        aiokafka.AIOKafkaProducer,
+        kafka.KafkaProducer,
+    ],
+    Admin: [confluent_kafka.admin.AdminClient, aiokafka.admin.AIOKafkaAdminClient, kafka.KafkaAdminClient],
+}
+BROKER_FREE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def public(kind: type) -> list[str]:
+    return [name for name in dir(kind) if not name.startswith("_") and not name.isupper()]
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(ours, each) for ours, all_ in FOREIGN.items() for each in all_])
+def test_every_method_is_there_or_explained(ours: type, theirs: type) -> None:
+    names = [name for name in public(theirs) if "KIP" not in name]
+    assert len(names) > 10
+    assert [name for name in names if not hasattr(ours, name) and name not in CALLS[ours.__name__]] == []
+
+
+def test_no_method_that_is_explained_is_one_of_ours() -> None:
+    for ours in (Consumer, Producer, Admin, monedula.Batch, monedula.Record, monedula.SendFuture):
+        assert [name for name in CALLS[ours.__name__] if hasattr(ours, name)] == []
+
+
+@pytest.fixture
+def clients() -> Iterator[dict[type, Any]]:
+    with Consumer(BROKER_FREE) as consumer, Producer(BROKER_FREE) as producer, Admin(BROKER_FREE) as admin:
+        made = (AsyncConsumer, AsyncProducer, AsyncAdmin)
+        yield {Consumer: consumer, Producer: producer, Admin: admin, **{kind: kind(BROKER_FREE) for kind in made}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "says"),
+    [
+        (Consumer, "consume", "poll(timeout, max_rows=n)"),
+        (Consumer, "store_offsets", "finish(batch)"),
+        (Consumer, "get_watermark_offsets", "end_offsets([partition])"),
+        (Consumer, "list_topics", "Admin(settings).list_topics()"),
+        (Consumer, "commitSync", "commit()"),
+        (Consumer, "beginningOffsets", "here: beginning_offsets"),
+        (AsyncConsumer, "getone", "records()"),
+        (AsyncConsumer, "getmany", "poll("),
+        (AsyncConsumer, "start", "nothing is to be started"),
+        (AsyncConsumer, "stop", "close()"),
+        (Producer, "produce", "send(topic, value"),
+        (Producer, "poll", "flush()"),
+        (AsyncProducer, "send_and_wait", "await send(...)"),
+        (Admin, "list_consumer_groups", "list_groups()"),
+        (AsyncAdmin, "describeCluster", "here: describe_cluster"),
+    ],
+)
+def test_who_calls_a_method_of_another_client_is_told_what_to_call(
+    clients: dict[type, Any], kind: type, name: str, says: str
+) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(clients[kind], name)
+    assert str(caught.value).startswith(f"{kind.__name__!r} object has no attribute {name!r}; here: ")
+    assert says in str(caught.value)
+
+
+def test_what_is_explained_is_neither_there_nor_listed(clients: dict[type, Any]) -> None:
+    producer = clients[Producer]
+    assert not hasattr(producer, "produce")
+    assert getattr(producer, "produce", None) is None
+    assert "produce" not in dir(producer)
+    assert "produce" not in dir(Producer)
+
+
+def test_a_misspelt_method_still_has_the_nearest_name(clients: dict[type, Any]) -> None:
+    with pytest.raises(AttributeError, match=r"^'Consumer' object has no attribute 'comit'$") as caught:
+        _ = clients[Consumer].comit
+    assert (caught.value.name, caught.value.obj) == ("comit", clients[Consumer])
+
+
+def test_a_subclass_is_told_too() -> None:
+    class Mine(Producer):
+        pass
+
+    with Mine(BROKER_FREE) as producer, pytest.raises(AttributeError, match=r"^'Mine' .*; here: send\("):
+        _ = producer.produce  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "says"),
+    [
+        ("subscribe", {"topics": ["orders"], "on_assign": print}, "on_assigned="),
+        ("subscribe", {"topics": ["orders"], "listener": object()}, "on_revoked="),
+        ("poll", {"timeout_ms": 1000}, "timeout=1.0"),
+        ("commit", {"asynchronous": False}, "commit_async()"),
+        ("commit", {"message": object()}, "commit(batch)"),
+        ("commit_async", {"callback": print}, "add_done_callback"),
+        ("close", {"autocommit": False}, "enable.auto.commit"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
+def test_arguments_of_other_clients_are_explained(
+    clients: dict[type, Any], kind: type, method: str, arguments: dict[str, Any], says: str
+) -> None:
+    async def called() -> None:
+        await getattr(clients[AsyncConsumer], method)(**arguments)
+
+    with pytest.raises(TypeError) as caught:
+        asyncio.run(called()) if kind is AsyncConsumer else getattr(clients[Consumer], method)(**arguments)
+    assert says in str(caught.value)
+
+
+def test_coroutine_functions_stay_what_they_are() -> None:
+    assert all(asyncio.iscoroutinefunction(getattr(AsyncConsumer, name)) for name in ("close", "committed"))
+
+
+def test_a_loop_over_a_consumer_is_told_over_what_to_loop(clients: dict[type, Any]) -> None:
+    with pytest.raises(TypeError, match=r"here: use `for record in consumer\.records\(\)`"):
+        iter(clients[Consumer])
+
+    async def main() -> None:
+        async for _ in clients[AsyncConsumer]:
+            pass
+
+    with pytest.raises(TypeError, match=r"here: use `async for record in consumer\.records\(\)`"):
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("method", ["pause", "resume", "seek_to_beginning", "seek_to_end", "lag"])
+def test_a_list_of_partitions_is_told_to_be_unpacked(clients: dict[type, Any], method: str) -> None:
+    with pytest.raises(monedula.ArgumentError, match=rf"given one by one, such as {method}\(\*partitions\)"):
+        getattr(clients[Consumer], method)([("orders", 0)])
