@@ -260,9 +260,10 @@ class ConsumerBase(GroupVerbs):
             raise ArgumentError("run() is under way already: a consumer has one run at a time")
         plan = plan.check(self.schema.names, self._awaits)
         group = group_of(self._settings, self._named is None or bool(self._named))
-        letters = self._dead_letters(plan, group)
         figures = None if self._last_run is None else self._last_run.figures
-        run = self._last_run = Run(self, self._member, plan, figures)
+        run = Run(self, self._member, plan, figures)
+        letters = self._dead_letters(plan, group)
+        self._last_run = run
         try:
             yield run, letters
         finally:

@@ -139,3 +139,48 @@ def test_a_signal_ends_a_loop_that_waits(orders: Broker) -> None:
 def test_a_signal_ends_a_run_without_a_gap(orders: Broker) -> None:
     assert run(SETUP + RUN, orders.bootstrap_servers) == "True\n"
     assert orders.group("etl").members == ()
+
+
+INTERRUPTED = """
+with monedula.Consumer(settings, topics=["orders"]) as consumer:
+    def handle(record):
+        seen.append(record.offset)
+        if len(seen) == 100:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.001)
+    try:
+        consumer.run(handle, order="none", concurrency=4)
+    except KeyboardInterrupt:
+        print("interrupted", len(seen) < 10_000)
+    committed = [at.offset for at in consumer.committed().values()][0]
+    assert set(range(committed)) <= set(seen), committed
+"""
+
+WOKEN_TWICE = """
+with monedula.Consumer(settings, topics=["orders"]) as consumer:
+    signal.signal(signal.SIGTERM, lambda *_: consumer.wakeup())
+    go_on, busy = threading.Event(), threading.Event()
+    def handle(record):
+        seen.append(record.offset)
+        if record.offset == 0:
+            busy.set()
+            go_on.wait(30)
+        elif record.offset == 9_000:
+            # Behind all others of its key: whatever is before it is still to be handled.
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.0005)
+    def again():
+        while len(seen) < 9_000:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGTERM)
+        go_on.set()
+    threading.Thread(target=again).start()
+    consumer.run(handle, order="none", concurrency=4)
+    print("ended", [at.offset for at in consumer.committed().values()][0] <= len(seen))
+"""
+
+
+@pytest.mark.parametrize(("script", "said"), [(INTERRUPTED, "interrupted True\n"), (WOKEN_TWICE, "ended True\n")])
+def test_a_run_ends_at_once(orders: Broker, script: str, said: str) -> None:
+    assert run(SETUP + script, orders.bootstrap_servers) == said
+    assert orders.group("etl").members == ()

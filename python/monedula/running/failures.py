@@ -38,7 +38,11 @@ class Retry(NamedTuple):
     """The exceptions after which to try again. Others are given up at once."""
 
     def delay(self, attempt: int) -> float:
-        """The seconds to wait after so many attempts."""
+        """The seconds to wait before the next attempt.
+
+        Args:
+            attempt: how many attempts there were, 1 or more.
+        """
         # The exponent is bounded: a float overflows at 2 ** 1024.
         wait = min(self.backoff * self.factor ** min(attempt - 1, 64), self.max_backoff)
         return wait * uniform(1 - self.jitter, 1 + self.jitter)
