@@ -264,9 +264,11 @@ fn a_loop_is_at_its_end_once_each_partition_is_read_up_to_its_bound() {
     world.begin_until();
     assert!(!world.buffer.is_until_reached(), "no bound is known yet");
     world.bound(7);
+    for _ in 0..8 {
+        world.command();
+    }
     for _ in 0..2 {
         for index in [0, 1] {
-            world.command();
             world.ask(index);
             world.answer(index);
         }
