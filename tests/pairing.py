@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 OWN = (
     "tests/interop/test_java_",
     "tests/kafka/test_helper",
+    "tests/observability/test_push_java",
     "tests/moving/test_settings",
     "tests/producer/test_transactions_killed",
     "tests/spark/test_connector",

@@ -211,7 +211,8 @@ class ConsumerBase(GroupVerbs):
         The connections, the last error and for how long the client has been failing, retried errors, and the byte
         budget. For each partition its position, the ends of its log, what is queued, and why it stopped if it did.
         `"group"` has the membership: state, the protocol in force, coordinator, generation, owned partitions, the last
-        heartbeat and rebalance, errors; `None` without a `group.id`.
+        heartbeat and rebalance, errors; `None` without a `group.id`. `"client_instance_id"` names the client in the
+        metrics that it pushes to brokers (KIP-714).
         """
         return {**self._core.health(), "group": self._member.health()}
 

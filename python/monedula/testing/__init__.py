@@ -13,6 +13,6 @@ A broker starts in a few milliseconds, many can run at once, and any Kafka clien
 from monedula.testing.broker import Broker
 from monedula.testing.faults import Fault
 from monedula.testing.security import Acl, ClientCertificate
-from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member
+from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member, PushedMetrics
 
-__all__ = ["Acl", "Broker", "ClientCertificate", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member"]
+__all__ = ["Acl", "Broker", "ClientCertificate", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member", "PushedMetrics"]

@@ -43,6 +43,7 @@ pub struct ClientConfig {
     pub tls: Option<Arc<Tls>>,
     pub client_id: String,
     pub client_rack: Option<String>,
+    pub metrics_push: bool,
     pub group_id: Option<String>,
     pub group_instance_id: Option<String>,
     pub group_protocol: GroupProtocol,
@@ -137,6 +138,7 @@ impl ClientConfig {
             sasl,
             client_id: values.text("client.id"),
             client_rack: values.given("client.rack"),
+            metrics_push: values.bool("enable.metrics.push"),
             group_id: values.given("group.id"),
             group_instance_id: values.given("group.instance.id"),
             group_protocol: match values.text("group.protocol").as_str() {

@@ -3,6 +3,7 @@
 mod assignment;
 mod membership;
 mod non_member_commits;
+mod telemetry;
 mod transactions;
 
 pub use transactions::{PendingOffsets, TransactionOffsets};
@@ -17,6 +18,7 @@ use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
 use monedula_engine::cluster::Cluster;
+use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -34,8 +36,8 @@ pub use crate::fetch::buffer::{PartitionStatus, Want};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
-use crate::group::Step;
 use crate::group::handle::Group;
+use crate::group::{GroupObserver, Step};
 use crate::lock::lock;
 use crate::log::{Level, Log};
 use crate::metrics::Metrics;
@@ -43,6 +45,7 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
+use crate::telemetry::{Parts as TelemetryParts, Telemetry};
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
@@ -92,6 +95,8 @@ pub struct Consumer {
     topics: Mutex<BTreeSet<Arc<str>>>,
     /// The membership, from the first subscription on.
     group: OnceLock<Group>,
+    observed: Arc<OnceLock<GroupObserver>>,
+    telemetry: Option<Arc<Telemetry>>,
     assignors: Vec<Arc<dyn Assignor>>,
     subscribed: AtomicBool,
     closing: AtomicBool,
@@ -157,6 +162,24 @@ impl Consumer {
             runtime: runtime.clone(),
             closed: closed.subscribe(),
         };
+        let observed: Arc<OnceLock<GroupObserver>> = Arc::default();
+        let sources = telemetry::Sources {
+            config: config.clone(),
+            network: network.clone(),
+            buffer: buffer.clone(),
+            metrics: metrics.clone(),
+            group: Arc::clone(&observed),
+        };
+        let telemetry = config.metrics_push.then(|| {
+            let parts = TelemetryParts {
+                network: network.clone(),
+                metadata: metadata.clone(),
+                log: log.clone(),
+                attributes: telemetry::attributes(&config),
+                read: Box::new(move || sources.figures()),
+            };
+            Arc::new(Telemetry::start(parts, runtime, seed))
+        });
         let consumer = Self {
             config,
             buffer,
@@ -174,6 +197,8 @@ impl Consumer {
             commands: Mutex::new(Some(commands)),
             topics: Mutex::default(),
             group: OnceLock::new(),
+            observed,
+            telemetry,
             assignors,
             subscribed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -369,6 +394,11 @@ impl Consumer {
         &self.metrics
     }
 
+    /// The id that a broker gave this client for the metrics that it pushes (KIP-714).
+    pub fn client_instance_id(&self) -> Option<Uuid> {
+        self.telemetry.as_ref()?.client_instance_id()
+    }
+
     /// The events that wait to be logged.
     pub fn log(&self) -> &Log {
         &self.log
@@ -385,6 +415,9 @@ impl Consumer {
         let until = Instant::now() + timeout;
         self.leave(timeout);
         NonMemberCommits::finish(&self.non_member_commits, &self.runtime, until);
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finish_by(&self.runtime, until);
+        }
         let tasks = self.take_tasks();
         end(&self.closed, &self.buffer, &self.network, &tasks);
         let (done, ended) = std::sync::mpsc::channel();

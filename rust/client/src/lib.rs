@@ -26,6 +26,7 @@ pub mod producer;
 pub mod reader;
 pub mod sasl;
 pub mod tasks;
+mod telemetry;
 mod topic_name;
 
 pub use config_keys::{KEYS, Key, Kind, Role};

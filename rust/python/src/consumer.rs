@@ -400,6 +400,7 @@ impl ConsumerCore {
         dict.set_item("budget_used_bytes", health.budget.0)?;
         dict.set_item("budget_bytes", health.budget.1)?;
         dict.set_item("retried_errors", health.retried_errors)?;
+        dict.set_item("client_instance_id", consumer.client_instance_id().map(|id| id.to_string()))?;
         let partitions = PyDict::new(py);
         for (partition, status) in &health.partitions {
             partitions.set_item((&*partition.topic, partition.partition), py_status(py, consumer, status)?)?;

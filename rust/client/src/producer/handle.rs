@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::BufferPool;
 use monedula_engine::transaction::SessionConfig;
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -21,6 +22,7 @@ use super::receipt::Sent;
 use super::record::{Record, Refused};
 use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
+use super::telemetry::{Sources, attributes};
 use super::waiting_records::WaitingRecords;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
@@ -30,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::tasks::caught;
+use crate::telemetry::{Parts as TelemetryParts, Telemetry};
 
 /// Memory that the pool for answers keeps: answers are small.
 const ANSWERS_BYTES: usize = 1 << 20;
@@ -73,6 +76,7 @@ pub struct Producer {
     metrics: Metrics,
     pub(super) runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    telemetry: Option<Arc<Telemetry>>,
     pub(super) offsets: OffsetsInTransaction,
 }
 
@@ -125,7 +129,24 @@ impl Producer {
             }
             metadata_task.abort();
         })];
+        let sources = Sources {
+            network: network.clone(),
+            accumulator: accumulator.clone(),
+            in_flight: in_flight.clone(),
+            metrics: metrics.clone(),
+        };
+        let telemetry = client.metrics_push.then(|| {
+            let parts = TelemetryParts {
+                network: network.clone(),
+                metadata: metadata.clone(),
+                log: log.clone(),
+                attributes: attributes(&config),
+                read: Box::new(move || sources.figures()),
+            };
+            Arc::new(Telemetry::start(parts, runtime, seed))
+        });
         Self {
+            telemetry,
             config,
             accumulator,
             metadata,
@@ -257,10 +278,14 @@ impl Producer {
         }
         self.accumulator.close();
         let (flush, (done, wait)) = (self.flush(), std::sync::mpsc::channel());
-        let accumulator = self.accumulator.clone();
+        let (accumulator, telemetry) = (self.accumulator.clone(), self.telemetry.clone());
+        let until = Instant::now() + timeout.min(LONGEST_CLOSE);
         self.runtime.spawn(async move {
             // When the driver ends, it fails everything that is not done.
             let _ = tokio::time::timeout(timeout, flush).await;
+            if let Some(telemetry) = telemetry {
+                telemetry.finish(until).await;
+            }
             accumulator.stop(true);
             for task in tasks {
                 let _ = task.await;
@@ -293,6 +318,11 @@ impl Producer {
         &self.metrics
     }
 
+    /// The id that a broker gave this client for the metrics that it pushes (KIP-714).
+    pub fn client_instance_id(&self) -> Option<Uuid> {
+        self.telemetry.as_ref()?.client_instance_id()
+    }
+
     /// The state of the producer.
     pub fn health(&self) -> ProducerHealth {
         let view = self.metadata.view();
@@ -314,6 +344,9 @@ impl Producer {
 
 /// How often a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// As good as for ever, and no overflow.
+const LONGEST_CLOSE: Duration = Duration::from_secs(86_400);
 
 /// How long closing takes at most after its timeout.
 const LAST_STEPS: Duration = Duration::from_secs(5);

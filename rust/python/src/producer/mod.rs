@@ -306,6 +306,7 @@ impl ProducerCore {
         let by_broker = health.in_flight.iter().map(|(broker, (_, batches))| (broker, batches));
         dict.set_item("batches_in_flight_by_broker", by_broker.into_py_dict(py)?)?;
         dict.set_item("retried_errors", health.retried_errors)?;
+        dict.set_item("client_instance_id", shared.producer.client_instance_id().map(|id| id.to_string()))?;
         flush_log(py, shared.producer.log());
         Ok(dict)
     }
