@@ -23,7 +23,7 @@ suppress_warnings: list[str] = []
 
 # Text between single backticks in docstrings: a link to what it names, or code.
 default_role = "py:obj"
-autodoc_mock_imports = ["opentelemetry", "pandas", "polars", "prometheus_client", "pyarrow", "pyspark"]
+autodoc_mock_imports = ["pandas", "polars", "pyarrow", "pyspark"]
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": "tuple,list,dict,str,int,Exception,Enum,object"}
 autodoc_typehints = "signature"

@@ -24,6 +24,7 @@ STUB = Path(monedula.__file__).with_name("_monedula.pyi")
 NAPOLEON = Config(napoleon_numpy_docstring=False, napoleon_use_ivar=True, napoleon_use_rtype=False)
 CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
 SECTION = re.compile(r"[A-Z]\w+:")
+PAGE = re.compile(r"docs/([\w/-]+)\.md")
 PARAMETER = re.compile(r" *(\*{1,2}\w+:|[*-] )")
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
 SETTINGS_PAGE = "settings"
@@ -156,7 +157,8 @@ def _inline(line: str) -> str:
     made = []
     for number, part in enumerate(parts):
         if number % 2:
-            code = f":py:obj:`{part}`" if NAME.fullmatch(part) else f"``{part}``"
+            page = PAGE.fullmatch(part)
+            code = f":doc:`/{page[1]}`" if page else f":py:obj:`{part}`" if NAME.fullmatch(part) else f"``{part}``"
             follows = parts[number + 1][:1]
             made.append(code + (r"\ " if follows.isalnum() else ""))
         else:
@@ -185,9 +187,11 @@ def _names_something(text: str) -> bool:
 
 
 def _find(app: Sphinx, name: str) -> tuple[str, str] | None:
-    """The page and the anchor of the one public object whose full name ends with this."""
+    """The page and the anchor of the one public object whose full name ends with this; of several, that of `monedula`."""
     index = _index(app)
-    entries = index.get(name) or index.get(name.rpartition(".")[2] if name.startswith("monedula.") else "")
+    entries = index.get(f"monedula.{name}") or index.get(name)
+    if not entries and name.startswith("monedula."):
+        entries = index.get(name.rpartition(".")[2])
     return entries[0] if entries and len({anchor for _, anchor in entries}) == 1 else None
 
 

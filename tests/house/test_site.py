@@ -31,6 +31,17 @@ def test_a_page_begins_with_its_title_and_says_what_it_is_for(path: Path) -> Non
     assert re.match(r"\w|\[|`", second)
 
 
+def test_every_page_with_examples_has_a_test_that_runs_them() -> None:
+    pages = [path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md") if "```python\n" in path.read_text()]
+    tests = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
+    named = [
+        page
+        for page in pages
+        if any(f"{page}: " in text or f'"{page}"' in text or f"{page}, " in text for text in tests)
+    ]
+    assert sorted(set(pages) - {*named, "docs/index.md"}) == []
+
+
 def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text(), flags=re.DOTALL)
     with Broker(topics=["orders:1"]) as broker:

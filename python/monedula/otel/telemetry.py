@@ -42,8 +42,8 @@ class Telemetry:
     def __init__(
         self,
         *,
-        tracer_provider: trace.TracerProvider | None = None,
-        meter_provider: metrics.MeterProvider | None = None,
+        tracer_provider: "trace.TracerProvider | None" = None,
+        meter_provider: "metrics.MeterProvider | None" = None,  # quoted, so that Sphinx can mock the package
         propagate: bool = False,
         parent: bool = False,
         max_links: int = 128,

@@ -95,6 +95,9 @@ impl BatchFuture {
 
     /// Wait until the result of every row is known, and return the report, also if rows failed.
     ///
+    /// Args:
+    ///     timeout: seconds, `None` for no limit; `delivery.timeout.ms` bounds the wait in any case.
+    ///
     /// Raises:
     ///     KafkaTimeoutError: after `timeout`.
     #[pyo3(signature = (timeout=None))]
@@ -123,6 +126,9 @@ impl BatchFuture {
     }
 
     /// Remove a callback that was added in a running event loop.
+    ///
+    /// Args:
+    ///     callback: the function that was added.
     ///
     /// Returns:
     ///     How many were removed. Callbacks that were added elsewhere stay.

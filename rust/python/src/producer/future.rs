@@ -148,6 +148,9 @@ impl SendFuture {
 
     /// Remove a callback that was added in a running event loop.
     ///
+    /// Args:
+    ///     callback: the function that was added.
+    ///
     /// Returns:
     ///     How many were removed. Callbacks that were added elsewhere stay.
     fn remove_done_callback(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {

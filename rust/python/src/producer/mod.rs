@@ -87,7 +87,8 @@ impl ProducerCore {
     ///
     /// Args:
     ///     topic: the topic's name. If its partitions are not known yet, neither the caller nor other topics wait for
-    ///     them. value: bytes, any bytes-like object, a str (sent as UTF-8), or `None` for a tombstone.
+    ///         them.
+    ///     value: bytes, any bytes-like object, a str (sent as UTF-8), or `None` for a tombstone.
     ///     key: the same types. Records with the same key go to the same partition.
     ///     partition: the partition; by default the partitioner chooses it.
     ///     headers: `[(name, value), ...]`, whose names may repeat, or a dict.
