@@ -24,6 +24,14 @@ def has_pushed(broker: Broker, times: int) -> bool:
     return len(broker.client_metrics()) >= times
 
 
+def was_pushed(broker: Broker, name: str) -> bool:
+    return any(name in decoded(push.metrics).points for push in broker.client_metrics())
+
+
+def knows_its_id(client: monedula.Producer) -> bool:
+    return client.health()["client_instance_id"] is not None
+
+
 def test_a_consumer_pushes_what_it_counts() -> None:
     with receiver() as (broker, settings):
         broker.append("orders", [("key", "value")] * 5)
@@ -182,7 +190,8 @@ def test_who_does_not_want_to_push_does_not() -> None:
             assert producer.health()["client_instance_id"] is None
         with monedula.Producer(settings) as producer:
             producer.send("orders", b"value").result()
-            assert asked.wait(1, timeout=30) == 1
+            eventually(lambda: producer.health()["client_instance_id"], "the subscription")
+            assert asked.hits == 1
         assert {push.client_instance_id for push in broker.client_metrics()} == {
             producer.health()["client_instance_id"]
         }
@@ -220,6 +229,9 @@ def test_the_guide_names_what_is_pushed() -> None:
             producer.send("orders", b"value").result()
             consumer.poll(5.0)
             consumer.commit()
+            lag = "org.apache.kafka.consumer.fetch.manager.records.lag.max"
+            eventually(partial(was_pushed, broker, lag), "a push before the partitions are given up")
+            eventually(partial(knows_its_id, producer), "the subscription")
         names = {name for push in broker.client_metrics() for name in decoded(push.metrics).points}
     of_producers = {name for name in names if name.startswith("org.apache.kafka.producer.")}
     shared = {name for name in of_producers if name.replace(".producer.", ".consumer.") in names}

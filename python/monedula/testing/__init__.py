@@ -15,4 +15,15 @@ from monedula.testing.faults import Fault
 from monedula.testing.security import Acl, ClientCertificate
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member, PushedMetrics
 
-__all__ = ["Acl", "Broker", "ClientCertificate", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member", "PushedMetrics"]
+__all__ = [
+    "Acl",
+    "Broker",
+    "ClientCertificate",
+    "Connection",
+    "Fault",
+    "Group",
+    "GroupListing",
+    "LogLine",
+    "Member",
+    "PushedMetrics",
+]

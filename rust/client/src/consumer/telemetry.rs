@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::config::ClientConfig;
-use crate::fetch::FetchBuffer;
+use crate::fetch::buffer::FetchBuffer;
 use crate::group::{GroupObserver, Latency};
 use crate::metrics::Metrics;
 use crate::net::network::Network;
