@@ -25,7 +25,9 @@ suppress_warnings: list[str] = []
 default_role = "py:obj"
 autodoc_mock_imports = ["pandas", "polars", "pyarrow", "pyspark"]
 autodoc_member_order = "bysource"
-autodoc_default_options = {"members": True, "inherited-members": "tuple,list,dict,str,int,Exception,Enum,object"}
+# What a class inherits from these is told in Python's own documentation.
+FOREIGN = ["tuple", "list", "dict", "str", "int", "BaseException", "Exception", "OSError", "Enum", "object"]
+autodoc_default_options = {"members": True, "inherited-members": ",".join(FOREIGN)}
 autodoc_typehints = "signature"
 # One parameter a line where a signature is longer than this.
 maximum_signature_line_length = 80

@@ -10,23 +10,33 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import monedula
 from docutils import nodes
+from monedula.admin import arguments
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config
 from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.nodes import make_refnode
+from sphinx.util.typing import stringify_annotation
 
 STUB = Path(monedula.__file__).with_name("_monedula.pyi")
 NAPOLEON = Config(napoleon_numpy_docstring=False, napoleon_use_ivar=True, napoleon_use_rtype=False)
 CODE = re.compile(r"(?<![`:\w])`([^`]+)`(?!`)")
 SECTION = re.compile(r"[A-Z]\w+:")
+SPECIAL = re.compile(r"\*\*(?=\S)[^*]+\*\*|[*|\\]")
 PAGE = re.compile(r"docs/([\w/-]+)\.md")
 PARAMETER = re.compile(r" *(\*{1,2}\w+:|[*-] )")
 NAME = re.compile(r"[A-Za-z_][\w.]*(\(\))?")
+# Variables of types in signatures of Admin, such as P, which stands for a pair of topic and partition.
+BOUNDS = {
+    name: stringify_annotation(made.__bound__, "smart").replace("~", "")
+    for name, made in vars(arguments).items()
+    if isinstance(made, TypeVar) and made.__bound__ is not None
+}
+BOUND_VARIABLE = re.compile(rf"\b(?:{'|'.join(BOUNDS)})\b")
 SETTINGS_PAGE = "settings"
 
 
@@ -83,11 +93,15 @@ STUBS = _Stub(STUB)
 
 
 def signature_of(
-    _app: Sphinx, what: str, _name: str, made: object, _options: object, signature: str | None, _returns: str | None
+    _app: Sphinx, what: str, name: str, made: object, _options: object, signature: str | None, returns: str | None
 ) -> tuple[str, str] | None:
     """The signature with types, for what is in the Rust extension."""
+    if what == "exception":
+        return "", ""  # programs catch them; what they tell stands in their attributes
     if what == "class" and signature is not None and re.search(r"\b\w+Core\b", signature):
         return "", ""  # programs do not make such objects
+    if signature is not None and returns is not None and name.startswith("monedula.admin."):
+        return BOUND_VARIABLE.sub(lambda found: BOUNDS[found[0]], signature), returns
     function = STUBS.find(made)
     if function is None or what not in ("class", "method", "function"):
         return None
@@ -142,6 +156,10 @@ def _with_blocks(lines: list[str]) -> Iterator[str]:
         table = line.startswith("|")
 
 
+def _escaped(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith("**") else f"\\{found[0]}"
+
+
 def _table_row(line: str, *, first: bool) -> Iterator[str]:
     if first:
         yield from (".. list-table::", "   :header-rows: 1", "")
@@ -162,7 +180,7 @@ def _inline(line: str) -> str:
             follows = parts[number + 1][:1]
             made.append(code + (r"\ " if follows.isalnum() else ""))
         else:
-            text = part if PARAMETER.match(part) and not number else re.sub(r"([*|\\])", r"\\\1", part)
+            text = part if PARAMETER.match(part) and not number else SPECIAL.sub(_escaped, part)
             made.append(re.sub(r"(?<=\w)_(?!\w)", r"\_", text))
     return "".join(made)
 
@@ -187,11 +205,12 @@ def _names_something(text: str) -> bool:
 
 
 def _find(app: Sphinx, name: str) -> tuple[str, str] | None:
-    """The page and the anchor of the one public object whose full name ends with this; of several, that of `monedula`."""
+    """The page and the anchor of the public object whose full name ends with this; of several, that of `monedula`."""
     index = _index(app)
     entries = index.get(f"monedula.{name}") or index.get(name)
-    if not entries and name.startswith("monedula."):
-        entries = index.get(name.rpartition(".")[2])
+    last = name.rpartition(".")[2]
+    if not entries and name.startswith("monedula.") and last[:1].isupper():  # not loggers, such as monedula.groups
+        entries = index.get(last)
     return entries[0] if entries and len({anchor for _, anchor in entries}) == 1 else None
 
 

@@ -95,6 +95,9 @@ class Assignor(Protocol):
         Args:
             topics: the partition count of every existing topic that a member subscribes to.
             members: all members of the group.
+
+        Returns:
+            The partitions of each member, by member id.
         """
 
 

@@ -22,6 +22,7 @@ MODULES = (
     "monedula.spark",
     "monedula.prometheus",
     "monedula.otel",
+    "monedula.assignors",
     "monedula.events",
 )
 # A docstring may point to another one that has the same arguments.

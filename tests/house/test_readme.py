@@ -44,3 +44,11 @@ def test_the_third_example_reads_the_whole_topic(kafka: KafkaCluster, topic: Top
     kafka.helper.produce(name, [{"value": "an order", "partition": number % 2} for number in range(RECORDS)])
     printed = run(f"import monedula\nimport pyarrow\n{examples()[2]}\nprint(table.num_rows)", kafka, name)
     assert printed.strip() == str(RECORDS)
+
+
+def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
+    (source,) = (example for example in examples() if "def test_" in example)
+    (tmp_path / "test_orders.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert "1 passed" in ran.stdout, ran.stdout
