@@ -62,7 +62,8 @@ class ProducerBase(Unpicklable, ProducerCore):
         """The state of the client, and what is in flight.
 
         The keys are `connections`, `brokers`, `bootstrapped`, `failing_for` and `last_error`, `retried_errors`,
-        `client_instance_id` (in the metrics that are pushed to brokers, KIP-714);
+        `client_instance_id` (in the metrics that are pushed to brokers, KIP-714), `certificate_expires` (the client's
+        own, in seconds since 1970);
         `memory_used_bytes` of `memory_bytes`, `waiting_for_room`; `records_unfinished`, all records without a result;
         `requests_in_flight`, `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were
         sent to within `metadata.max.idle.ms`.

@@ -105,6 +105,7 @@ def test_metrics_and_health_tell_what_happened(
         "connections",
         "brokers",
         "bootstrapped",
+        "certificate_expires",
         "client_instance_id",
         "failing_for",
         "last_error",

@@ -3,7 +3,7 @@
 //! The table [`crate::KEYS`] is the only source of names, defaults, bounds and descriptions.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
@@ -90,6 +90,11 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// When the client's own certificate expires, if it has one.
+    pub fn certificate_expires(&self) -> Option<SystemTime> {
+        self.tls.as_ref()?.certificate_expires()
+    }
+
     /// Parses a consumer's settings. Names may have dots or underscores.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
@@ -71,6 +71,8 @@ pub struct Health {
     pub budget: (usize, usize),
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
+    /// When the client's own certificate expires, if it has one.
+    pub certificate_expires: Option<SystemTime>,
     /// Each assigned partition.
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
 }
@@ -385,6 +387,7 @@ impl Consumer {
             failing: view.failing.map(|(since, error)| (since.elapsed(), error)),
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.metrics.retriable_errors(),
+            certificate_expires: self.config.certificate_expires(),
             partitions: self.buffer.status(),
         }
     }

@@ -29,7 +29,7 @@ use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
-use crate::seconds::Seconds;
+use crate::seconds::{Seconds, unix_seconds};
 use crate::thread_ids::thread_holder;
 use crate::tokens::Settings;
 
@@ -400,6 +400,7 @@ impl ConsumerCore {
         dict.set_item("budget_used_bytes", health.budget.0)?;
         dict.set_item("budget_bytes", health.budget.1)?;
         dict.set_item("retried_errors", health.retried_errors)?;
+        dict.set_item("certificate_expires", health.certificate_expires.map(unix_seconds))?;
         dict.set_item("client_instance_id", consumer.client_instance_id().map(|id| id.to_string()))?;
         let partitions = PyDict::new(py);
         for (partition, status) in &health.partitions {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::BufferPool;
 use monedula_engine::transaction::SessionConfig;
@@ -60,6 +60,8 @@ pub struct ProducerHealth {
     pub in_flight: BTreeMap<i32, (usize, usize)>,
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
+    /// When the client's own certificate expires, if it has one.
+    pub certificate_expires: Option<SystemTime>,
 }
 
 /// Sends records. Its methods may be called from any thread; those that block say so. When it is dropped, it delivers
@@ -338,6 +340,7 @@ impl Producer {
             records_unfinished,
             in_flight: self.in_flight.by_broker(),
             retried_errors: self.metrics.retriable_errors(),
+            certificate_expires: self.config.client.certificate_expires(),
         }
     }
 }

@@ -254,11 +254,7 @@ impl Task {
         let start = if is_delta { self.counted_since } else { self.created };
         let period = Period { start_unix_nano: unix_nano(start), end_unix_nano: unix_nano(now) };
         let data = otlp::metrics_data(&self.parts.attributes, &metrics, period);
-        let known = subscription
-            .accepted_compression_types
-            .iter()
-            .find_map(|&code| Compression::from_id(u8::try_from(code).ok()?));
-        let codec = known.unwrap_or_default();
+        let codec = preferred(&subscription.accepted_compression_types);
         let mut payload = Vec::new();
         if Compressor::new().compress(codec, None, &data, &mut payload).is_err() {
             return Ok((Compression::None, data));
@@ -301,6 +297,12 @@ impl Task {
             }
         });
     }
+}
+
+/// The first codec of the broker's that this client knows; none if it knows none.
+fn preferred(accepted: &[i8]) -> Compression {
+    let known = accepted.iter().find_map(|&code| Compression::from_id(u8::try_from(code).ok()?));
+    known.unwrap_or_default()
 }
 
 fn failure(error: &RequestError) -> TelemetryFailure {
@@ -374,5 +376,24 @@ impl Counters {
 
     pub(crate) fn get(&self, name: &str) -> u64 {
         self.0.iter().find(|(counter, _)| *counter == name).map_or(0, |(_, count)| *count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codec_is_the_first_of_the_brokers_that_is_known() {
+        for (accepted, codec) in [
+            (&[4, 3, 1, 2][..], Compression::Zstd),
+            (&[3, 4], Compression::Lz4),
+            (&[9, -1, 1], Compression::Gzip),
+            (&[2], Compression::Snappy),
+            (&[9], Compression::None),
+            (&[], Compression::None),
+        ] {
+            assert_eq!(preferred(accepted), codec, "{accepted:?}");
+        }
     }
 }
