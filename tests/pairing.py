@@ -18,6 +18,7 @@ OWN = (
     "tests/cli/test_kafka_directories",
     "tests/interop/test_java_",
     "tests/kafka/test_helper",
+    "tests/observability/test_push_java",
     "tests/moving/test_settings",
     "tests/producer/test_transactions_killed",
     "tests/spark/test_connector",

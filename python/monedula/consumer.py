@@ -245,7 +245,8 @@ class ConsumerBase(GroupVerbs):
         Further the connections, retried errors, and the byte budget; for each partition its position, the ends of its
         log, what is queued, and why it stopped if it did. `"group"` has the membership: state, the protocol in force,
         coordinator, generation, owned partitions, the last heartbeat and rebalance, errors; `None` without a
-        `group.id`.
+        `group.id`. `"client_instance_id"` names the client in the metrics that it pushes to brokers (KIP-714).
+        `"certificate_expires"` is when the client's own certificate does, in seconds since 1970.
         """
         return {**with_since(self._core.health()), "group": self._member.health()}
 

@@ -105,6 +105,8 @@ def test_metrics_and_health_tell_what_happened(
         "connections",
         "brokers",
         "bootstrapped",
+        "certificate_expires",
+        "client_instance_id",
         "failing_for",
         "last_error",
         "budget_used_bytes",

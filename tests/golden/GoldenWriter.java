@@ -85,6 +85,8 @@ public final class GoldenWriter {
         ApiKeys.DESCRIBE_QUORUM,
         ApiKeys.UPDATE_FEATURES,
         ApiKeys.LIST_CONFIG_RESOURCES,
+        ApiKeys.GET_TELEMETRY_SUBSCRIPTIONS,
+        ApiKeys.PUSH_TELEMETRY,
         ApiKeys.DESCRIBE_CLUSTER,
         ApiKeys.DESCRIBE_PRODUCERS,
         ApiKeys.DESCRIBE_TRANSACTIONS,

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import monedula
@@ -291,6 +292,21 @@ def test_a_record_has_a_span_while_it_is_processed(broker: Broker, topic: str, s
     assert inside.parent is not None
     assert (inside.parent.trace_id, inside.parent.span_id) == context_of(span)
     assert seen.spans(f"poll {topic}") == []  # records that are read ahead are not received yet
+
+
+def test_several_records_have_one_span_with_links(broker: Broker, topic: str, seen: Seen) -> None:
+    """As `consumer.run(handler, batch_size=...)` hands them over."""
+    with otel.Producer(
+        {"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry(propagate=True)
+    ) as producer:
+        for _ in range(3):
+            producer.send(topic, b"value")
+    with reader(broker, topic, seen.telemetry(max_links=2)) as consumer:
+        records = list(islice(consumer.records(), 3))
+        assert consumer.traced(len)(records) == 3
+    span = seen.span(f"process {topic}")
+    assert attributes(span)["messaging.batch.message_count"] == 3
+    assert linked(span) == [context_of(sent) for sent in seen.spans(f"send {topic}")][:2]
 
 
 def test_an_exception_in_the_processing_is_in_its_span(broker: Broker, topic: str, seen: Seen) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from time import time
 from typing import Any
 
 import monedula
@@ -99,7 +100,8 @@ def test_every_gauge_of_the_table_is_in_the_health_of_a_client(broker: Broker, r
         metrics.watch(consumer, producer, registry=registry, detail="partition")
         text = generate_latest(registry).decode()
     shown = set(re.findall(r"^(monedula_\w+)\{", text, flags=re.MULTILINE))
-    assert families.metric_names() - shown == {"monedula_retried_errors_total"}
+    there_with_tls_or_errors = {"monedula_retried_errors_total", "monedula_certificate_expiry_timestamp_seconds"}
+    assert families.metric_names() - shown == there_with_tls_or_errors
 
 
 @pytest.mark.parametrize("detail", ["client", "topic", "partition"])
@@ -191,6 +193,16 @@ def test_errors_that_are_retried_are_told_by_name(broker: Broker, registry: Coll
         producer.send("retried", b"value").result()
         retried = samples(registry, "monedula_retried_errors_total")
     assert retried == {("monedula", "NOT_LEADER_OR_FOLLOWER", "", "producer"): 1}
+
+
+def test_it_is_told_when_the_certificate_of_a_client_expires(registry: CollectorRegistry) -> None:
+    with Broker(topics={"orders": 1}, security="SSL", client_auth="required") as broker:
+        settings = broker.client_settings()
+        with monedula.Producer(settings) as producer, monedula.Producer(settings) as other:
+            metrics.watch(producer, other, registry=registry)
+            producer.send("orders", b"value").result()
+            expiry = samples(registry, "monedula_certificate_expiry_timestamp_seconds")
+            assert producer.health()["certificate_expires"] == expiry["monedula", "", "producer"] > time()
 
 
 async def test_clients_for_asyncio_are_watched_too(broker: Broker, registry: CollectorRegistry) -> None:

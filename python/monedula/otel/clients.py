@@ -9,12 +9,12 @@ from opentelemetry.trace import Span
 
 import monedula
 from monedula._client_names import ClientNames
-from monedula._monedula import Batch, Record
+from monedula._monedula import Batch
 from monedula.config import Settings
 from monedula.consumer import ConsumerBase
 from monedula.errors import WakeupError
 from monedula.otel import conventions as c
-from monedula.otel.telemetry import Began, Handler, Telemetry
+from monedula.otel.telemetry import Began, Handler, Telemetry, What
 from monedula.producer import Partitioner, ProducerBase
 
 Result = TypeVar("Result")
@@ -99,11 +99,11 @@ class _TracedConsumer(ConsumerBase):
         finally:
             del config, settings  # no traceback shows passwords as locals
 
-    def process(self, what: Record | Batch) -> AbstractContextManager[Span]:
-        """A span for the processing of a record or a batch, as by `Telemetry.process`.
+    def process(self, what: What) -> AbstractContextManager[Span]:
+        """A span for the processing of records, as by `Telemetry.process`.
 
         Args:
-            what: a record or a batch of this consumer.
+            what: a record, a batch, or a list of records of this consumer.
 
         Returns:
             A context manager that yields the span.
@@ -114,7 +114,7 @@ class _TracedConsumer(ConsumerBase):
         """Wrap a function that processes records or batches, as by `Telemetry.traced`.
 
         Args:
-            handler: a function or a coroutine function whose first argument is a record or a batch.
+            handler: a function or a coroutine function whose first argument is a record, a batch, or a list of records.
 
         Returns:
             The wrapped function.

@@ -20,6 +20,8 @@ from monedula.reports import BatchReport
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Headers = list[tuple[str, bytes]]
+What = Record | Batch | Sequence[Record]
+"""What is processed: a record, a batch, or several records."""
 
 
 class Telemetry:
@@ -65,14 +67,14 @@ class Telemetry:
         self._consumed_messages = meter.create_counter(*c.CONSUMED_MESSAGES)
 
     @contextmanager
-    def process(self, what: Record | Batch, consumer: object = None) -> Iterator[Span]:
+    def process(self, what: What, consumer: object = None) -> Iterator[Span]:
         """A span for the processing of a record or of a batch, which is the current one inside of the block.
 
         It links to the spans that sent the records, as far as their headers say: the consumer has to read headers
         (`headers=True`). An exception that leaves the block is recorded and raised.
 
         Args:
-            what: a record or a batch that a consumer returned.
+            what: a record, a batch, or a list of records that a consumer returned.
             consumer: the consumer, from which the span gets the names of the group and the client.
 
         Yields:
@@ -116,14 +118,14 @@ class Telemetry:
         if iscoroutinefunction(handler):
 
             @wraps(handler)
-            async def awaited(what: Record | Batch, *arguments: Any, **keywords: Any) -> Any:
+            async def awaited(what: What, *arguments: Any, **keywords: Any) -> Any:
                 with self.process(what, consumer):
                     return await handler(what, *arguments, **keywords)
 
             return awaited  # type: ignore[return-value]
 
         @wraps(handler)
-        def called(what: Record | Batch, *arguments: Any, **keywords: Any) -> Any:
+        def called(what: What, *arguments: Any, **keywords: Any) -> Any:
             with self.process(what, consumer):
                 return handler(what, *arguments, **keywords)
 
@@ -197,10 +199,11 @@ class Telemetry:
             span.set_status(Status(StatusCode.ERROR, str(error)))
         span.end()
 
-    def _about(self, what: Record | Batch) -> c.Values:
-        if isinstance(what, Batch):
-            topics = {run.topic for run in what.spans}
-            partitions = {(run.topic, run.partition) for run in what.spans}
+    def _about(self, what: What) -> c.Values:
+        if not isinstance(what, Record):
+            of = what.spans if isinstance(what, Batch) else what
+            topics = {each.topic for each in of}
+            partitions = {(each.topic, each.partition) for each in of}
             return {
                 c.DESTINATION: next(iter(topics)) if len(topics) == 1 else None,
                 c.PARTITION: str(next(iter(partitions))[1]) if len(partitions) == 1 else None,
@@ -224,19 +227,26 @@ class Telemetry:
                 return None
         return key if isinstance(key, str) else None
 
-    def _links(self, what: Record | Batch) -> list[Link]:
+    def _links(self, what: What) -> list[Link]:
         if self.max_links == 0:
             return []
         if isinstance(what, Record):
             return _link(self._extract_record(what))
-        names = sorted(propagate.get_global_textmap().fields - {"baggage"})
-        found = what._header_values(names, self.max_links)
-        carriers = [[pair for pair in zip(names, values, strict=True) if pair[1] is not None] for values in found]
-        links = {}
-        for carrier in carriers:
+        links: dict[tuple[int, int], Link] = {}
+        for carrier in self._carriers(what):
             for link in _link(self._extract(carrier)):
                 links[link.context.trace_id, link.context.span_id] = link
+            if len(links) >= self.max_links:
+                break
         return list(links.values())
+
+    def _carriers(self, what: Batch | Sequence[Record]) -> Iterable[Iterable[tuple[str, Any]]]:
+        """The headers of each record; of a batch each combination of headers that a propagator reads, once."""
+        if not isinstance(what, Batch):
+            return (record.headers or [] for record in what)
+        names = sorted(propagate.get_global_textmap().fields - {"baggage"})
+        found = what._header_values(names, self.max_links)
+        return [[pair for pair in zip(names, values, strict=True) if pair[1] is not None] for values in found]
 
     def _extract_record(self, record: Record) -> Context:
         return self._extract(record.headers or [])

@@ -38,9 +38,9 @@ class Collector(PrometheusCollector):
     """A collector for `prometheus_client`, over any number of clients.
 
     It reads `metrics()` and `health()` of each client at each scrape. It has no thread, sends no request, and keeps no
-    client alive. Clients with the same labels are summed up. The counts of a client that was garbage-collected stay in
-    the sums, as of the last scrape, so that no counter ever decreases. A forked process begins anew, without the
-    clients of its parent.
+    client alive. Figures of clients with the same labels are summed up; of durations the longest counts. The counts of
+    a client that was garbage-collected stay in the sums, as of the last scrape, so that no counter ever decreases. A
+    forked process begins anew, without the clients of its parent.
 
     Args:
         clients: consumers, producers and admin clients, synchronous or for asyncio.
@@ -117,7 +117,7 @@ class Collector(PrometheusCollector):
                 del self._clients[key]
                 continue
             self._clients[key] = (reference, seen.counters)
-            _add(gauges, seen.gauges)
+            _combine(gauges, seen.gauges)
         counters: Sums = defaultdict(float, self._gone)
         for _, last in self._clients.values():
             _add(counters, last)
@@ -199,6 +199,23 @@ def _family(name: str, label_names: Labels, values: Mapping[Labels, float]) -> M
     for labels, value in sorted(values.items()):
         family.add_metric(labels, value)
     return family
+
+
+_FIRST = {"monedula_certificate_expiry_timestamp_seconds"}
+"""Gauges of which the smallest counts where clients have the same labels."""
+
+_LARGEST = {family.name for family in FAMILIES if family.name.endswith(("_seconds", "_seconds_max"))} - _FIRST
+"""Gauges of durations, of which the largest counts."""
+
+
+def _combine(gauges: Sums, more: Sums) -> None:
+    for key, value in more.items():
+        if key[0] in _FIRST:
+            gauges[key] = min(gauges.get(key, value), value)
+        elif key[0] in _LARGEST:
+            gauges[key] = max(gauges.get(key, value), value)
+        else:
+            gauges[key] = gauges.get(key, 0.0) + value
 
 
 def _add(sums: Sums, more: Sums) -> None:

@@ -89,6 +89,11 @@ FAMILIES: tuple[Family, ...] = (
         LIVE,
         ("connections", "connections", "Open connections."),
         ("brokers", "brokers", "Brokers known from metadata."),
+        (
+            "certificate_expiry_timestamp_seconds",
+            "certificate_expires",
+            "When the client's own certificate expires, as a Unix time; only with one.",
+        ),
         ("failing_seconds", "failing_for", "For how long no broker has answered; 0 while one does."),
     ),
     *_gauges(

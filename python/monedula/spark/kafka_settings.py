@@ -39,7 +39,6 @@ _LEFT_OUT = {
     "auto.commit.interval.ms",
     "auto.include.jmx.reporter",
     "client.dns.lookup",
-    "enable.metrics.push",
     "exclude.internal.topics",
     "group.id",
     "group.initial.rebalance.delay.ms",

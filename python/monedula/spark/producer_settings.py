@@ -29,7 +29,6 @@ _REFUSED = {
 _LEFT_OUT = {
     "auto.include.jmx.reporter",
     "client.dns.lookup",
-    "enable.metrics.push",
     "group.remote.assignor",
     "max.poll.records",
     "metadata.max.idle.ms",

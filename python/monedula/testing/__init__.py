@@ -14,6 +14,17 @@ without an import.
 from monedula.testing.broker import Broker
 from monedula.testing.faults import Fault
 from monedula.testing.security import Acl, ClientCertificate
-from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member
+from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member, PushedMetrics
 
-__all__ = ["Acl", "Broker", "ClientCertificate", "Connection", "Fault", "Group", "GroupListing", "LogLine", "Member"]
+__all__ = [
+    "Acl",
+    "Broker",
+    "ClientCertificate",
+    "Connection",
+    "Fault",
+    "Group",
+    "GroupListing",
+    "LogLine",
+    "Member",
+    "PushedMetrics",
+]

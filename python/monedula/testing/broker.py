@@ -20,7 +20,17 @@ from monedula.testing.security import (
     enabled_mechanisms,
     principal_of,
 )
-from monedula.testing.state import Connection, Group, GroupListing, LogLine, connection_of, group_of, listing_of
+from monedula.testing.state import (
+    Connection,
+    Group,
+    GroupListing,
+    LogLine,
+    PushedMetrics,
+    connection_of,
+    group_of,
+    listing_of,
+    pushed_of,
+)
 
 Topics = Mapping[str, int] | Sequence[str]
 """Topics to create, with their partition counts: `{"orders": 3}` or `["orders:3"]`."""
@@ -61,6 +71,8 @@ class Broker(FaultSetter, SecurityControl):
         unsecured_tokens: whether OAUTHBEARER takes tokens without a signature.
         acls: ACLs that exist at the start. With any ACL or super user there is an authorizer, which allows only what an
             ACL allows; without, everybody may do everything.
+        client_metrics: whether the broker takes the metrics that clients push (KIP-714), see `client_metrics`. The
+            subscriptions are resources of the type `client_metrics`, which `Admin.alter_configs` changes.
         super_users: users who may do everything, or principals such as `"User:CN=admin"`.
 
     Raises:
@@ -93,6 +105,7 @@ class Broker(FaultSetter, SecurityControl):
         unsecured_tokens: bool = False,
         acls: Iterable[Acl] = (),
         super_users: Iterable[str] = (),
+        client_metrics: bool = False,
     ) -> None:
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
@@ -119,6 +132,7 @@ class Broker(FaultSetter, SecurityControl):
             "control_port": control_port,
             "host": host,
             "coordinator_load_ms": coordinator_load_ms,
+            "client_metrics": client_metrics,
             "security": security,
             "listeners": list(listeners),
             "users": dict(users or {}),
@@ -404,6 +418,10 @@ class Broker(FaultSetter, SecurityControl):
     def connections(self) -> list[Connection]:
         """The clients' connections, each with the request that is not answered yet."""
         return [connection_of(connection) for connection in self._control("connections")]
+
+    def client_metrics(self) -> list[PushedMetrics]:
+        """What clients pushed to this broker (KIP-714), the oldest first; of very many the newest ones."""
+        return [pushed_of(push) for push in self._control("client_metrics")]
 
     def log(self) -> list[LogLine]:
         """The last lines of the broker's log, the oldest first.

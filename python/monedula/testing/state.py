@@ -1,5 +1,6 @@
 """The state of an embedded broker as dataclasses: groups, members, connections, log lines."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -99,6 +100,29 @@ class Connection:
     principal: str = "User:ANONYMOUS"
 
 
+@dataclass(frozen=True, slots=True)
+class PushedMetrics:
+    """Metrics that a client pushed (KIP-714).
+
+    Attributes:
+        node: the id of the node that took them.
+        client_id: the client id of the request.
+        client_instance_id: the id that the broker gave the client.
+        subscription_id: the subscription for which they were pushed.
+        terminating: whether it was the client's last push.
+        compression: the codec of the request, such as `"zstd"`.
+        metrics: the metrics, decompressed: `MetricsData` of OpenTelemetry's protocol 1, as protobuf.
+    """
+
+    node: int
+    client_id: str
+    client_instance_id: str
+    subscription_id: int
+    terminating: bool
+    compression: str
+    metrics: bytes
+
+
 class LogLine(NamedTuple):
     """A line of the broker's log: seconds since the Unix epoch, level as `logging` has it, text."""
 
@@ -112,6 +136,11 @@ def listing_of(group: Mapping[str, Any]) -> GroupListing:
     return GroupListing(
         group["group"], group["state"], group["type"].lower(), group["protocol_type"], group["coordinator"]
     )
+
+
+def pushed_of(push: Mapping[str, Any]) -> PushedMetrics:
+    """The `PushedMetrics` for an entry of the command `client_metrics`."""
+    return PushedMetrics(**{**push, "metrics": b64decode(push["metrics"])})
 
 
 def group_of(group: Mapping[str, Any]) -> Group:

@@ -82,6 +82,8 @@ apis! {
     "AlterReplicaLogDirs", alter_replica_log_dirs::AlterReplicaLogDirsRequest;
     "DescribeQuorum", describe_quorum::DescribeQuorumRequest;
     "UpdateFeatures", update_features::UpdateFeaturesRequest;
+    "GetTelemetrySubscriptions", get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest;
+    "PushTelemetry", push_telemetry::PushTelemetryRequest;
     "ListConfigResources", list_config_resources::ListConfigResourcesRequest;
     "CreatePartitions", create_partitions::CreatePartitionsRequest;
     "DeleteGroups", delete_groups::DeleteGroupsRequest;

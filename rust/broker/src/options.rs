@@ -57,6 +57,8 @@ pub struct Options {
     pub max_versions: BTreeMap<String, i16>,
     /// How long a coordinator loads a partition of groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
+    /// Whether the broker takes the metrics that clients push (KIP-714).
+    pub client_metrics: bool,
     /// The seed of all that the broker draws at random.
     pub seed: u64,
     /// Whether the clock is manual: it stands still until a command advances it.
@@ -87,6 +89,7 @@ impl Default for Options {
             settings: BTreeMap::new(),
             max_versions: BTreeMap::new(),
             coordinator_load_ms: settings.coordinator_load_ms,
+            client_metrics: settings.client_metrics,
             seed: settings.seed,
             manual_clock: false,
         }
@@ -127,6 +130,7 @@ impl Options {
             control_port: self.control_port,
             topics: self.topics.iter().map(|topic| topic.parse::<TopicSpec>()).collect::<Result<_, _>>()?,
             coordinator_load_ms: self.coordinator_load_ms,
+            client_metrics: self.client_metrics,
             seed: self.seed,
             ..Settings::default()
         };

@@ -38,6 +38,8 @@ pub struct Settings {
     /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it has become the leader of a partition of
     /// groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
+    /// Whether the broker takes the metrics that clients push (KIP-714), as a Kafka with a receiver plug-in does.
+    pub client_metrics: bool,
     /// Who may connect, and what clients may do.
     pub security: SecuritySettings,
     /// Kafka's other broker settings.
@@ -59,6 +61,7 @@ impl Default for Settings {
             seed: 0,
             max_versions: BTreeMap::new(),
             coordinator_load_ms: 0,
+            client_metrics: false,
             security: SecuritySettings::default(),
             kafka: KafkaSettings::default(),
         }

@@ -3,7 +3,7 @@
 //! The table [`crate::KEYS`] is the only source of names, defaults, bounds and descriptions.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
@@ -45,6 +45,7 @@ pub struct ClientConfig {
     pub tls: Option<Arc<Tls>>,
     pub client_id: String,
     pub client_rack: Option<String>,
+    pub metrics_push: bool,
     pub group_id: Option<String>,
     pub group_instance_id: Option<String>,
     pub group_protocol: GroupProtocol,
@@ -90,6 +91,11 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// When the client's own certificate expires, if it has one.
+    pub fn certificate_expires(&self) -> Option<SystemTime> {
+        self.tls.as_ref()?.certificate_expires()
+    }
+
     /// Parses a consumer's settings. Names may have dots or underscores.
     ///
     /// # Errors
@@ -152,6 +158,7 @@ impl ClientConfig {
             sasl: secured.sasl.map(Arc::new),
             client_id: values.text("client.id"),
             client_rack: values.given("client.rack"),
+            metrics_push: values.bool("enable.metrics.push"),
             group_id: values.given("group.id"),
             group_instance_id: values.given("group.instance.id"),
             group_protocol: match values.text("group.protocol").as_str() {

@@ -133,6 +133,13 @@ const GENERAL: &[Key] = &[
         role: Role::All,
         description: "host:port of one or more brokers, separated by commas; the rest of the cluster is found from them",
     },
+    key(
+        "enable.metrics.push",
+        &[],
+        Kind::Bool,
+        "true",
+        "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
+    ),
     key("client.id", &[], Kind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
     consumer(key(
         "client.rack",

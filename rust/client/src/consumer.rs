@@ -4,6 +4,7 @@ mod assignment;
 mod failing;
 mod membership;
 mod non_member_commits;
+mod telemetry;
 mod transactions;
 mod until;
 
@@ -13,12 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
 use monedula_engine::cluster::Cluster;
+use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -37,8 +39,8 @@ pub use crate::fetch::buffer::{Admission, PartitionStatus, Want, WorkGate};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
-use crate::group::Step;
 use crate::group::handle::Group;
+use crate::group::{GroupObserver, Step};
 use crate::lock::lock;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
@@ -47,6 +49,7 @@ use crate::net::network::Network;
 pub use crate::offsets::Found;
 use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
 use crate::reach::{Failure, Reach};
+use crate::telemetry::{Parts as TelemetryParts, Telemetry};
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
@@ -73,6 +76,8 @@ pub struct Health {
     pub budget: (usize, usize),
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
+    /// When the client's own certificate expires, if it has one.
+    pub certificate_expires: Option<SystemTime>,
     /// Each assigned partition.
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
 }
@@ -98,6 +103,8 @@ pub struct Consumer {
     topics: Mutex<BTreeSet<Arc<str>>>,
     /// The membership, from the first subscription on.
     group: OnceLock<Group>,
+    observed: Arc<OnceLock<GroupObserver>>,
+    telemetry: Option<Arc<Telemetry>>,
     assignors: Vec<Arc<dyn Assignor>>,
     subscribed: AtomicBool,
     closing: AtomicBool,
@@ -168,6 +175,24 @@ impl Consumer {
             runtime: runtime.clone(),
             closed: closed.subscribe(),
         };
+        let observed: Arc<OnceLock<GroupObserver>> = Arc::default();
+        let sources = telemetry::Sources {
+            config: config.clone(),
+            network: network.clone(),
+            buffer: buffer.clone(),
+            metrics: metrics.clone(),
+            group: Arc::clone(&observed),
+        };
+        let telemetry = config.metrics_push.then(|| {
+            let parts = TelemetryParts {
+                network: network.clone(),
+                metadata: metadata.clone(),
+                log: log.clone(),
+                attributes: telemetry::attributes(&config),
+                read: Box::new(move || sources.figures()),
+            };
+            Arc::new(Telemetry::start(parts, runtime, seed))
+        });
         let consumer = Self {
             config,
             buffer,
@@ -186,6 +211,8 @@ impl Consumer {
             commands: Mutex::new(Some(commands)),
             topics: Mutex::default(),
             group: OnceLock::new(),
+            observed,
+            telemetry,
             assignors,
             subscribed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -374,6 +401,7 @@ impl Consumer {
             failing: self.any_failing(&view),
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.metrics.retriable_errors(),
+            certificate_expires: self.config.certificate_expires(),
             partitions: self.buffer.status(),
         }
     }
@@ -381,6 +409,11 @@ impl Consumer {
     /// The counters.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The id that a broker gave this client for the metrics that it pushes (KIP-714).
+    pub fn client_instance_id(&self) -> Option<Uuid> {
+        self.telemetry.as_ref()?.client_instance_id()
     }
 
     /// The events that wait to be logged.
@@ -399,6 +432,9 @@ impl Consumer {
         let until = Instant::now() + timeout;
         self.leave(timeout);
         NonMemberCommits::finish(&self.non_member_commits, &self.runtime, until);
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.finish_by(&self.runtime, until);
+        }
         let tasks = self.take_tasks();
         end(&self.closed, &self.buffer, &self.network, &tasks);
         let (done, ended) = std::sync::mpsc::channel();

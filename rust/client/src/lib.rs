@@ -28,6 +28,7 @@ mod reach;
 pub mod reader;
 pub mod sasl;
 pub mod tasks;
+mod telemetry;
 mod topic_name;
 
 pub use config_keys::{KEYS, Key, Kind, Role};

@@ -13,6 +13,7 @@ pub mod fetch;
 pub mod group;
 pub mod ledger;
 pub mod produce;
+pub mod telemetry;
 mod topic_partition;
 pub mod transaction;
 

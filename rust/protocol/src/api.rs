@@ -39,6 +39,7 @@ use crate::messages::end_txn::EndTxnRequest;
 use crate::messages::expire_delegation_token::ExpireDelegationTokenRequest;
 use crate::messages::fetch::FetchRequest;
 use crate::messages::find_coordinator::FindCoordinatorRequest;
+use crate::messages::get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest;
 use crate::messages::heartbeat::HeartbeatRequest;
 use crate::messages::incremental_alter_configs::IncrementalAlterConfigsRequest;
 use crate::messages::init_producer_id::InitProducerIdRequest;
@@ -55,6 +56,7 @@ use crate::messages::offset_delete::OffsetDeleteRequest;
 use crate::messages::offset_fetch::OffsetFetchRequest;
 use crate::messages::offset_for_leader_epoch::OffsetForLeaderEpochRequest;
 use crate::messages::produce::ProduceRequest;
+use crate::messages::push_telemetry::PushTelemetryRequest;
 use crate::messages::renew_delegation_token::RenewDelegationTokenRequest;
 use crate::messages::sasl_authenticate::SaslAuthenticateRequest;
 use crate::messages::sasl_handshake::SaslHandshakeRequest;
@@ -249,6 +251,10 @@ api_keys! {
     ConsumerGroupHeartbeat = 68, ConsumerGroupHeartbeatRequest;
     /// Describes groups of the consumer protocol (KIP-848).
     ConsumerGroupDescribe = 69, ConsumerGroupDescribeRequest;
+    /// Tells a client which metrics to send (KIP-714).
+    GetTelemetrySubscriptions = 71, GetTelemetrySubscriptionsRequest;
+    /// Sends a client's metrics (KIP-714).
+    PushTelemetry = 72, PushTelemetryRequest;
     /// Lists the resources that have configs (KIP-1142).
     ListConfigResources = 74, ListConfigResourcesRequest;
     /// Describes topics and partitions in pages (KIP-966).

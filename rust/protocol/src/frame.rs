@@ -136,10 +136,12 @@ pub fn throttle_time_ms(api: ApiKey, version: i16, frame: &[u8]) -> Option<i32> 
         | Key::DescribeTopicPartitions
         | Key::DescribeTransactions
         | Key::ElectLeaders
+        | Key::GetTelemetrySubscriptions
         | Key::IncrementalAlterConfigs
         | Key::ListPartitionReassignments
         | Key::ListTransactions
-        | Key::OffsetDelete => 0,
+        | Key::OffsetDelete
+        | Key::PushTelemetry => 0,
         // Produce and ApiVersions have the throttle time at the end of the response.
         _ => return None,
     };

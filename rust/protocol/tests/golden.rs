@@ -16,11 +16,11 @@ use monedula_protocol::messages::{
     delete_groups, delete_records, delete_topics, describe_acls, describe_client_quotas, describe_cluster,
     describe_configs, describe_delegation_token, describe_groups, describe_log_dirs, describe_producers,
     describe_quorum, describe_topic_partitions, describe_transactions, describe_user_scram_credentials, elect_leaders,
-    end_txn, expire_delegation_token, fetch, find_coordinator, header, heartbeat, incremental_alter_configs,
-    init_producer_id, join_group, leave_group, list_config_resources, list_groups, list_offsets,
-    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce, renew_delegation_token, sasl_authenticate, sasl_handshake, sync_group,
-    txn_offset_commit, update_features,
+    end_txn, expire_delegation_token, fetch, find_coordinator, get_telemetry_subscriptions, header, heartbeat,
+    incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources, list_groups,
+    list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
+    offset_fetch, offset_for_leader_epoch, produce, push_telemetry, renew_delegation_token, sasl_authenticate,
+    sasl_handshake, sync_group, txn_offset_commit, update_features,
 };
 use monedula_protocol::wire::json::Json;
 use monedula_protocol::wire::{Reader, Writer};

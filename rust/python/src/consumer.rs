@@ -29,7 +29,7 @@ use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
-use crate::seconds::{Seconds, seconds};
+use crate::seconds::{Seconds, seconds, unix_seconds};
 use crate::thread_ids::thread_holder;
 use crate::tokens::Settings;
 
@@ -449,6 +449,8 @@ impl ConsumerCore {
         dict.set_item("budget_used_bytes", health.budget.0)?;
         dict.set_item("budget_bytes", health.budget.1)?;
         dict.set_item("retried_errors", health.retried_errors)?;
+        dict.set_item("certificate_expires", health.certificate_expires.map(unix_seconds))?;
+        dict.set_item("client_instance_id", consumer.client_instance_id().map(|id| id.to_string()))?;
         let partitions = PyDict::new(py);
         for (partition, status) in &health.partitions {
             partitions.set_item((&*partition.topic, partition.partition), py_status(py, consumer, status)?)?;

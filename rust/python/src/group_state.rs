@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, State};
 use monedula_engine::TopicPartition;
@@ -12,12 +12,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::consumer_values::{PyPartition, py_partition};
+use crate::seconds::unix_seconds;
 
 /// An event: seconds since the epoch, name of a class of `monedula.events`, its attributes.
 pub(crate) type PyEvent<'py> = (f64, &'static str, Bound<'py, PyDict>);
 
 pub(crate) fn py_event<'py>(py: Python<'py>, at: SystemTime, event: GroupEvent) -> PyResult<PyEvent<'py>> {
-    let time = at.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
+    let time = unix_seconds(at);
     let (kind, fields) = parts(py, event)?;
     let attributes = PyDict::new(py);
     for (name, value) in fields {

@@ -1,6 +1,6 @@
 //! Timeouts from Python, in seconds.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -10,6 +10,11 @@ use crate::producer::short;
 
 /// Longest timeout, ten years: practically endless, but still addable to the current time.
 const FAR_AWAY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// A time as Python has it: seconds since the Unix epoch.
+pub(crate) fn unix_seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
 
 /// The argument `timeout`, in seconds.
 #[derive(Clone, Copy, Debug)]

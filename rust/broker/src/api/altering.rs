@@ -9,7 +9,10 @@ use std::collections::{BTreeSet, HashMap};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{ApiError, resource};
-use crate::cluster::{GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_topic_name, is_dynamic};
+use crate::cluster::{
+    CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, NodeId, TopicConfig, Values, broker_def, check_match, check_topic_name,
+    is_dynamic,
+};
 use crate::core::{Call, Core};
 use crate::security::Operation;
 
@@ -226,6 +229,44 @@ pub(super) fn group(
         core.configs.set_group(group, after);
     }
     Ok(())
+}
+
+/// Changes a subscription of client metrics (KIP-714).
+///
+/// # Errors
+/// The errors of Kafka's controller.
+pub(super) fn client_metrics(
+    core: &mut Core,
+    target: Target<'_>,
+    change: impl FnOnce(Values) -> Result<Values, ApiError>,
+) -> Result<(), ApiError> {
+    let name = target.name;
+    if name.is_empty() {
+        return Err(invalid("Default client metrics resources are not allowed."));
+    }
+    let mut after = change(core.client_metrics.of(name).cloned().unwrap_or_default())?;
+    for (config, value) in &mut after {
+        let def = client_metrics_def(config)
+            .ok_or_else(|| invalid(format!("Unknown client metrics configuration: {config}")))?;
+        *value = def.normalize(value).map_err(|message| match config.as_str() {
+            "interval.ms" => invalid(format!(
+                "Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+            )),
+            _ => ApiError::new(ErrorCode::InvalidConfig, message),
+        })?;
+        if config == "match" {
+            check_match(value).map_err(|message| ApiError::new(ErrorCode::InvalidConfig, message))?;
+        }
+    }
+    if !target.validate_only {
+        core.client_metrics.set(name, after);
+    }
+    Ok(())
+}
+
+/// The definition of a config of client metrics, by name.
+pub(super) fn client_metrics_def(name: &str) -> Option<&'static crate::cluster::ConfigDef> {
+    CLIENT_METRICS_CONFIGS.iter().find(|def| def.name == name)
 }
 
 /// The definition of a group config, by name.

@@ -1,7 +1,7 @@
-//! DescribeConfigs, versions 1-4: describes configs of topics, brokers and groups. Of a broker's configs it has the
-//! settings of this broker and those that tools read, not all of Kafka's.
+//! DescribeConfigs, versions 1-4: describes configs of topics, brokers, groups and client metrics (KIP-714). Of a broker's
+//! configs it has the settings of this broker and those that tools read, not all of Kafka's.
 //!
-//! Not implemented: log levels of broker loggers (the list is empty), and client metrics (KIP-714), which are refused.
+//! Not implemented: log levels of broker loggers (the list is empty).
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::describe_configs::{
@@ -11,8 +11,8 @@ use monedula_protocol::messages::describe_configs::{
 
 use super::{ApiError, Mentions, resource};
 use crate::cluster::{
-    ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def, check_topic_name, config_name,
-    is_dynamic,
+    CLIENT_METRICS_CONFIGS, ConfigDef, ConfigSource, GROUP_CONFIGS, NodeId, STATIC_CONFIGS, Synonym, broker_def,
+    check_topic_name, config_name, is_dynamic,
 };
 use crate::core::{Answer, Call, Core};
 use crate::security::Operation;
@@ -37,7 +37,7 @@ fn documentation(def: &ConfigDef) -> Option<String> {
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DescribeConfigsRequest<'_>) -> Answer {
-    let known = [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::GROUP];
+    let known = [resource::TOPIC, resource::BROKER, resource::BROKER_LOGGER, resource::CLIENT_METRICS, resource::GROUP];
     if request.resources.iter().any(|wanted| !known.contains(&wanted.resource_type)) {
         // As in Kafka, one resource of an unknown type fails the whole request.
         return call.answer::<DescribeConfigsRequest<'_>>(&refuse(request, ErrorCode::InvalidRequest));
@@ -68,6 +68,7 @@ fn describe(core: &Core, call: &Call<'_>, wanted: &DescribeConfigsResource<'_>) 
             resource::own_node(node, wanted.resource_name, "Broker id")?;
             Vec::new()
         }
+        resource::CLIENT_METRICS => client_metrics(core, wanted.resource_name)?,
         _ => group(core, wanted.resource_name)?,
     };
     let keys = wanted.configuration_keys.as_deref().unwrap_or_default();
@@ -177,6 +178,27 @@ fn group(core: &Core, group: &str) -> Result<Vec<Described>, ApiError> {
             source,
             read_only: false,
             synonyms,
+            documentation: documentation(def),
+        }
+    });
+    Ok(described.collect())
+}
+
+fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
+    if name.is_empty() {
+        return Err(ApiError::new(ErrorCode::InvalidRequest, "Client metrics subscription name must not be empty"));
+    }
+    let described = CLIENT_METRICS_CONFIGS.iter().map(|def| {
+        let set = core.client_metrics.of(name).and_then(|values| values.get(def.name));
+        let source = if set.is_some() { ConfigSource::ClientMetrics } else { ConfigSource::Default };
+        let value = set.cloned().unwrap_or_else(|| def.default.to_owned());
+        Described {
+            name: def.name.to_owned(),
+            def: Some(*def),
+            value: Some(value.clone()),
+            source,
+            read_only: false,
+            synonyms: vec![(def.name, value, source)],
             documentation: documentation(def),
         }
     });

@@ -1,6 +1,7 @@
 //! IncrementalAlterConfigs, versions 0-1: changes single configs of topics, brokers and groups, with immediate effect.
+//! Subscriptions of client metrics (KIP-714) are resources too.
 //!
-//! Not implemented: log levels of broker loggers and client metrics (KIP-714), which are refused with INVALID_REQUEST.
+//! Not implemented: log levels of broker loggers, which are refused with INVALID_REQUEST.
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::incremental_alter_configs::{
@@ -58,6 +59,9 @@ fn alter(
         resource::GROUP => {
             altering::group(core, target, |before| apply(before, changes, |name| altering::group_def(name).copied()))
         }
+        resource::CLIENT_METRICS => altering::client_metrics(core, target, |before| {
+            apply(before, changes, |name| altering::client_metrics_def(name).copied())
+        }),
         resource::BROKER_LOGGER => {
             resource::own_node(node, wanted.resource_name, "Node id")?;
             Err(invalid("The levels of this broker's log cannot be changed."))

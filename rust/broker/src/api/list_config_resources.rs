@@ -1,7 +1,7 @@
 //! ListConfigResources, versions 0-1: lists the resources that have configs, by type. In version 0 these are client
-//! metrics only.
+//! metrics (KIP-714) only.
 //!
-//! Not implemented: client metrics (KIP-714), of which the list has none.
+//! Not implemented: nothing.
 
 use std::collections::BTreeSet;
 
@@ -37,6 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
     for kind in TYPES.into_iter().filter(|kind| wanted.contains(kind)) {
         let of_kind = |name| ConfigResource { resource_name: name, resource_type: kind, ..Default::default() };
         match kind {
+            resource::CLIENT_METRICS => resources.extend(core.client_metrics.names().map(of_kind)),
             resource::GROUP => resources.extend(core.configs.groups().map(of_kind)),
             resource::BROKER | resource::BROKER_LOGGER => resources.extend(nodes.iter().map(|id| of_kind(id))),
             resource::TOPIC => resources.extend(core.topics.all().map(|topic| of_kind(&topic.name))),

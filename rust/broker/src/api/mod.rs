@@ -46,6 +46,7 @@ mod end_txn;
 mod expire_delegation_token;
 mod fetch;
 mod find_coordinator;
+mod get_telemetry_subscriptions;
 mod group_offsets;
 mod heartbeat;
 mod incremental_alter_configs;
@@ -63,6 +64,7 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod push_telemetry;
 mod renew_delegation_token;
 mod resource;
 mod sasl_authenticate;
@@ -239,6 +241,8 @@ apis! {
     describe_user_scram_credentials::DescribeUserScramCredentialsRequest,
     alter_user_scram_credentials::AlterUserScramCredentialsRequest,
     offset_delete::OffsetDeleteRequest,
+    get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest,
+    push_telemetry::PushTelemetryRequest,
 }
 
 const fn versions<'a, R: Request<'a>>() -> (ApiKey, i16, i16) {
@@ -300,6 +304,9 @@ impl Core {
     /// The lowest and highest version of an API that this broker offers (`max_versions` of the settings lowers the
     /// highest), `None` if it does not offer the API.
     pub(crate) fn offered(&self, key: ApiKey) -> Option<(i16, i16)> {
+        if matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) && !self.settings.client_metrics {
+            return None;
+        }
         let &(_, min, max) = IMPLEMENTED.iter().find(|(implemented, ..)| *implemented == key)?;
         let max = self.settings.max_versions.get(&key.code()).map_or(max, |&masked| masked.min(max));
         (min <= max).then_some((min, max))

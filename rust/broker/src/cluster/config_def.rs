@@ -25,6 +25,7 @@ pub(crate) enum ConfigSource {
     DynamicDefaultBroker = 3,
     StaticBroker = 4,
     Default = 5,
+    ClientMetrics = 7,
     Group = 8,
 }
 

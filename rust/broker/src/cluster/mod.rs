@@ -1,6 +1,7 @@
 //! The state of the simulated cluster: nodes, topics with their configs, partitions, replicas and leaders.
 
 mod appends;
+mod client_metrics;
 mod config_def;
 mod configs;
 mod coordinators;
@@ -15,6 +16,7 @@ mod topic_configs;
 mod topics;
 
 pub(crate) use appends::{Appended, Marker};
+pub(crate) use client_metrics::{CLIENT_METRICS_CONFIGS, ClientMetrics, MetricsClient, Push, check_match};
 pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
 pub(crate) use configs::{Configs, GROUP_CONFIGS, Synonym, Values, broker_def, config_name, is_dynamic, list_default};
 pub(crate) use coordinators::Coordinated;

@@ -1,5 +1,6 @@
 //! The commands about nodes, leaders, coordinators, in-sync replicas and connections.
 
+use monedula_protocol::base64;
 use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
@@ -8,6 +9,21 @@ use crate::core::Core;
 use crate::security::SecurityProtocol;
 
 impl Core {
+    pub(super) fn describe_client_metrics(&self) -> Value {
+        let described = self.client_metrics.pushes().map(|push| {
+            json!({
+                "node": push.node.0,
+                "client_id": push.client_id,
+                "client_instance_id": push.client_instance_id.to_string(),
+                "subscription_id": push.subscription_id,
+                "terminating": push.terminating,
+                "compression": push.compression,
+                "metrics": base64::encode(&push.metrics),
+            })
+        });
+        described.collect()
+    }
+
     pub(super) fn move_leader(&mut self, topic: &str, partition: i32, node: NodeId) -> Result<Value, BrokerError> {
         self.check_alive(node)?;
         self.give_replica(topic, partition, node)

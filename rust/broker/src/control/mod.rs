@@ -251,6 +251,8 @@ pub enum Command {
     },
     /// Answers all connections.
     Connections {},
+    /// Answers what clients pushed about themselves (KIP-714), the oldest first.
+    ClientMetrics {},
     /// Answers all groups.
     Groups {},
     /// Answers one group with its members, their assignments, and its offsets.
@@ -339,6 +341,7 @@ impl Core {
             Command::ClientCertificate { name } => self.issue_client_certificate(&name),
             Command::Listeners {} => Ok(self.describe_listeners()),
             Command::Connections {} => Ok(self.describe_connections()),
+            Command::ClientMetrics {} => Ok(self.describe_client_metrics()),
             Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),
         }

@@ -21,7 +21,7 @@ pub(crate) use peers::{Hex, has_secrets};
 
 use crate::BrokerError;
 use crate::api;
-use crate::cluster::{Configs, NodeId, Nodes, Topics};
+use crate::cluster::{ClientMetrics, Configs, NodeId, Nodes, Topics};
 use crate::faults::{self, Faults};
 use crate::fetching::Fetching;
 use crate::groups::Groups;
@@ -41,6 +41,7 @@ pub struct Core {
     pub(crate) draw: Draw,
     /// The configs of brokers and groups that were set at runtime.
     pub(crate) configs: Configs,
+    pub(crate) client_metrics: ClientMetrics,
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
     pub(crate) groups: Groups,
@@ -66,6 +67,7 @@ impl Core {
             now_ms,
             draw: Draw::new(settings.seed),
             configs: Configs::new(settings.kafka.clone()),
+            client_metrics: ClientMetrics::default(),
             nodes,
             topics: Topics::default(),
             groups: Groups::default(),

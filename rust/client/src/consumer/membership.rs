@@ -451,6 +451,7 @@ impl Consumer {
             };
             let group = Group::start(parts, &self.runtime);
             group.keep_events(self.keeps_events.load(Ordering::Acquire));
+            let _ = self.observed.set(group.observer());
             group
         }))
     }

@@ -120,7 +120,27 @@ pub(crate) struct Group {
     pub(crate) task: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// Reads the figures of a membership, without a share in its end.
+pub(crate) struct GroupObserver(Arc<Shared>);
+
+impl GroupObserver {
+    /// The counters.
+    pub(crate) fn figures(&self) -> GroupFigures {
+        self.0.figures().counted.clone()
+    }
+
+    /// How many partitions the member owns.
+    pub(crate) fn owned(&self) -> usize {
+        self.0.member().status().owned.len()
+    }
+}
+
 impl Group {
+    /// A reader of the figures.
+    pub(crate) fn observer(&self) -> GroupObserver {
+        GroupObserver(self.shared.clone())
+    }
+
     /// Starts the task, which is idle until the first subscription.
     pub(crate) fn start(parts: Parts, runtime: &Handle) -> Self {
         let member = first_member(&parts);

@@ -25,6 +25,7 @@ pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupE
 pub use monedula_engine::ledger::{BatchId, Holder, Place};
 
 pub(crate) use self::commits::closed;
+pub(crate) use self::handle::GroupObserver;
 pub use crate::fetch::buffer::RowCursor;
 pub use crate::fetch::step::{CommitOutcome, HandedBatch, Leaving, PendingCallback, Step};
 

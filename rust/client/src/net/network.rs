@@ -58,6 +58,17 @@ pub(crate) enum Purpose {
     Produce,
 }
 
+/// Whether a broker that a connection stands to offers an API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// This one does.
+    Offers(NodeId),
+    /// None of them does.
+    Lacks,
+    /// No connection stands.
+    Nothing,
+}
+
 type Address = (String, u16);
 
 /// Makes a request of the version, the correlation id and `client.id`.
@@ -359,6 +370,25 @@ impl Network {
             slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(|link| !link.connection.is_closed()))
         };
         slots.iter().filter(|slot| alive(slot)).count()
+    }
+
+    /// Which of the brokers that connections stand to offers an API: `preferred` if it does.
+    pub(crate) fn standing(&self, api: ApiKey, preferred: NodeId) -> Standing {
+        let slots = lock(&self.slots);
+        let mut standing = Standing::Nothing;
+        for (&(node, _), slot) in slots.iter().filter(|((_, purpose), _)| *purpose == Purpose::Control) {
+            let Ok(slot) = slot.try_lock() else { continue };
+            let Some(link) = slot.link.as_ref().filter(|link| !link.connection.is_closed()) else { continue };
+            if link.offered.contains_key(&api.code()) {
+                standing = Standing::Offers(node);
+                if node == preferred {
+                    break;
+                }
+            } else if standing == Standing::Nothing {
+                standing = Standing::Lacks;
+            }
+        }
+        standing
     }
 
     /// Closes every connection, also those with requests in flight.

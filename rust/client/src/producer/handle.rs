@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::BufferPool;
 use monedula_engine::transaction::SessionConfig;
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -21,6 +22,7 @@ use super::receipt::Sent;
 use super::record::{Record, Refused};
 use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
+use super::telemetry::{Sources, attributes};
 use super::waiting_records::WaitingRecords;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
@@ -31,6 +33,7 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::reach::Reach;
 use crate::tasks::caught;
+use crate::telemetry::{Parts as TelemetryParts, Telemetry};
 
 /// Memory that the pool for answers keeps: answers are small.
 const ANSWERS_BYTES: usize = 1 << 20;
@@ -59,6 +62,8 @@ pub struct ProducerHealth {
     pub in_flight: BTreeMap<i32, (usize, usize)>,
     /// Retried errors by name.
     pub retried_errors: BTreeMap<String, u64>,
+    /// When the client's own certificate expires, if it has one.
+    pub certificate_expires: Option<SystemTime>,
 }
 
 /// Sends records. Its methods may be called from any thread; those that block say so. When it is dropped, it delivers
@@ -76,6 +81,7 @@ pub struct Producer {
     reach: Reach,
     pub(super) runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    telemetry: Option<Arc<Telemetry>>,
     pub(super) offsets: OffsetsInTransaction,
 }
 
@@ -131,7 +137,24 @@ impl Producer {
             }
             metadata_task.abort();
         })];
+        let sources = Sources {
+            network: network.clone(),
+            accumulator: accumulator.clone(),
+            in_flight: in_flight.clone(),
+            metrics: metrics.clone(),
+        };
+        let telemetry = client.metrics_push.then(|| {
+            let parts = TelemetryParts {
+                network: network.clone(),
+                metadata: metadata.clone(),
+                log: log.clone(),
+                attributes: attributes(&config),
+                read: Box::new(move || sources.figures()),
+            };
+            Arc::new(Telemetry::start(parts, runtime, seed))
+        });
         Self {
+            telemetry,
             config,
             accumulator,
             metadata,
@@ -264,10 +287,14 @@ impl Producer {
         }
         self.accumulator.close();
         let (flush, (done, wait)) = (self.flush(), std::sync::mpsc::channel());
-        let accumulator = self.accumulator.clone();
+        let (accumulator, telemetry) = (self.accumulator.clone(), self.telemetry.clone());
+        let until = Instant::now() + timeout.min(LONGEST_CLOSE);
         self.runtime.spawn(async move {
             // When the driver ends, it fails everything that is not done.
             let _ = tokio::time::timeout(timeout, flush).await;
+            if let Some(telemetry) = telemetry {
+                telemetry.finish(until).await;
+            }
             accumulator.stop(true);
             for task in tasks {
                 let _ = task.await;
@@ -323,6 +350,11 @@ impl Producer {
         first.map(|(since, error)| (since.elapsed(), error))
     }
 
+    /// The id that a broker gave this client for the metrics that it pushes (KIP-714).
+    pub fn client_instance_id(&self) -> Option<Uuid> {
+        self.telemetry.as_ref()?.client_instance_id()
+    }
+
     /// The state of the producer.
     pub fn health(&self) -> ProducerHealth {
         let view = self.metadata.view();
@@ -338,6 +370,7 @@ impl Producer {
             records_unfinished,
             in_flight: self.in_flight.by_broker(),
             retried_errors: self.metrics.retriable_errors(),
+            certificate_expires: self.config.client.certificate_expires(),
         }
     }
 }
@@ -347,6 +380,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// As good as for ever, and no overflow.
+const LONGEST_CLOSE: Duration = Duration::from_secs(86_400);
 
 /// How long closing takes at most after its timeout.
 const LAST_STEPS: Duration = Duration::from_secs(5);

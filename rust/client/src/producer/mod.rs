@@ -30,6 +30,7 @@ mod sender;
 mod sent_offsets;
 mod session;
 mod table;
+mod telemetry;
 mod transactions;
 mod waiting_records;
 

@@ -134,6 +134,10 @@ macro_rules! for_each_message {
             update_features_response: update_features::UpdateFeaturesResponse, 0..=2, 0;
             list_config_resources_request: list_config_resources::ListConfigResourcesRequest, 0..=1, 0;
             list_config_resources_response: list_config_resources::ListConfigResourcesResponse, 0..=1, 0;
+            get_telemetry_subscriptions_request: get_telemetry_subscriptions::GetTelemetrySubscriptionsRequest, 0..=0, 0;
+            get_telemetry_subscriptions_response: get_telemetry_subscriptions::GetTelemetrySubscriptionsResponse, 0..=0, 0;
+            push_telemetry_request: push_telemetry::PushTelemetryRequest, 0..=0, 0;
+            push_telemetry_response: push_telemetry::PushTelemetryResponse, 0..=0, 0;
             describe_cluster_request: describe_cluster::DescribeClusterRequest, 0..=2, 0;
             describe_cluster_response: describe_cluster::DescribeClusterResponse, 0..=2, 0;
             describe_producers_request: describe_producers::DescribeProducersRequest, 0..=0, 0;

@@ -44,7 +44,7 @@ use crate::error::{argument_error, exception, to_py};
 use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
-use crate::seconds::Seconds;
+use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
 
 /// The error for a future that is not done within the user's timeout.
@@ -324,6 +324,8 @@ impl ProducerCore {
         let by_broker = health.in_flight.iter().map(|(broker, (_, batches))| (broker, batches));
         dict.set_item("batches_in_flight_by_broker", by_broker.into_py_dict(py)?)?;
         dict.set_item("retried_errors", health.retried_errors)?;
+        dict.set_item("certificate_expires", health.certificate_expires.map(unix_seconds))?;
+        dict.set_item("client_instance_id", shared.producer.client_instance_id().map(|id| id.to_string()))?;
         flush_log(py, shared.producer.log());
         Ok(dict)
     }

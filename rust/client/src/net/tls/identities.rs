@@ -1,6 +1,7 @@
 //! Which of the client's certificates a broker is shown that asks for one.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
@@ -13,6 +14,19 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 /// none, it gets the first all the same: brokers name their authorities, but need not name all (librdkafka#4900).
 #[derive(Debug)]
 pub(super) struct Identities(pub(super) Vec<Arc<CertifiedKey>>);
+
+impl Identities {
+    /// When the first of them expires; those that cannot be read as X.509 are left out.
+    pub(super) fn first_expiry(&self) -> Option<SystemTime> {
+        let own = self.0.iter().filter_map(|certified| certified.cert.first());
+        own.filter_map(|certificate| {
+            let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+            let seconds = u64::try_from(parsed.validity().not_after.timestamp()).ok()?;
+            UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+        })
+        .min()
+    }
+}
 
 impl ResolvesClientCert for Identities {
     fn resolve(&self, named: &[&[u8]], schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {

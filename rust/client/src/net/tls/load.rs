@@ -32,6 +32,8 @@ pub(super) struct Loaded {
     /// The files that it is made from, as they were before they were read.
     pub(super) seen: Seen,
     pub(super) warnings: Vec<String>,
+    /// When the first of the client's own certificates expires.
+    pub(super) certificate_expires: Option<SystemTime>,
 }
 
 impl std::fmt::Debug for Loaded {
@@ -135,14 +137,15 @@ impl TlsSettings {
             })?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));
-        let config = match &self.identity {
-            None => builder.with_no_client_auth(),
+        let (config, certificate_expires) = match &self.identity {
+            None => (builder.with_no_client_auth(), None),
             Some(sources) => {
-                let certified = certified(sources, entries(sources)?, &provider)?;
-                builder.with_client_cert_resolver(Arc::new(Identities(certified)))
+                let identities = Identities(certified(sources, entries(sources)?, &provider)?);
+                let expires = identities.first_expiry();
+                (builder.with_client_cert_resolver(Arc::new(identities)), expires)
             }
         };
-        Ok(Loaded { config: Arc::new(config), seen, warnings })
+        Ok(Loaded { config: Arc::new(config), seen, warnings, certificate_expires })
     }
 
     /// The certificates that are trusted: those of the settings, else the system's.

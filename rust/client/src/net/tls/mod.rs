@@ -19,7 +19,7 @@ mod stream;
 mod verifier;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::net::TcpStream;
@@ -100,6 +100,11 @@ impl Tls {
         let config = self.current(log).await;
         let handshake = TlsConnector::from(config).connect(name, Wire::new(stream, buffer_bytes)).into_fallible().await;
         handshake.map_err(|(error, wire)| failure::of_handshake(&broker, &error, wire.first_bytes()))
+    }
+
+    /// When the client's own certificate expires, as of the last connection: files are read again for each.
+    pub(crate) fn certificate_expires(&self) -> Option<SystemTime> {
+        lock(&self.state).loaded.certificate_expires
     }
 
     /// The TLS configuration for the files as they are now, or as they were before if they cannot be read in time. A

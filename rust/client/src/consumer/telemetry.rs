@@ -1,0 +1,110 @@
+//! The figures of a consumer that are pushed to brokers (KIP-714), named as those of Kafka's consumer.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::config::ClientConfig;
+use crate::fetch::buffer::FetchBuffer;
+use crate::group::{GroupObserver, Latency};
+use crate::metrics::Metrics;
+use crate::net::network::Network;
+use crate::telemetry::{Counters, Figure, common_figures};
+
+/// What the figures are read from.
+pub(super) struct Sources {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) network: Arc<Network>,
+    pub(super) buffer: Arc<FetchBuffer>,
+    pub(super) metrics: Metrics,
+    /// The membership, from the first subscription on.
+    pub(super) group: Arc<OnceLock<GroupObserver>>,
+}
+
+/// What describes a consumer.
+pub(super) fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
+    let given = [
+        ("client_rack", &config.client_rack),
+        ("group_id", &config.group_id),
+        ("group_instance_id", &config.group_instance_id),
+    ];
+    given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.clone().filter(|value| !value.is_empty())?)))
+        .collect()
+}
+
+impl Sources {
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let counters = Counters::of(&self.metrics);
+        let mut figures = common_figures!("org.apache.kafka.consumer", counters, self.network);
+        figures.extend([
+            Figure::Count {
+                total: "org.apache.kafka.consumer.fetch.manager.fetch.total",
+                rate: Some("org.apache.kafka.consumer.fetch.manager.fetch.rate"),
+                count: counters.get("fetches_sent"),
+            },
+            Figure::Count {
+                total: "org.apache.kafka.consumer.fetch.manager.records.consumed.total",
+                rate: Some("org.apache.kafka.consumer.fetch.manager.records.consumed.rate"),
+                count: counters.get("records_delivered"),
+            },
+        ]);
+        figures.extend(self.largest_lag().map(|lag| Figure::Gauge {
+            name: "org.apache.kafka.consumer.fetch.manager.records.lag.max",
+            value: lag as f64,
+        }));
+        if let Some(group) = self.group.get() {
+            figures.extend(of_group(group));
+        }
+        figures
+    }
+
+    fn largest_lag(&self) -> Option<i64> {
+        let statuses = self.buffer.status();
+        let lags = statuses.values().filter_map(|status| {
+            let end = if self.config.read_committed { status.last_stable_offset } else { status.high_watermark };
+            Some((end? - status.position?).max(0))
+        });
+        lags.max()
+    }
+}
+
+fn of_group(group: &GroupObserver) -> Vec<Figure> {
+    let counted = group.figures();
+    let latency = |of: Latency, average, total| Figure::Latency { average, total, count: of.count, sum: of.total };
+    let count = |of: Latency, total, rate| Figure::Count { total, rate, count: of.count };
+    vec![
+        Figure::Gauge {
+            name: "org.apache.kafka.consumer.coordinator.assigned.partitions",
+            value: group.owned() as f64,
+        },
+        count(counted.rebalances, "org.apache.kafka.consumer.coordinator.rebalance.total", None),
+        latency(
+            counted.rebalances,
+            "org.apache.kafka.consumer.coordinator.rebalance.latency.avg",
+            Some("org.apache.kafka.consumer.coordinator.rebalance.latency.total"),
+        ),
+        count(
+            counted.commits,
+            "org.apache.kafka.consumer.coordinator.commit.total",
+            Some("org.apache.kafka.consumer.coordinator.commit.rate"),
+        ),
+        latency(counted.commits, "org.apache.kafka.consumer.coordinator.commit.latency.avg", None),
+        count(
+            counted.heartbeats,
+            "org.apache.kafka.consumer.coordinator.heartbeat.total",
+            Some("org.apache.kafka.consumer.coordinator.heartbeat.rate"),
+        ),
+        count(
+            counted.joins,
+            "org.apache.kafka.consumer.coordinator.join.total",
+            Some("org.apache.kafka.consumer.coordinator.join.rate"),
+        ),
+        latency(counted.joins, "org.apache.kafka.consumer.coordinator.join.time.avg", None),
+        count(
+            counted.syncs,
+            "org.apache.kafka.consumer.coordinator.sync.total",
+            Some("org.apache.kafka.consumer.coordinator.sync.rate"),
+        ),
+        latency(counted.syncs, "org.apache.kafka.consumer.coordinator.sync.time.avg", None),
+    ]
+}

@@ -1,0 +1,57 @@
+//! The figures of a producer that are pushed to brokers (KIP-714), named as those of Kafka's producer.
+
+use std::sync::Arc;
+
+use super::accumulator::Accumulator;
+use super::config::ProducerConfig;
+use super::in_flight::RequestsInFlight;
+use crate::metrics::Metrics;
+use crate::net::network::Network;
+use crate::telemetry::{Counters, Figure, common_figures};
+
+/// What the figures are read from.
+pub(super) struct Sources {
+    pub(super) network: Arc<Network>,
+    pub(super) accumulator: Arc<Accumulator>,
+    pub(super) in_flight: Arc<RequestsInFlight>,
+    pub(super) metrics: Metrics,
+}
+
+/// What describes a producer.
+pub(super) fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
+    let id = config.transactional_id.clone().map(|id| ("transactional_id", id.to_string()));
+    id.into_iter().collect()
+}
+
+impl Sources {
+    pub(super) fn figures(&self) -> Vec<Figure> {
+        let counters = Counters::of(&self.metrics);
+        let mut figures = common_figures!("org.apache.kafka.producer", counters, self.network);
+        let (used, limit) = self.accumulator.memory.usage();
+        let in_flight: usize = self.in_flight.by_broker().values().map(|(requests, _)| requests).sum();
+        figures.extend([
+            Figure::Count {
+                total: "org.apache.kafka.producer.record.error.total",
+                rate: Some("org.apache.kafka.producer.record.error.rate"),
+                count: counters.get("records_failed"),
+            },
+            Figure::Gauge { name: "org.apache.kafka.producer.buffer.total.bytes", value: limit as f64 },
+            Figure::Gauge {
+                name: "org.apache.kafka.producer.buffer.available.bytes",
+                value: limit.saturating_sub(used) as f64,
+            },
+            Figure::Gauge {
+                name: "org.apache.kafka.producer.waiting.threads",
+                value: self.accumulator.memory.waiting() as f64,
+            },
+            Figure::Gauge { name: "org.apache.kafka.producer.requests.in.flight", value: in_flight as f64 },
+            // Kafka's producer counts records when it sends them, not when they are acknowledged: another figure.
+            Figure::Count {
+                total: "monedula.producer.records.acknowledged.total",
+                rate: Some("monedula.producer.records.acknowledged.rate"),
+                count: counters.get("records_acknowledged"),
+            },
+        ]);
+        figures
+    }
+}

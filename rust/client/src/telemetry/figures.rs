@@ -1,0 +1,142 @@
+//! The figures that clients push, under the names of Kafka's own client (KIP-714), and what they were at the last push.
+//!
+//! Only what means the same as in Kafka's client has a name of Kafka's. Times are in milliseconds, as there.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::otlp::{Kind, Metric, Number};
+
+/// A figure of a client, counted since its start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Figure {
+    /// The value of now.
+    Gauge {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A count, and its rate per second if that has a name.
+    Count {
+        /// The name of the sum.
+        total: &'static str,
+        /// The name of the rate.
+        rate: Option<&'static str>,
+        /// The count.
+        count: u64,
+    },
+    /// How long something took each time: the average, and the sum if that has a name.
+    Latency {
+        /// The name of the average.
+        average: &'static str,
+        /// The name of the sum of all times.
+        total: Option<&'static str>,
+        /// How often it took place.
+        count: u64,
+        /// The sum of all times.
+        sum: Duration,
+    },
+}
+
+/// What the counts were at the last push that a broker accepted, from which rates, averages and deltas are computed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    counts: BTreeMap<&'static str, (u64, Duration)>,
+}
+
+impl Window {
+    /// The metrics for a push, `elapsed` after the last one. A rate or an average is that of this time; an average of
+    /// nothing is left out.
+    pub(crate) fn metrics(&self, figures: &[Figure], elapsed: Duration, is_delta: bool) -> Vec<Metric> {
+        let mut metrics = Vec::new();
+        for figure in figures {
+            match *figure {
+                Figure::Gauge { name, value } => metrics.push(gauge(name, value)),
+                Figure::Count { total, rate, count } => {
+                    let (before, _) = self.counts.get(total).copied().unwrap_or_default();
+                    let more = count.saturating_sub(before);
+                    let value = Number::Int(i64::try_from(if is_delta { more } else { count }).unwrap_or(i64::MAX));
+                    metrics.push(Metric { name: total, kind: Kind::Sum { is_delta }, value });
+                    if let Some(name) = rate.filter(|_| !elapsed.is_zero()) {
+                        metrics.push(gauge(name, more as f64 / elapsed.as_secs_f64()));
+                    }
+                }
+                Figure::Latency { average, total, count, sum } => {
+                    let (before, sum_before) = self.counts.get(average).copied().unwrap_or_default();
+                    let (more, took) = (count.saturating_sub(before), sum.saturating_sub(sum_before));
+                    if more > 0 {
+                        metrics.push(gauge(average, millis(took) / more as f64));
+                    }
+                    if let Some(name) = total {
+                        let value = Number::Double(millis(if is_delta { took } else { sum }));
+                        metrics.push(Metric { name, kind: Kind::Sum { is_delta }, value });
+                    }
+                }
+            }
+        }
+        metrics
+    }
+
+    /// Takes the figures of a push that was accepted as those from which the next one counts.
+    pub(crate) fn accepted(&mut self, figures: &[Figure]) {
+        for figure in figures {
+            match *figure {
+                Figure::Gauge { .. } => {}
+                Figure::Count { total, count, .. } => _ = self.counts.insert(total, (count, Duration::ZERO)),
+                Figure::Latency { average, count, sum, .. } => _ = self.counts.insert(average, (count, sum)),
+            }
+        }
+    }
+}
+
+fn gauge(name: &'static str, value: f64) -> Metric {
+    Metric { name, kind: Kind::Gauge, value: Number::Double(value) }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(count: u64) -> Figure {
+        Figure::Count { total: "total", rate: Some("rate"), count }
+    }
+
+    fn latency(count: u64, millis: u64) -> Figure {
+        Figure::Latency { average: "avg", total: Some("sum"), count, sum: Duration::from_millis(millis) }
+    }
+
+    fn values(metrics: &[Metric]) -> Vec<(&'static str, f64)> {
+        let number = |metric: &Metric| match metric.value {
+            Number::Int(value) => value as f64,
+            Number::Double(value) => value,
+        };
+        metrics.iter().map(|metric| (metric.name, number(metric))).collect()
+    }
+
+    #[test]
+    fn rates_and_averages_are_of_the_time_since_the_last_push() {
+        let mut window = Window::default();
+        window.accepted(&[count(100), latency(10, 1000)]);
+        let metrics = window.metrics(&[count(150), latency(12, 1030)], Duration::from_secs(10), false);
+        assert_eq!(values(&metrics), [("total", 150.0), ("rate", 5.0), ("avg", 15.0), ("sum", 1030.0)]);
+        window.accepted(&[count(150), latency(12, 1030)]);
+        let metrics = window.metrics(&[count(150), latency(12, 1030)], Duration::from_secs(10), false);
+        assert_eq!(values(&metrics), [("total", 150.0), ("rate", 0.0), ("sum", 1030.0)], "nothing happened since");
+    }
+
+    #[test]
+    fn a_delta_is_not_lost_with_a_push_that_failed() {
+        let mut window = Window::default();
+        window.accepted(&[count(100), latency(10, 1000)]);
+        for (now, more) in [(150, 50.0), (170, 70.0)] {
+            let metrics = window.metrics(&[count(now), latency(10, 1000)], Duration::from_secs(10), true);
+            assert_eq!(values(&metrics)[0], ("total", more));
+            assert_eq!(metrics[0].kind, Kind::Sum { is_delta: true });
+        }
+    }
+}
