@@ -70,6 +70,8 @@ kinds! {
     POSITION_RESET: "fetch" "position_reset" Warning;
     /// Reading of a partition stopped.
     PARTITION_STOPPED: "fetch" "partition_stopped" Warning;
+    /// Where a loop with `until` ends is not known yet.
+    END_UNKNOWN: "fetch" "end_unknown" Warning limited;
     /// The task that fetches ended: a bug.
     FETCH_TASK_ENDED: "fetch" "fetch_task_ended" Warning;
 
@@ -158,6 +160,13 @@ kinds! {
 
     /// A request of the admin client is repeated.
     ADMIN_RETRIED: "admin" "admin_retried" Debug;
+
+    /// A broker asks for the client's metrics (KIP-714).
+    METRICS_FIRST_WANTED: "telemetry" "metrics_first_wanted" Info;
+    /// A broker asks again for the client's metrics, or for other ones.
+    METRICS_WANTED: "telemetry" "metrics_wanted" Debug;
+    /// Metrics could not be pushed to a broker.
+    METRICS_NOT_PUSHED: "telemetry" "metrics_not_pushed" Info limited;
 
     /// A line of the embedded broker's log, at its own level.
     BROKER: "broker" "broker" Info;

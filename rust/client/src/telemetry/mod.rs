@@ -29,7 +29,7 @@ use self::figures::Window;
 use self::otlp::Period;
 use crate::error::RequestError;
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::{Network, NodeId, Purpose, Standing};
@@ -215,8 +215,8 @@ impl Task {
         if let Some(id) = self.machine.client_instance_id() {
             let _ = self.client_instance_id.set(id);
             let subscription = self.machine.subscription();
-            let level = if was_known { Level::Debug } else { Level::Info };
-            self.parts.log.record(level, "telemetry", || {
+            let kind = if was_known { &kinds::METRICS_WANTED } else { &kinds::METRICS_FIRST_WANTED };
+            self.parts.log.record(kind, || {
                 format!(
                     "a broker asks for metrics that begin with {:?} every {} s; this client's instance id is {id}",
                     subscription.requested_metrics,
@@ -285,7 +285,7 @@ impl Task {
     }
 
     fn tell_failure(&self, api: &str, failure: TelemetryFailure) {
-        self.parts.log.record(Level::Info, "telemetry", || {
+        self.parts.log.record(&kinds::METRICS_NOT_PUSHED, || {
             let next = match self.machine.wake_at() {
                 Some(at) => format!("again in {} s", at.saturating_sub(self.now()).as_secs()),
                 None => "no more metrics are pushed".to_owned(),
