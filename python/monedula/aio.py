@@ -122,7 +122,8 @@ class AsyncConsumer(ConsumerBase):
         """Call `handler` for each record, many at a time and in order by key; arguments and end as `Consumer.run`.
 
         Handlers are called in tasks of this loop; `handler` and `on_error` may be coroutine functions. Cancelling the
-        call cancels the handlers that run; what is finished is committed, and the other records are read again.
+        call cancels the handlers that run; what is finished is committed, and the other records are read again. A
+        handler that runs for longer than `grace` seconds at the end is cancelled, too.
         """
         from monedula.running.plans import as_plan
         from monedula.running.tasks import TaskRun

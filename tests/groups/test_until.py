@@ -84,6 +84,7 @@ def test_an_async_member_reads_what_is_there(ground: Ground, protocol: str) -> N
     asyncio.run(read())
 
 
+@pytest.mark.both_protocols
 def test_three_members_share_what_is_there(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(6), ground.name("group")
     for partition in range(6):

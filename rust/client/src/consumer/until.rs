@@ -17,7 +17,8 @@ use crate::log::{Log, kinds};
 use crate::offsets::{LATEST, Offsets, Question};
 
 /// For how many heartbeat intervals a member without a partition waits for one: those that others give up for it come
-/// with the next rebalance.
+/// with the next rebalance. Under KIP-848, a member that has released partitions waits for as long: their next owner
+/// hears of them with its next heartbeat, and if it leaves before that, they come back.
 const PATIENT_INTERVALS: u32 = 2;
 
 /// How far a loop reads.
@@ -67,7 +68,9 @@ impl Consumer {
                 // The member owns partitions a moment before the buffer has them.
                 let is_there = health.owned.iter().all(|partition| self.buffer.owns(partition));
                 let is_content = is_there && (!health.owned.is_empty() || is_quiet);
-                is_stable(health.state) && health.wanted.is_empty() && is_content
+                let is_classic = matches!(health.state, State::Classic(_));
+                let are_taken = is_classic || self.buffer.since_release().is_none_or(|ago| ago > patience);
+                is_stable(health.state) && health.wanted.is_empty() && is_content && are_taken
             }
         };
         is_settled && self.buffer.is_until_reached()
