@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 from tests.spark.streams import run_stream
 
-
 GUIDE = "docs/migration/spark.md"
 
 
