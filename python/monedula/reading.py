@@ -194,23 +194,32 @@ class RecordStream(Unpicklable):
         return self._core.stream(self._report if self._on_batch is not None else None)
 
     def to_pyarrow(self) -> "pa.Table":
-        """Read the remaining batches into a `pyarrow.Table`. Needs pyarrow (`pip install 'monedula[arrow]'`)."""
+        """Read the remaining batches into one table. Needs pyarrow (`pip install 'monedula[arrow]'`).
+
+        Returns:
+            A `pyarrow.Table`.
+        """
         table: pa.Table = to_pyarrow(self)
         return table
 
     def to_pandas(self, **options: Any) -> "pd.DataFrame":
-        """Read the remaining batches into a `pandas.DataFrame`.
-
-        Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
+        """Read the remaining batches into one frame. Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
 
         Args:
             **options: those of pyarrow's `to_pandas`, such as `types_mapper=pandas.ArrowDtype`.
+
+        Returns:
+            A `pandas.DataFrame`.
         """
         frame: pd.DataFrame = to_pandas(self, options)
         return frame
 
     def to_polars(self) -> "pl.DataFrame":
-        """Read the remaining batches into a `polars.DataFrame`. Needs polars (`pip install 'monedula[polars]'`)."""
+        """Read the remaining batches into one frame. Needs polars (`pip install 'monedula[polars]'`).
+
+        Returns:
+            A `polars.DataFrame`.
+        """
         frame: pl.DataFrame = to_polars(self)
         return frame
 

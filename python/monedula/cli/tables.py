@@ -39,8 +39,12 @@ def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False, *, sp
     from rich.console import Console
 
     console = Console()
-    kept, fitting, left_out = fit(names, list(rows), spare, console.width)
-    console.print(drawn(kept, fitting))
+    rows = list(rows)
+    if _width(names, rows, broken=False) <= console.width:
+        console.print(drawn(names, rows))
+        return
+    kept, fitting, left_out = fit(names, rows, spare, console.width)
+    console.print(drawn(kept, fitting, broken=True))
     if left_out:
         hidden = ", ".join(name.replace("_", " ") for name in left_out)
         say(f"not shown: {hidden} (a wider terminal or --json has them)")
@@ -49,20 +53,24 @@ def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False, *, sp
 def fit(
     names: Sequence[str], rows: Sequence[Row], spare: Sequence[str], width: int
 ) -> tuple[list[str], list[Row], list[str]]:
-    """The columns and rows that fit into `width`, and the spare columns that had to be left out for that."""
+    """The columns and rows that fit into `width` with broken headings, and the spare columns left out for that."""
     kept, left_out = list(range(len(names))), []
-    widths = [_column_width(name, [row[column] for row in rows]) for column, name in enumerate(names)]
     for name in spare:
-        if sum(widths[column] for column in kept) + _GAP * (len(kept) - 1) + _EDGES <= width:
+        if _width([names[column] for column in kept], [[row[column] for column in kept] for row in rows]) <= width:
             break
         kept.remove(names.index(name))
         left_out.append(name)
     return [names[column] for column in kept], [[row[column] for column in kept] for row in rows], left_out
 
 
-def _column_width(name: str, cells: Sequence[object]) -> int:
-    # A heading breaks between words; a cell is to stay on one line.
-    heading = max(map(len, name.split("_")))
+def _width(names: Sequence[str], rows: Sequence[Row], *, broken: bool = True) -> int:
+    """The width of a table, with its headings on one line each or broken between words."""
+    columns = (_column_width(name, [row[column] for row in rows], broken) for column, name in enumerate(names))
+    return sum(columns) + _GAP * (len(names) - 1) + _EDGES
+
+
+def _column_width(name: str, cells: Sequence[object], broken: bool) -> int:
+    heading = max(map(len, name.split("_"))) if broken else len(name)
     return max([heading, *(len(_cell(value, "-")) for value in cells)])
 
 
@@ -73,8 +81,8 @@ def line_of(names: Sequence[str], row: Row, as_json: bool) -> str:
     return "\t".join(_cell(value, "") for value in row) + "\n"
 
 
-def drawn(names: Sequence[str], rows: Sequence[Row], title: str | None = None) -> "Table":
-    """A rich table for a terminal."""
+def drawn(names: Sequence[str], rows: Sequence[Row], title: str | None = None, *, broken: bool = False) -> "Table":
+    """A rich table for a terminal; with `broken`, headings break between words rather than widen their column."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -83,8 +91,7 @@ def drawn(names: Sequence[str], rows: Sequence[Row], title: str | None = None) -
     for column, name in enumerate(names):
         numbers = bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
         justify: Any = "right" if numbers else "left"
-        # Headings break between words rather than widen their column.
-        widest = _column_width(name, [row[column] for row in rows])
+        widest = _column_width(name, [row[column] for row in rows], broken)
         heading = "\n".join(wrap(name.replace("_", " "), widest, break_long_words=False))
         table.add_column(Text(heading), justify=justify, overflow="fold")
     for row in rows:

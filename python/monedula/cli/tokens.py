@@ -35,7 +35,7 @@ def list_tokens(
     """List delegation tokens, without their passwords."""
     with administering(bootstrap_servers, setting, settings_file) as admin:
         tokens = admin.describe_delegation_tokens(owner)
-    show(_COLUMNS, map(_row, tokens.values()), as_json)
+    show(_COLUMNS, [_row(tokens[name]) for name in sorted(tokens)], as_json, spare=("issued", "latest", "renewers"))
 
 
 CREATE_EXAMPLES = """

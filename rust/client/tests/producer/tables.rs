@@ -121,7 +121,10 @@ fn rows_say_their_topic_partition_time_and_headers() {
         ("partition", Arc::new(Int32Array::from(vec![1, 0, 1, 1]))),
         (
             "timestamp",
-            Arc::new(TimestampMicrosecondArray::from(vec![Some(1_000_999), Some(2_000_000), None, Some(-1)])),
+            Arc::new(
+                TimestampMicrosecondArray::from(vec![Some(1_000_999), Some(2_000_000), None, Some(0)])
+                    .with_timezone("UTC"),
+            ),
         ),
         ("headers", Arc::new(headers.finish())),
         ("value", Arc::new(StringArray::from(vec!["0", "1", "2", "3"]))),
