@@ -8,51 +8,18 @@
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "../../../protocol/tests/support/allocations.rs"]
+mod allocations;
+
 use std::path::{Path, PathBuf};
 
+use allocations::allocated_by;
 use monedula_client::config::{ClientConfig, ConfigError};
 
 /// What settings with TLS cost by themselves: the configuration of rustls with its lists, and the table of settings.
 const COST: usize = 128 << 10;
 /// The most memory for each byte of a file, all allocations added up: base64, DER and decrypted copies.
 const COST_PER_BYTE: usize = 64;
-
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// An allocator that adds up the bytes that the current thread allocates.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size);
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.realloc(pointer, layout, new_size) }
-    }
-}
-
-fn count(bytes: usize) {
-    // A thread that ends may allocate after its thread locals are destroyed.
-    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
-}
 
 /// A file that a test writes again and again. It is removed at the end.
 struct Store(PathBuf);
@@ -92,9 +59,7 @@ fn source(name: &str) -> PathBuf {
 
 fn parse(protocol: &str, settings: &[(&str, &str)], bytes: usize) -> Result<ClientConfig, ConfigError> {
     let all = [("bootstrap.servers", "localhost:9092"), ("security.protocol", protocol)].into_iter();
-    let before = ALLOCATED.get();
-    let parsed = ClientConfig::parse(all.chain(settings.iter().copied()));
-    let allocated = ALLOCATED.get() - before;
+    let (parsed, allocated) = allocated_by(|| ClientConfig::parse(all.chain(settings.iter().copied())));
     assert!(allocated <= COST + COST_PER_BYTE * bytes, "{allocated} bytes of memory for {bytes}");
     parsed
 }
