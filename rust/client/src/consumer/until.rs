@@ -13,7 +13,7 @@ use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
 use crate::group::State;
 use crate::lock::lock;
-use crate::log::{Level, Log};
+use crate::log::{Log, kinds};
 use crate::offsets::{LATEST, Offsets, Question};
 
 /// For how many heartbeat intervals a member without a partition waits for one: those that others give up for it come
@@ -107,7 +107,7 @@ impl Bounds {
         let found = match self.find(&partitions).await {
             Ok(found) => found,
             Err(error) => {
-                self.log.record(Level::Warning, "fetch", || format!("where to stop reading is not known yet: {error}"));
+                self.log.record(&kinds::END_UNKNOWN, || format!("where to stop reading is not known yet: {error}"));
                 let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
                 tokio::time::sleep(self.config.retry_backoff.delay(0, &mut jitter)).await;
                 BTreeMap::new()

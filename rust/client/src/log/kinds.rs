@@ -68,6 +68,8 @@ kinds! {
     POSITION_RESET: "fetch" "position_reset" Warning;
     /// Reading of a partition stopped.
     PARTITION_STOPPED: "fetch" "partition_stopped" Warning;
+    /// Where a loop with `until` ends is not known yet.
+    END_UNKNOWN: "fetch" "end_unknown" Warning limited;
     /// The task that fetches ended: a bug.
     FETCH_TASK_ENDED: "fetch" "fetch_task_ended" Warning;
 
