@@ -101,7 +101,7 @@ def test_advice_names_settings_that_exist() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("enable.partition.eof", "read("),
+        ("enable.partition.eof", "read(...)"),
         ("enable_auto_offset_store", "finish(batch)"),
         ("stats_cb", "metrics()"),
         ("default.topic.config", "into the dict itself"),

@@ -12,7 +12,6 @@ use monedula_engine::group::{
     Ticket, TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
-use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::assigning::Led;
@@ -26,7 +25,6 @@ use crate::fetch::buffer::Lease;
 use crate::log::{Entry, kinds};
 use crate::net::metadata::View;
 use crate::net::network::NodeId;
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// The result of a task that the membership's task has spawned.
 pub(super) enum Event {
@@ -45,6 +43,11 @@ pub(super) enum Event {
     Assigned {
         ticket: Ticket,
         outcome: Result<Box<Led>, AssignError>,
+    },
+    /// A subscribed topic does not exist; one with nearly the same name does, or none.
+    Unknown {
+        topic: Arc<str>,
+        nearest: Option<Arc<str>>,
     },
 }
 
@@ -71,7 +74,8 @@ pub(super) struct Task {
     /// All topics that the group subscribes to, while this member is the leader.
     led: BTreeSet<Arc<str>>,
     unauthorized: BTreeSet<Arc<str>>,
-    missing: BTreeSet<Arc<str>>,
+    /// Subscribed topics that do not exist, of which the user has been told or is being told.
+    pub(super) unknown: BTreeSet<Arc<str>>,
     pub(super) state: State,
     /// The user runs no more callbacks.
     abandoned: bool,
@@ -100,7 +104,7 @@ impl Task {
             resolving: false,
             led: BTreeSet::new(),
             unauthorized: BTreeSet::new(),
-            missing: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             state,
             abandoned: false,
             closed: false,
@@ -189,6 +193,7 @@ impl Task {
             }
             Event::Named(cluster) => self.named(cluster),
             Event::Listed { pattern, cluster } => self.listed(pattern, cluster),
+            Event::Unknown { topic, nearest } => self.tell_unknown(topic, nearest),
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);
@@ -254,7 +259,7 @@ impl Task {
         self.parts.metadata.set_filter(None);
         self.parts.buffer.forget_topics();
         self.unauthorized.clear();
-        self.missing.clear();
+        self.forget_unknown();
         self.release_resolved();
         (self.counted, self.known) = (None, None);
         self.subscribed.clear();
@@ -278,7 +283,7 @@ impl Task {
             self.give_subscription(topics);
         }
         self.report_unauthorized(view);
-        self.report_missing(view);
+        self.report_unknown(view);
         match self.state {
             State::Classic(_) => self.give_topics(view),
             State::Consumer(_) => self.give_topic_ids(view),
@@ -313,28 +318,6 @@ impl Task {
                 && self.unauthorized.insert(topic.clone())
             {
                 self.parts.buffer.topic_failed(error);
-            }
-        }
-    }
-
-    /// Warns once of each subscribed topic that does not exist. That is no error, since it may be
-    /// created later; or the name is mistyped.
-    fn report_missing(&mut self, view: &View) {
-        for topic in &self.subscribed {
-            let Some(known) = view.cluster.topics.get(topic) else { continue };
-            // A topic known to have partitions is missing only after several answers in a row that do not know it.
-            let is_gone = known.partitions.is_empty() || known.unknown_answers >= UNKNOWN_TOPIC_ANSWERS;
-            if known.error == ErrorCode::None && !known.partitions.is_empty() {
-                self.missing.remove(topic);
-            } else if known.error == ErrorCode::UnknownTopicOrPartition && is_gone && self.missing.insert(topic.clone())
-            {
-                self.parts.log.record(&kinds::TOPIC_MISSING, || {
-                    let after_ms = self.parts.config.metadata_max_age.as_millis();
-                    let text = format!(
-                        "topic {topic} does not exist; once it does, it is read within metadata.max.age.ms={after_ms}"
-                    );
-                    Entry::new(text).topic(topic).code(known.error)
-                });
             }
         }
     }
@@ -440,7 +423,7 @@ impl Task {
         self.parts.buffer.raise(error, fatal);
     }
 
-    fn record(&mut self, event: GroupEvent) {
+    pub(super) fn record(&mut self, event: GroupEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
         let kind = super::status::kind(&event);
         self.parts.log.record(kind, || {
@@ -450,6 +433,8 @@ impl Task {
                 GroupEvent::CoordinatorFound { node_id } => {
                     entry.broker(self.parts.network.name_of(NodeId::Broker(*node_id)))
                 }
+                GroupEvent::UnknownTopic { topic, .. } => entry.topic(topic).code(ErrorCode::UnknownTopicOrPartition),
+                GroupEvent::TopicFound { topic } => entry.topic(topic),
                 _ => entry,
             }
         });

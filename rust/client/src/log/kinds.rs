@@ -113,6 +113,8 @@ kinds! {
     GROUP_FAILED: "groups" "group_failed" Warning limited;
     /// A subscribed topic does not exist.
     TOPIC_MISSING: "groups" "topic_missing" Warning;
+    /// A subscribed topic that did not exist is there.
+    TOPIC_FOUND: "groups" "topic_found" Info;
     /// The topics of a pattern, or of ids, could not be looked up.
     TOPIC_LOOKUP_FAILED: "groups" "topic_lookup_failed" Warning limited;
     /// The committed offset at which a partition starts is not known yet.
