@@ -95,7 +95,7 @@ class AsyncConsumer(ConsumerBase):
         self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES
     ) -> Coroutine[Any, Any, Batch]:
         """Return the records that are available, or the first ones that arrive; as `Consumer.poll`."""
-        return self._step(self._holder(), max_rows, max_bytes, 0.0, timeout)
+        return self._poll(self._holder(), timeout, max_rows, max_bytes)
 
     def records(self, timeout: float | None = None, until: Until | None = None) -> AsyncIterator[Record]:
         """Yield records one by one; as `Consumer.records`."""
@@ -230,15 +230,7 @@ class AsyncConsumer(ConsumerBase):
                 self._bridge.close()
                 self._bridge = None
 
-    async def _step(
-        self,
-        holder: int,
-        max_rows: int,
-        max_bytes: int,
-        max_wait: float,
-        timeout: float | None,
-        is_end: bool = False,
-    ) -> Batch:
+    async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         self._refuse_in_callback("poll")
         bridge = self._loop()
         left = None if timeout is None else seconds("timeout", timeout)
@@ -252,17 +244,21 @@ class AsyncConsumer(ConsumerBase):
             await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
             step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
             if isinstance(step, Batch):
-                if step:
-                    return step
-                if timeout is not None and left is not None and bridge.time() - began >= left:
-                    self._core.check_failing(patience(timeout, is_end))
+                if step or (left is not None and bridge.time() - began >= left):
                     return step
             elif step is not None:
                 self._call_back(step)
             left = None if left is None else max(left - (bridge.time() - began), 0.0)
 
+    async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
+        batch = await self._step(holder, max_rows, max_bytes, 0.0, timeout)
+        if not batch:
+            self._core.check_failing(patience(timeout, is_end=False))
+        return batch
+
     def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> "_Steps":
-        return _Steps(step, timeout, None if until is None else UntilLoop(self._core, until))
+        bound = None if until is None else UntilLoop(self._core, until)
+        return _Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
 
     def _holder(self) -> int:
         """The holder number of the current task. The end of the task is reported to the core.
@@ -358,21 +354,34 @@ def current_holder() -> int:
 class _Steps:
     """The steps of a loop, with its `timeout` and its `until`. The first empty batch ends it."""
 
-    def __init__(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, bound: UntilLoop | None) -> None:
+    def __init__(
+        self,
+        step: Callable[..., Awaitable[Batch]],
+        timeout: float | None,
+        bound: UntilLoop | None,
+        check_drained: Callable[[], None],
+    ) -> None:
         self._step = step
+        self._check_drained = check_drained
         self._timeout = timeout
         self._bound = bound
 
     async def __call__(self, holder: int) -> Batch:
         if self._bound is None:
-            return await self._step(holder, timeout=self._timeout, is_end=True)
+            batch = await self._step(holder, timeout=self._timeout)
+            if not batch:
+                self._check_drained()
+            return batch
         try:
             batch = await self._next(self._bound, holder)
         except WakeupError:
             self._bound.end()
             raise
         if not batch:
-            self._bound.end()
+            try:
+                self._check_drained()
+            finally:
+                self._bound.end()
         return batch
 
     async def _next(self, bound: UntilLoop, holder: int) -> Batch:

@@ -257,6 +257,11 @@ class ConsumerBase(GroupVerbs):
         """
         self._core.wakeup()
 
+    def _check_drained(self, timeout: float | None, bound: UntilLoop | None = None) -> None:
+        """Raise if a loop ends after `timeout` without a record because brokers do not answer."""
+        if timeout is not None and (bound is None or not bound.reached()):
+            self._core.check_failing(patience(timeout, is_end=True))
+
     @contextmanager
     def _running(self, plan: "Plan") -> "Generator[tuple[Run, DeadLetters | None], None, None]":
         """Check a plan, and note that it runs."""
@@ -394,6 +399,7 @@ class Consumer(ConsumerBase):
         try:
             while batch := self._next_bounded(bound, max_rows, max_bytes, max_wait, timeout):
                 yield batch
+            self._check_drained(timeout, bound)
         except WakeupError:
             return
         finally:
@@ -422,7 +428,10 @@ class Consumer(ConsumerBase):
             WakeupError: after `wakeup()`.
             ClosedError: if the consumer is closed, also by another thread.
         """
-        return self._next(max_rows, max_bytes, 0.0, timeout)
+        batch = self._next(max_rows, max_bytes, 0.0, timeout)
+        if not batch:
+            self._core.check_failing(patience(timeout, is_end=False))
+        return batch
 
     def records(self, timeout: float | None = None, until: Until | None = None) -> Iterator[Record]:
         """Yield records one by one: for ever, or until `timeout` seconds pass without one, or up to `until`.
@@ -680,7 +689,7 @@ class Consumer(ConsumerBase):
         self, bound: UntilLoop | None, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
     ) -> Batch:
         if bound is None:
-            return self._next(max_rows, max_bytes, max_wait, timeout, is_end=True)
+            return self._next(max_rows, max_bytes, max_wait, timeout)
         left = None if timeout is None else seconds("timeout", timeout)
         while True:
             is_late = left is not None and left <= 0
@@ -692,13 +701,7 @@ class Consumer(ConsumerBase):
                 return batch
 
     def _next(
-        self,
-        max_rows: int,
-        max_bytes: int,
-        max_wait: float,
-        timeout: float | None,
-        holder: int | None = None,
-        is_end: bool = False,
+        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
     ) -> Batch:
         self._refuse_in_callback("poll")
         left = None if timeout is None else seconds("timeout", timeout)
@@ -709,8 +712,6 @@ class Consumer(ConsumerBase):
             began = monotonic()
             step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
             if isinstance(step, Batch):
-                if timeout is not None and not step:
-                    self._core.check_failing(patience(timeout, is_end))
                 return step
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)

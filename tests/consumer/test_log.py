@@ -111,7 +111,7 @@ def test_events_have_fields_that_a_json_formatter_can_use(broker: Broker, heard:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "c-1", "group.id": "etl"}
     with monedula.Consumer(settings, ["orders", "missing"], auto_offset_reset="earliest") as consumer:
         assert consumer.poll(timeout=20)
-        assigned, missing = heard.wait("assigned"), heard.wait("unknown_topic")
+        assigned, missing = heard.wait("assigned"), heard.wait("topic_missing")
     for record in heard.records:
         if record.name != "monedula.broker":
             assert vars(record).keys() >= FIELDS

@@ -15,7 +15,7 @@ from monedula import admin
 from monedula.testing import Broker
 
 ORDERS = ("orders", 0)
-TIMEOUT = 1.2
+TIMEOUT = 1.5
 """In seconds: a broker that is silent for a second owes an answer."""
 
 ACL = admin.AclBinding("User:alice", "read", "topic", "orders")

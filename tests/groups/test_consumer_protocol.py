@@ -29,7 +29,7 @@ def older_broker() -> Iterator[Broker]:
 def test_the_coordinator_assigns_by_the_strategy_that_is_named(
     ground: Ground, member: MemberFactory, caplog: pytest.LogCaptureFixture, assignor: str
 ) -> None:
-    caplog.set_level(logging.INFO, "monedula")
+    caplog.set_level(logging.DEBUG, "monedula")
     topics, group = [ground.topic(3) for _ in range(2)], ground.name("group")
     members = [member(group, topics, **CONSUMER, group_remote_assignor=assignor) for _ in range(2)]
     everything = {monedula.TopicPartition(topic, index) for topic in topics for index in range(3)}

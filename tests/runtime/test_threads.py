@@ -89,7 +89,8 @@ own = threads()
 with open_consumer() as consumer:
     assert consumer.poll(timeout=20)
 del consumer
-wait_until(lambda: sockets() == 0 and [thread for thread in threads() if thread != "monedula-io"] == own)
+ours = ("monedula-io", "monedula-log")
+wait_until(lambda: sockets() == 0 and [thread for thread in threads() if thread not in ours] == own)
 before = threads()
 consumer = open_consumer()
 assert consumer.poll(timeout=20)

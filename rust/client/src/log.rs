@@ -220,8 +220,10 @@ impl Log {
     }
 
     fn take(&self, now: Instant, event: Event) {
+        // A log for debugging has every event.
+        let is_limited = event.kind.is_limited && !self.wants(Level::Debug);
         let mut state = lock(&self.0.state);
-        if event.kind.is_limited {
+        if is_limited {
             // A window that is over ends before this event, whether somebody drains in time or not.
             for due in state.repeats.due(now, false) {
                 state.push(due);

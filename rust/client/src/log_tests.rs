@@ -62,6 +62,15 @@ fn a_window_that_is_over_is_told_of_by_the_next_event_even_if_nobody_drained() {
 }
 
 #[test]
+fn a_log_for_debugging_has_every_event() {
+    let (log, start) = (Log::default(), Instant::now());
+    log.set_threshold(Level::Debug as u8);
+    failed(&log, start, "a:1", 1);
+    failed(&log, start, "a:1", 2);
+    assert_eq!(log.drain_at(start, false).events.len(), 2);
+}
+
+#[test]
 fn the_end_of_a_log_does_not_wait_for_repetitions() {
     let (log, start) = (Log::default(), Instant::now());
     failed(&log, start, "a:1", 1);

@@ -234,7 +234,7 @@ pub(super) fn kind(event: &GroupEvent) -> &'static Kind {
         GroupEvent::Released { .. } => &kinds::RESERVATION_ENDED,
         GroupEvent::LeaseExpired => &kinds::LEASE_EXPIRED,
         GroupEvent::LeaseRenewed => &kinds::LEASE_RENEWED,
-        GroupEvent::UnknownTopic { .. } => &kinds::UNKNOWN_TOPIC,
+        GroupEvent::UnknownTopic { .. } => &kinds::TOPIC_MISSING,
         GroupEvent::TopicFound { .. } => &kinds::TOPIC_FOUND,
         GroupEvent::Left { .. } => &kinds::LEFT,
     }

@@ -114,8 +114,8 @@ kinds! {
     /// The membership met an error, which the next call raises.
     GROUP_FAILED: "groups" "group_failed" Warning limited;
     /// A subscribed topic does not exist.
-    UNKNOWN_TOPIC: "groups" "unknown_topic" Warning;
-    /// A topic that did not exist does now.
+    TOPIC_MISSING: "groups" "topic_missing" Warning;
+    /// A subscribed topic that did not exist is there.
     TOPIC_FOUND: "groups" "topic_found" Info;
     /// The topics of a pattern, or of ids, could not be looked up.
     TOPIC_LOOKUP_FAILED: "groups" "topic_lookup_failed" Warning limited;

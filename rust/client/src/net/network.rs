@@ -250,12 +250,17 @@ impl Network {
     /// What is wrong with the brokers just now, for the error of a wait that is over: each address that could not be
     /// connected to, and each that owes an answer. `None` if nothing is.
     pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble_within(OWED)
+    }
+
+    /// As [`Self::trouble`], where a broker owes an answer after `owed`.
+    fn trouble_within(&self, owed: Duration) -> Option<String> {
         let mut reasons: BTreeMap<String, String> = lock(&self.failures).clone();
         for slot in self.all_slots() {
             let Ok(slot) = slot.try_lock() else { continue };
             let Some(link) = &slot.link else { continue };
             let waiting = link.connection.oldest_waiting();
-            if let Some((api, waited, _)) = waiting.filter(|(_, waited, held_back)| *waited >= *held_back + OWED) {
+            if let Some((api, waited, _)) = waiting.filter(|(_, waited, held_back)| *waited >= *held_back + owed) {
                 let reason = || format!("no answer to {} for {} ms", api.name(), waited.as_millis());
                 reasons.entry(link.connection.broker().to_owned()).or_insert_with(reason);
             }
@@ -268,9 +273,10 @@ impl Network {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
-    /// The last error of a wait that is over, with what is wrong with the brokers where the error does not say it.
+    /// The last error of a wait that is over, with what is wrong with the brokers where the error does not say it. If
+    /// nothing is, with what was waited for just now.
     pub(crate) fn explain(&self, last_error: Option<String>) -> Option<String> {
-        match (last_error, self.trouble()) {
+        match (last_error, self.trouble().or_else(|| self.trouble_within(Duration::ZERO))) {
             // A request that failed names its broker.
             (Some(error), Some(trouble)) if !error.contains(": ") || error.ends_with("NETWORK_EXCEPTION") => {
                 Some(format!("{error}; {trouble}"))
