@@ -48,7 +48,7 @@ def test_a_lost_answer_is_asked_for_again(broker: Broker) -> None:
             admin.create_topics("new")
 
 
-def test_each_item_is_told_of_the_end_of_its_time(broker: Broker) -> None:
+def test_each_item_ends_with_an_error_when_its_time_is_over(broker: Broker) -> None:
     broker.fault(api="ListOffsets", error="NOT_LEADER_OR_FOLLOWER", topic="orders", partition=1)
     with open_admin(broker) as admin:
         found = admin.list_offsets("orders", timeout=0.5, errors="return")

@@ -141,7 +141,7 @@ def test_an_unknown_topic_is_named(settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("how", ["iterate", "arrow"])
-def test_progress_is_told_after_each_batch_and_ends_complete(settings: dict[str, Any], name: str, how: str) -> None:
+def test_progress_is_reported_after_each_batch_and_ends_complete(settings: dict[str, Any], name: str, how: str) -> None:
     told: list[tuple[int, int]] = []
     stream = monedula.read(settings, name, max_rows=15, progress=lambda done, total: told.append((done, total)))
     rows = sum(map(len, stream)) if how == "iterate" else pa.table(stream).num_rows

@@ -51,7 +51,7 @@ def test_groups_are_listed_and_described(servers: str) -> None:
     assert "none" in problem("groups", "describe", "none", servers=servers)
 
 
-def test_lag_is_told_by_partition(servers: str) -> None:
+def test_lag_is_reported_by_partition(servers: str) -> None:
     rows = [line.split("\t") for line in output("groups", "lag", "etl", servers=servers).splitlines()]
     assert rows == [["etl", "orders", "0", "3", "10", "7", "", ""], ["etl", "orders", "1", "10", "10", "0", "", ""]]
     objects = [json.loads(line) for line in output("groups", "lag", "etl", "--json", servers=servers).splitlines()]

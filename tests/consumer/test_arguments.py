@@ -213,7 +213,7 @@ def test_a_closed_subscriber_says_that_it_is_closed(settings: dict[str, Any]) ->
         consumer.enforce_rebalance("now")
 
 
-def test_a_subscriber_is_not_told_to_assign(settings: dict[str, Any]) -> None:
+def test_a_subscriber_is_not_advised_to_assign(settings: dict[str, Any]) -> None:
     with (
         monedula.Consumer(settings, "orders") as consumer,
         pytest.raises(monedula.ArgumentError, match="orders-9 is not among what the group assigned to this consumer"),

@@ -274,7 +274,7 @@ def test_without_a_group_there_is_nothing_to_commit_to(ground: Ground, member: M
 
 
 @pytest.mark.both_protocols
-def test_errors_of_single_partitions_are_told_by_partition(broker: Broker, member: MemberFactory) -> None:
+def test_errors_of_single_partitions_are_reported_by_partition(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders", 2)
     consumer = member("etl", "orders")
     until(lambda: len(consumer.assignment()) == 2, consumer)

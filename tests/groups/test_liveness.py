@@ -30,7 +30,7 @@ def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, 
 
 @pytest.mark.both_protocols
 @pytest.mark.seed("S009")
-def test_who_does_not_poll_leaves_and_is_told_and_joins_again(broker: Broker, member: MemberFactory) -> None:
+def test_who_does_not_poll_leaves_with_an_error_and_joins_again(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     broker.append("orders", [str(number) for number in range(4)])
     lost: list[set[TopicPartition]] = []

@@ -350,7 +350,7 @@ def test_a_second_consumer_with_the_same_instance_id_fences_the_first(ground: Gr
 
 
 @pytest.mark.seed("S020")
-def test_members_without_a_common_assignor_are_told_so(ground: Ground, member: MemberFactory) -> None:
+def test_members_without_a_common_assignor_raise_an_error(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     first = member(group, topic, partition_assignment_strategy="range")
     until(shared(1, first), first)

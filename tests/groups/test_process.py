@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_wait_and_the_consumer_leaves_in_order(orders: Broker, scr
     assert orders.group("etl").members == ()
 
 
-def test_a_forked_child_is_told_and_the_parent_goes_on(orders: Broker) -> None:
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(orders: Broker) -> None:
     assert run(FORKED, orders.bootstrap_servers) == "{TopicPartition(topic='orders', partition=0): 1}\n"
 
 

@@ -68,7 +68,7 @@ def test_on_revoked_is_called_for_what_is_lost_without_on_lost(
 
 
 @pytest.mark.both_protocols
-def test_what_is_lost_is_told_before_the_error_that_ends_the_membership(
+def test_what_is_lost_is_reported_before_the_error_that_ends_the_membership(
     broker: Broker, member: MemberFactory, protocol: str
 ) -> None:
     broker.create_topic("orders")

@@ -43,7 +43,7 @@ def test_the_examples_run(names: dict[str, object]) -> None:
             exec(compile(source, str(GUIDE), "exec"), names)
 
 
-def test_every_error_that_an_administrator_raises_is_told() -> None:
+def test_every_error_that_an_administrator_raises_is_described() -> None:
     guide = GUIDE.read_text()
     table = set(re.findall(r"`(\w+Error)`", guide))
     source = (ROOT / "rust/python/src/error.rs").read_text()
@@ -53,7 +53,7 @@ def test_every_error_that_an_administrator_raises_is_told() -> None:
     assert raised <= table
 
 
-def test_every_verb_is_told() -> None:
+def test_every_verb_is_described() -> None:
     guide = GUIDE.read_text()
     verbs = [name for name in vars(Admin) if not name.startswith("_") and name != "close"]
     assert [verb for verb in verbs if verb not in guide] == []

@@ -102,7 +102,7 @@ def test_the_table_of_errors_is_the_engines() -> None:
     assert guide_table() == table
 
 
-def test_every_error_and_every_setting_of_groups_is_told() -> None:
+def test_every_error_and_every_setting_of_groups_is_described() -> None:
     guide = GUIDE.read_text()
     errors = [
         name

@@ -78,7 +78,7 @@ def run(folder: Path, source: str, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_what_passes_alone_is_told_last_with_its_trace(tmp_path: Path) -> None:
+def test_what_passes_alone_is_reported_last_with_its_trace(tmp_path: Path) -> None:
     code, told = run(tmp_path, BESIDE_OTHERS)
     assert code == 0, told
     before, last = told.split("failed beside others with:")

@@ -73,7 +73,7 @@ def test_the_settings_have_the_defaults_that_they_have() -> None:
     assert {name: known.get(name) for name in told} == told
 
 
-def test_every_error_of_sending_is_told() -> None:
+def test_every_error_of_sending_is_described() -> None:
     guide = GUIDE.read_text()
     names = [
         "ArgumentError",

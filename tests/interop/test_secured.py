@@ -100,7 +100,7 @@ def test_librdkafka_gets_its_token_from_the_brokers_endpoint(unique: Unique) -> 
         assert written_and_read_by_librdkafka(settings, topic) == VALUES
 
 
-def test_librdkafka_is_told_that_it_is_throttled(unique: Unique) -> None:
+def test_librdkafka_knows_that_it_is_throttled(unique: Unique) -> None:
     from confluent_kafka import Producer
 
     with Broker() as broker:

@@ -296,7 +296,7 @@ def test_rows_need_a_topic(producer: ProducerFactory) -> None:
         producer(bootstrap_servers="127.0.0.1:1").send_batch(TABLE)
 
 
-def test_a_generator_that_fails_is_told(producer: ProducerFactory) -> None:
+def test_a_generator_that_fails_is_reported(producer: ProducerFactory) -> None:
     def batches() -> Any:
         raise RuntimeError("the source broke")
         yield

@@ -85,7 +85,7 @@ UNHEARD = "sys.stderr = sys.stdout\n"
         ),
     ],
 )
-def test_what_could_not_be_delivered_before_the_end_is_told(ground: Ground, left: str, log: str, told: str) -> None:
+def test_what_could_not_be_delivered_before_the_end_is_reported(ground: Ground, left: str, log: str, told: str) -> None:
     code = """
 other = Broker(topics=["orders"])
 held = monedula.Producer(bootstrap_servers=other.bootstrap_servers)

@@ -156,7 +156,7 @@ def test_an_assertion_that_the_provider_refuses_is_final(broker: Broker, tmp_pat
         ("RS256", "PKCS#8", {"private_key_file": "/no/such.key"}, "cannot be read"),
     ],
 )
-def test_a_key_that_cannot_sign_is_told_when_the_client_is_made(
+def test_a_key_that_cannot_sign_is_reported_when_the_client_is_made(
     broker: Broker, tmp_path: Path, algorithm: str, form: str, more: dict[str, str], says: str
 ) -> None:
     provider = Provider(tmp_path, broker, KEYS[algorithm])

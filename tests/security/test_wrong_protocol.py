@@ -59,7 +59,7 @@ CLIENTS = {"admin": admin, "consumer": consumer, "member": member, "producer": p
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("port", PROTOCOLS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_client_of_another_protocol_is_told_at_once(
+def test_a_client_of_another_protocol_fails_at_once(
     brokers: dict[str, Broker], protocol: str, port: str, client: str
 ) -> None:
     if protocol == port:
@@ -109,7 +109,7 @@ def answering(answer: bytes) -> Iterator[str]:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_an_http_server_is_told_at_once(protocol: str, client: Callable[[Settings], object]) -> None:
+def test_an_http_server_is_an_error_at_once(protocol: str, client: Callable[[Settings], object]) -> None:
     with answering(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n") as address:
         settings = {"bootstrap.servers": address, "security.protocol": protocol, "bootstrap.timeout.ms": NEVER_MS}
         settings |= {"enable.ssl.certificate.verification": "false"} if protocol == "SSL" else {}

@@ -129,7 +129,7 @@ def committing(coordinator: Coordinator) -> Iterator[Callable[..., LagListener]]
         listener.close(WAIT_SECONDS)
 
 
-def test_the_lag_of_each_partition_is_told() -> None:
+def test_the_lag_of_each_partition_is_reported() -> None:
     [report] = reports_of(progress(OURS))
     assert (report.query_id, report.run_id, report.name, report.batch_id) == (QUERY, RUN, "q", 3)
     assert report.partitions == {T0: PartitionLag(23, 30), T1: PartitionLag(5, 5)}
@@ -159,7 +159,7 @@ def test_other_sources_are_passed_over() -> None:
     assert set(report.partitions) == {T0, T1}
 
 
-def test_sparks_own_kafka_source_is_told_of() -> None:
+def test_sparks_own_kafka_source_is_reported() -> None:
     jvm = {"end": {"t": {"1": 5, "0": 23}}, "latest": {"t": {"1": 6, "0": 23}}, "description": "KafkaV2[Subscribe[t]]"}
     [report] = reports_of(progress(jvm))
     assert report.lag == 1

@@ -135,7 +135,7 @@ def test_the_checkpoint_of_a_query_over_another_topic(
     assert f"Reason: Partitions {first}-0 have been deleted. If they exist, the options no longer select them" in words
 
 
-def test_records_that_aged_out_are_told_with_what_is_left(
+def test_records_that_aged_out_are_reported_with_what_is_left(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
 ) -> None:
     name = topic()
@@ -156,7 +156,7 @@ def test_writing_to_a_topic_that_is_not_there(spark: SparkSession, kafka: KafkaC
     assert (kind, words[:35]) == ("BatchSendError", "1 of 1 rows were not written to Kaf")
 
 
-def test_options_that_nobody_knows_are_told_in_sparks_log(
+def test_options_that_nobody_knows_are_reported_in_sparks_log(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, spark_log: Callable[[], str]
 ) -> None:
     options = options_of(kafka, subscribe=topic(), somethingElse=1)

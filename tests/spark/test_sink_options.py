@@ -73,7 +73,7 @@ def test_what_does_not_do_is_refused_in_words_that_help(option: str, value: str,
     assert caught.value.key is not None
 
 
-def test_contradictions_are_told_on_the_driver() -> None:
+def test_contradictions_are_reported_on_the_driver() -> None:
     assert "enable.idempotence" in str(refused(kafka_enable_idempotence="true", kafka_acks="1"))
 
 

@@ -32,7 +32,7 @@ def test_records_that_aged_out(
     assert [positions(batch.rows) for batch in batches] == [[(0, n) for n in range(15, 20)]]
 
 
-def test_what_was_lost_is_told(
+def test_what_was_lost_is_reported(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, spark_log: Callable[[], str]
 ) -> None:
     name = topic(1)

@@ -203,6 +203,6 @@ def test_rows_of_spark_4_0_come_one_by_one(
     ]
 
 
-def test_settings_that_contradict_each_other_are_told(kafka: KafkaCluster, topic: TopicFactory) -> None:
+def test_settings_that_contradict_each_other_are_reported(kafka: KafkaCluster, topic: TopicFactory) -> None:
     with pytest.raises(ConfigError):
         write(iter([batch(b"a")]), settings(kafka, topic(), enable_idempotence="true", acks="1"))

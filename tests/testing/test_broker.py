@@ -96,7 +96,7 @@ def test_a_log_is_shortened_at_both_ends_and_compacted() -> None:
             broker.delete_records("orders", 0, 99)
 
 
-def test_a_manual_clock_moves_when_it_is_told() -> None:
+def test_a_manual_clock_moves_when_it_is_advanced() -> None:
     with Broker(clock="manual", settings={"log.retention.check.interval.ms": 1000}) as broker:
         broker.create_topic("orders", 1, config={"retention.ms": 60_000, "segment.ms": 1000})
         broker.append("orders", ["old"])
@@ -153,7 +153,7 @@ def test_nodes_stop_start_lead_and_have_racks() -> None:
                 command()
 
 
-def test_what_is_wrong_at_the_start_is_told() -> None:
+def test_what_is_wrong_at_the_start_is_reported() -> None:
     with Broker() as broker:
         port = int(broker.bootstrap_servers.split(":")[1])
         with pytest.raises(BrokerStartError, match=f"cannot listen on 127.0.0.1:{port}"):

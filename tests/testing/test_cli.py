@@ -66,7 +66,7 @@ def test_nodes_have_the_ids_racks_and_addresses_that_were_given() -> None:
         assert process.wait(30) == 0
 
 
-def test_what_was_taken_out_of_a_data_directory_is_told(tmp_path: Path) -> None:
+def test_what_was_taken_out_of_a_data_directory_is_reported(tmp_path: Path) -> None:
     with Broker(topics=["orders"], data_dir=tmp_path) as broker:
         broker.append("orders", ["a"])
     (tmp_path / "broker.json").unlink()
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_one_line() -> None:
             assert problem in done.stderr
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert run("--version").stdout == f"monedula {monedula.__version__}\n"
 
 

@@ -88,7 +88,7 @@ def test_a_certificate_is_in_the_settings_where_the_broker_asks_for_one() -> Non
         assert "ssl.key.pem" not in broker.client_settings()
 
 
-def test_clients_of_each_listener_are_told_its_addresses() -> None:
+def test_clients_of_each_listener_get_its_addresses() -> None:
     users = {"anna": PASSWORD}
     with Broker(2, {"orders": 2}, security="SASL_SSL", listeners=["PLAINTEXT"], users=users) as broker:
         assert broker.bootstrap_servers_of("SASL_SSL") == broker.bootstrap_servers

@@ -7,7 +7,7 @@ use monedula_protocol::api::supported;
 use serde::Deserialize;
 
 use crate::BrokerError;
-use crate::security::{self, Acl, ClientAuth, Principal, Secret, SecuritySettings};
+use crate::security::{self, Acl, ClientAuth, Principal, Secret, SecurityProtocol, SecuritySettings};
 use crate::server::Clock;
 use crate::settings::{Settings, TopicSpec};
 
@@ -142,7 +142,7 @@ impl Options {
 
     fn security(&self) -> Result<SecuritySettings, BrokerError> {
         let mut settings = SecuritySettings {
-            protocol: self.security.parse().map_err(|problem| setting("security", problem))?,
+            protocol: self.security.parse::<SecurityProtocol>().map_err(|problem| setting("security", problem))?,
             users: self.users.clone(),
             unsecured_tokens: self.unsecured_tokens,
             client_auth: self.client_auth.parse().map_err(|problem| setting("client_auth", problem))?,
@@ -152,7 +152,7 @@ impl Options {
             ..Default::default()
         };
         for name in &self.listeners {
-            let protocol: security::SecurityProtocol = name.parse().map_err(|problem| setting("listeners", problem))?;
+            let protocol = name.parse::<SecurityProtocol>().map_err(|problem| setting("listeners", problem))?;
             if settings.protocols().any(|other| other == protocol) {
                 return Err(setting("listeners", format!("there are two of {name}")));
             }
@@ -192,8 +192,8 @@ fn api_code(name: &str) -> Result<i16, BrokerError> {
     })
 }
 
-fn setting(name: &str, problem: String) -> BrokerError {
-    BrokerError::Setting { name: name.to_owned(), problem }
+fn setting(name: &str, problem: impl ToString) -> BrokerError {
+    BrokerError::Setting { name: name.to_owned(), problem: problem.to_string() }
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@
 //! In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../../protocol/tests/support/allocations.rs"]
+mod allocations;
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::OnceLock;
 
+use allocations::allocated_by;
 use bytes::Bytes;
 use monedula_protocol::api::{ApiKey, supported};
 use monedula_protocol::base64;
@@ -27,41 +28,6 @@ use support::World;
 /// first use; `COST_PER_BYTE`, for each byte of the frame, must allow for decompressing batches.
 const COST_PER_FRAME: usize = 32 << 20;
 const COST_PER_BYTE: usize = 4096;
-
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// An allocator that adds up the bytes that the current thread allocates.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size);
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.realloc(pointer, layout, new_size) }
-    }
-}
-
-fn count(bytes: usize) {
-    // A thread that ends may allocate after its thread locals are destroyed.
-    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
-}
 
 /// A cluster with topics, and with few partitions of the internal topics, so that groups and transactions share them.
 fn world() -> World {
@@ -75,9 +41,7 @@ fn world() -> World {
 
 fn feed(world: &mut World, frame: Vec<u8>) {
     let (length, connection) = (frame.len(), world.connect(1));
-    let before = ALLOCATED.get();
-    world.send_frame(connection, Bytes::from(frame));
-    let allocated = ALLOCATED.get() - before;
+    let ((), allocated) = allocated_by(|| world.send_frame(connection, Bytes::from(frame)));
     assert!(allocated <= COST_PER_FRAME + COST_PER_BYTE * length, "{allocated} bytes for a frame of {length}");
 }
 

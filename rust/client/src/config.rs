@@ -12,11 +12,12 @@ use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS};
 use monedula_engine::group::consumer::MembershipConfig;
 
 use crate::config_keys::Role;
+pub use crate::config_values::ConfigError;
 use crate::config_values::Values;
-pub use crate::config_values::{ConfigError, SecurityProtocol};
 use crate::files;
 use crate::net::tls::Tls;
 use crate::sasl::{Sasl, TokenSource};
+pub use monedula_protocol::security_protocol::SecurityProtocol;
 
 mod checks;
 
@@ -140,7 +141,7 @@ impl ClientConfig {
     /// The settings in `values`, for a client of any role.
     pub(crate) fn of(values: &Values) -> Result<Self, ConfigError> {
         let auto_commit = values.bool("enable.auto.commit");
-        let security_protocol = SecurityProtocol::of(values);
+        let security_protocol = values.security_protocol();
         let mut warnings = values.warnings.clone();
         let secured = secured(values, security_protocol)?;
         warnings.extend(secured.warnings);

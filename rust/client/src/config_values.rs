@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use monedula_engine::backoff::Backoff;
 use monedula_protocol::secret::Secret;
+use monedula_protocol::security_protocol::SecurityProtocol;
 
 use crate::config_keys::{KEYS, Key, Kind, Role};
 
@@ -16,47 +17,6 @@ pub struct ConfigError {
     pub key: String,
     /// The whole message.
     pub message: String,
-}
-
-/// `security.protocol`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecurityProtocol {
-    /// Neither encrypted nor authenticated.
-    Plaintext,
-    /// TLS.
-    Ssl,
-    /// SASL over an open connection.
-    SaslPlaintext,
-    /// SASL over TLS.
-    SaslSsl,
-}
-
-impl SecurityProtocol {
-    /// Kafka's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "PLAINTEXT",
-            Self::Ssl => "SSL",
-            Self::SaslPlaintext => "SASL_PLAINTEXT",
-            Self::SaslSsl => "SASL_SSL",
-        }
-    }
-
-    /// Whether connections are encrypted.
-    pub fn has_tls(self) -> bool {
-        matches!(self, Self::Ssl | Self::SaslSsl)
-    }
-
-    /// Whether connections begin with a login.
-    pub fn has_sasl(self) -> bool {
-        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
-    }
-
-    pub(crate) fn of(values: &Values) -> Self {
-        let name = values.text("security.protocol");
-        let all = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
-        all.into_iter().find(|known| known.name() == name).unwrap_or(Self::Plaintext)
-    }
 }
 
 /// Whether the value of a setting is PEM, not the path of a file.
@@ -146,6 +106,11 @@ impl Values {
     pub(crate) fn secret(&self, name: &str) -> Option<Secret> {
         let found = self.secrets.iter().find(|(known, _)| *known == name).map(|(_, secret)| secret.clone());
         found.filter(|secret| !secret.is_empty())
+    }
+
+    /// `security.protocol`, whose values the table allows only as they are known here.
+    pub(crate) fn security_protocol(&self) -> SecurityProtocol {
+        self.text("security.protocol").parse().unwrap_or_default()
     }
 
     pub(crate) fn text(&self, name: &str) -> String {

@@ -12,6 +12,7 @@
 //! - [`compression`]: the codecs of record batches
 //! - `sasl`: what a client and a broker say to each other to log in (feature `sasl`)
 //! - [`secret`]: the type of passwords and keys
+//! - [`security_protocol`]: TLS or not, SASL or not
 //! - [`java`]: Java's hash and order of strings, on which Kafka relies
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod records;
 #[cfg(feature = "sasl")]
 pub mod sasl;
 pub mod secret;
+pub mod security_protocol;
 pub mod types;
 pub mod wire;
 

@@ -9,13 +9,14 @@
 //! In a plain `cargo test` they run their corpus in `__fuzz__`, and random bytes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "support/allocations.rs"]
+mod allocations;
 #[allow(dead_code, reason = "the golden tests read the rest")]
 mod support;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::OnceLock;
 
+use allocations::allocated_by;
 use monedula_protocol::api::Message;
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame::{correlation_id, decode_request_header, decode_response};
@@ -45,47 +46,6 @@ use support::GoldenCase;
 const COST_PER_BYTE: usize = 120;
 /// What any frame may cost: one item in each array around the place where it goes wrong.
 const COST_PER_FRAME: usize = 1024;
-
-thread_local! {
-    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Adds up what the current thread allocates.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size);
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.realloc(pointer, layout, new_size) }
-    }
-}
-
-fn count(bytes: usize) {
-    // A thread that ends may allocate when its locals are gone.
-    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
-}
-
-fn allocated_by<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = ALLOCATED.get();
-    let result = work();
-    (result, ALLOCATED.get() - before)
-}
 
 fn check_budget(allocated: usize, bytes: &[u8], place: &str) {
     let budget = COST_PER_BYTE * bytes.len() + COST_PER_FRAME;

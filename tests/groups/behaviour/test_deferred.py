@@ -152,7 +152,7 @@ def test_a_surge_leaves_nothing_unread(scene: SceneFactory) -> None:
 
 
 @pytest.mark.timeout(240)
-def test_what_is_kept_is_told_and_a_user_ends_the_wait(scene: SceneFactory) -> None:
+def test_what_is_kept_is_reported_and_a_user_ends_the_wait(scene: SceneFactory) -> None:
     play = together(scene, "a", "b", "c", partitions=9, settings=LONG)
     had = sorted([*partition] for partition in play["a"].owned)
     marks = {name: len(play[name].events) for name in "bc"}

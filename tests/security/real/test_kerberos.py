@@ -174,7 +174,7 @@ def test_every_kind_of_client_tells_that_there_is_no_ticket(secured: SecuredKafk
 
 
 @pytest.mark.timeout(WITHIN_SECONDS)
-def test_an_expired_ticket_is_told(
+def test_an_expired_ticket_is_reported(
     secured: SecuredKafka, name: str, kerberos: Kdc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = kerberos.kinit(ANNA.name, lifetime="1s")
@@ -193,7 +193,7 @@ def test_an_expired_ticket_is_told(
 
 @pytest.mark.usefixtures("ticket")
 @pytest.mark.timeout(WITHIN_SECONDS)
-def test_a_service_that_the_kdc_does_not_know_is_told(secured: SecuredKafka) -> None:
+def test_a_service_that_the_kdc_does_not_know_is_reported(secured: SecuredKafka) -> None:
     said = refused({**by_cache(secured), "sasl.kerberos.service.name": "streams"})
     assert "streams@localhost" in said
     assert "sasl.kerberos.service.name" in said
@@ -201,13 +201,13 @@ def test_a_service_that_the_kdc_does_not_know_is_told(secured: SecuredKafka) -> 
 
 @pytest.mark.usefixtures("ticket")
 @pytest.mark.timeout(WITHIN_SECONDS)
-def test_a_principal_without_a_ticket_is_told(secured: SecuredKafka) -> None:
+def test_a_principal_without_a_ticket_is_reported(secured: SecuredKafka) -> None:
     said = refused({**by_cache(secured), "sasl.kerberos.principal": "nobody"})
     assert f"nobody@{REALM}" in said
 
 
 @pytest.mark.timeout(WITHIN_SECONDS)
-def test_a_keytab_of_no_use_is_told(secured: SecuredKafka, kerberos: Kdc, tmp_path: Path, user: str) -> None:
+def test_a_keytab_of_no_use_is_reported(secured: SecuredKafka, kerberos: Kdc, tmp_path: Path, user: str) -> None:
     def of(keytab: Path, principal: str = ANNA.name) -> str:
         keys = {"sasl.kerberos.keytab": str(keytab), "sasl.kerberos.principal": principal}
         return refused({**by_keytab(secured), **keys})
@@ -226,7 +226,7 @@ def test_a_keytab_of_no_use_is_told(secured: SecuredKafka, kerberos: Kdc, tmp_pa
 
 
 @pytest.mark.timeout(WITHIN_SECONDS)
-def test_a_ticket_cache_that_is_garbage_is_told(
+def test_a_ticket_cache_that_is_garbage_is_reported(
     secured: SecuredKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MIT's library would crash on it, now and then."""

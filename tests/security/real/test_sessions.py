@@ -163,7 +163,9 @@ def test_a_token_that_ends_before_the_session(secured: SecuredKafka, topic: Topi
     assert len(asked) > 1
 
 
-def test_a_password_that_is_changed_is_told_when_the_session_ends(secured: SecuredKafka, topic: TopicFactory) -> None:
+def test_a_password_that_is_changed_is_reported_when_the_session_ends(
+    secured: SecuredKafka, topic: TopicFactory
+) -> None:
     name = topic(cluster=secured)
     user = User("changing", "first-secret")
     secured.set_password(user, user.password)

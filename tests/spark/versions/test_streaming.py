@@ -125,7 +125,7 @@ def test_wrong_options_are_named(spark: SparkSession, orders: dict[str, str], ch
         run_stream(stream(spark, orders, endingOffsets="latest"), checkpoint)
 
 
-def test_the_lag_is_told(spark: SparkSession, orders: dict[str, str], checkpoint: Path) -> None:
+def test_the_lag_is_reported(spark: SparkSession, orders: dict[str, str], checkpoint: Path) -> None:
     reports: queue.Queue[LagReport] = queue.Queue()
     listener = LagListener(reports.put)
     spark.streams.addListener(listener)

@@ -42,56 +42,10 @@ pub(crate) use users::Users;
 use monedula_protocol::error_code::ErrorCode;
 pub use monedula_protocol::sasl::Mechanism;
 pub use monedula_protocol::secret::Secret;
+pub use monedula_protocol::security_protocol::SecurityProtocol;
 
 use crate::BrokerError;
 use crate::core::{Call, ConnectionId, Core};
-
-/// The security protocol of a listener.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SecurityProtocol {
-    /// No TLS, no login.
-    #[default]
-    Plaintext,
-    /// TLS.
-    Ssl,
-    /// SASL without TLS.
-    SaslPlaintext,
-    /// SASL over TLS.
-    SaslSsl,
-}
-
-impl SecurityProtocol {
-    const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
-
-    /// Kafka's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "PLAINTEXT",
-            Self::Ssl => "SSL",
-            Self::SaslPlaintext => "SASL_PLAINTEXT",
-            Self::SaslSsl => "SASL_SSL",
-        }
-    }
-
-    /// Whether connections are encrypted.
-    pub fn has_tls(self) -> bool {
-        matches!(self, Self::Ssl | Self::SaslSsl)
-    }
-
-    /// Whether clients log in.
-    pub fn has_sasl(self) -> bool {
-        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
-    }
-}
-
-impl FromStr for SecurityProtocol {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
-        found.ok_or_else(|| format!("{text:?} is none of {}", Self::ALL.map(Self::name).join(", ")))
-    }
-}
 
 /// Whether clients present a certificate (`ssl.client.auth`).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use monedula_engine::backoff::Backoff;
 use monedula_protocol::sasl::Mechanism;
 use monedula_protocol::secret::Secret;
+use monedula_protocol::security_protocol::SecurityProtocol;
 
 use super::jaas::{Jaas, Module};
 use super::token::{Refresh, TokenProvider, TokenSource};
 use super::{Means, Sasl, Token, TokenError};
 use super::{kerberos, oauth_settings};
-use crate::config_values::{ConfigError, SecurityProtocol, Values};
+use crate::config_values::{ConfigError, Values};
 
 /// Amazon's mechanism, which is OAUTHBEARER on the wire.
 const AWS_MSK_IAM: &str = "AWS_MSK_IAM";

@@ -8,11 +8,13 @@
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../../protocol/tests/support/allocations.rs"]
+mod allocations;
+
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use allocations::allocated_by_all_threads;
 use monedula_client::config::{ClientConfig, ConfigError};
 
 /// What settings with TLS cost by themselves: the configuration of rustls with its lists, and the table of settings.
@@ -20,43 +22,11 @@ const COST: usize = 128 << 10;
 /// The most memory for each byte of a file, all allocations added up: base64, DER and decrypted copies.
 const COST_PER_BYTE: usize = 64;
 
-static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-
 /// The client reads files on a thread of its own, so the bytes of all threads are counted, and tests run one by one.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// An allocator that adds up the bytes that are allocated.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size());
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count(new_size);
-        // SAFETY: the caller's promise, handed on.
-        unsafe { System.realloc(pointer, layout, new_size) }
-    }
-}
-
-fn count(bytes: usize) {
-    ALLOCATED.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// A file that a test writes again and again. It is removed at the end.
@@ -97,9 +67,7 @@ fn source(name: &str) -> PathBuf {
 
 fn parse(protocol: &str, settings: &[(&str, &str)], bytes: usize) -> Result<ClientConfig, ConfigError> {
     let all = [("bootstrap.servers", "localhost:9092"), ("security.protocol", protocol)].into_iter();
-    let before = ALLOCATED.load(Ordering::Relaxed);
-    let parsed = ClientConfig::parse(all.chain(settings.iter().copied()));
-    let allocated = ALLOCATED.load(Ordering::Relaxed) - before;
+    let (parsed, allocated) = allocated_by_all_threads(|| ClientConfig::parse(all.chain(settings.iter().copied())));
     assert!(allocated <= COST + COST_PER_BYTE * bytes, "{allocated} bytes of memory for {bytes}");
     parsed
 }

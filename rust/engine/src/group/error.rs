@@ -171,6 +171,20 @@ pub enum GroupError {
     },
 }
 
+impl GroupError {
+    /// The error for an error code in an answer of `api` that no retry can fix, and that both protocols have.
+    pub(crate) fn of_code(api: &'static str, code: ErrorCode, group: &str, instance: Option<&str>) -> Self {
+        let group = group.to_owned();
+        match code {
+            ErrorCode::GroupAuthorizationFailed => Self::Denied { group },
+            ErrorCode::FencedInstanceId => {
+                Self::FencedInstance { group, instance: instance.unwrap_or_default().to_owned() }
+            }
+            code => Self::Broker { group, api, code },
+        }
+    }
+}
+
 /// The broker's message as the end of a sentence; empty if it sent none.
 fn said(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }

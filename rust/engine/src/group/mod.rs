@@ -5,6 +5,7 @@
 
 mod call;
 pub mod classic;
+mod committing;
 pub mod consumer;
 mod error;
 mod event;
@@ -27,6 +28,7 @@ pub(crate) mod wire;
 mod words;
 
 pub use call::{Answer, Call, ConnectionPurpose, HeartbeatCall, Partitions};
+pub(crate) use committing::{Committing, Parts};
 pub use error::{CallError, CommitError, GroupError};
 pub use event::GroupEvent;
 pub(crate) use find_coordinator::{FindCoordinator, Found};
@@ -36,15 +38,14 @@ pub use input::{Assignments, Input, Subscription};
 pub(crate) use lease::Lease;
 pub use member::Member;
 pub(crate) use member::{Exit, Leave};
-pub(crate) use offset_commit::{CommitOrigin, Commits, UNKNOWN_TOPIC_ATTEMPTS};
+pub(crate) use offset_commit::{Commits, UNKNOWN_TOPIC_ATTEMPTS};
 pub(crate) use offset_fetch::{OffsetFetch, OffsetsFetched, OnError};
 pub(crate) use outbox::{InFlight, Kind, Outbox};
 pub use output::Output;
 pub(crate) use poll_interval::PollInterval;
-pub(crate) use revocation::{Finished, Revocation, Step};
+pub(crate) use revocation::{Revocation, Step};
 pub use status::{GroupProtocol, Reserved, State, Status};
 pub(crate) use timers::Timer;
 pub use topic_ids::TopicIds;
 pub(crate) use topic_ids::{are_all_known, id_of, name_of, topic_ids};
-pub(crate) use words::Offsets;
 pub use words::{CallId, CallbackKind, CommitOffset, Committed, PartitionCodes, Scope, Target, Ticket, TopicInfo};

@@ -34,7 +34,7 @@ impl Member {
                     self.abandon_join();
                 }
             }
-            Found::Refused(code) => self.fail(self.error_of(FindCoordinator::API, code), now),
+            Found::Refused(code) => self.fail(self.group_error(FindCoordinator::API, code), now),
         }
     }
 

@@ -100,7 +100,7 @@ impl Member {
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.heartbeat_again(now);
             }
-            _ => self.fail(self.error_of(api(Kind::Heartbeat), code), now),
+            _ => self.fail(self.group_error(api(Kind::Heartbeat), code), now),
         }
     }
 

@@ -184,7 +184,8 @@ impl Member {
                 let protocol = protocol.unwrap_or_default();
                 let ours = self.config.assignors.iter().any(|assignor| assignor.name() == protocol);
                 if !ours || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) || generation < 0 {
-                    return self.fail(self.error_of(api(Kind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
+                    return self
+                        .fail(self.group_error(api(Kind::JoinGroup), ErrorCode::InconsistentGroupProtocol), now);
                 }
                 self.lose_if_missed(generation, &leader, now);
                 self.join.is_led = !leader.is_empty();
@@ -273,7 +274,7 @@ impl Member {
                 self.back_off_join(now);
             }
             Reaction::Fail | Reaction::Report | Reaction::Done => {
-                self.fail(self.error_of(api(Kind::JoinGroup), code), now)
+                self.fail(self.group_error(api(Kind::JoinGroup), code), now)
             }
             reacted @ (Reaction::Retry | Reaction::Rediscover | Reaction::Rejoin) => {
                 self.out.retried(api(Kind::JoinGroup), code);

@@ -5,7 +5,7 @@ use super::reactions::{api, reaction};
 use super::revocation::Then;
 use super::{Reaction, State};
 use crate::Now;
-use crate::group::{Answer, Call, CallId, Exit, GroupEvent, InFlight, Kind, Timer};
+use crate::group::{Answer, Call, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};
 use monedula_protocol::error_code::ErrorCode;
 
 impl Member {
@@ -153,7 +153,7 @@ impl Member {
     fn refused_while_leaving(&mut self, code: ErrorCode, call: &InFlight, now: Now) {
         match code {
             ErrorCode::UnknownMemberId => self.lose_and_rejoin(code, api(call.kind), true),
-            ErrorCode::FencedInstanceId => self.fail(self.error_of(api(call.kind), code), now),
+            ErrorCode::FencedInstanceId => self.fail(self.group_error(api(call.kind), code), now),
             _ => {}
         }
     }

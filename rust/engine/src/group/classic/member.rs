@@ -13,9 +13,9 @@ use super::topics::SubscribedTopics;
 use super::{GroupConfig, Reaction, State};
 use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
-    Answer, Call, CallError, CallId, Commits, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats, InFlight,
-    Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription, Target,
-    Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
+    InFlight, Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription,
+    Target, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -125,7 +125,7 @@ impl Member {
             Input::Answer { id, outcome } => self.answered(id, outcome, now),
             Input::AssignmentComputed { ticket, outcome } => self.assigned_by_leader(ticket, outcome, now),
             Input::Finished { ticket, offsets } => self.finished(ticket, offsets, now),
-            Input::CalledBack { ticket } => self.called_back(ticket, now),
+            Input::CalledBack { ticket } => self.called_back_revoked(ticket, now),
             Input::Commit { ticket, offsets, deadline } => self.commit(ticket, offsets, deadline, now),
             Input::Rejoin { at, reason } => self.rejoin_at(at, reason, now),
             Input::Unsubscribe => {
@@ -351,13 +351,9 @@ impl Member {
     }
 
     /// The user's error for an error code in an answer of `api`.
-    pub(super) fn error_of(&self, api: &'static str, code: ErrorCode) -> GroupError {
+    pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
         let group = self.config.group_id.clone();
         match code {
-            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
-            ErrorCode::FencedInstanceId => {
-                GroupError::FencedInstance { group, instance: self.config.instance_id.clone().unwrap_or_default() }
-            }
             ErrorCode::InconsistentGroupProtocol => {
                 let assignors: Vec<&str> = self.config.assignors.iter().map(|assignor| assignor.name()).collect();
                 GroupError::InconsistentProtocol { group, assignors: assignors.join(", ") }
@@ -365,7 +361,7 @@ impl Member {
             ErrorCode::InvalidSessionTimeout => {
                 GroupError::InvalidSessionTimeout { session_timeout: self.config.session_timeout }
             }
-            code => GroupError::Broker { group, api, code },
+            code => GroupError::of_code(api, code, &group, self.config.instance_id.as_deref()),
         }
     }
 

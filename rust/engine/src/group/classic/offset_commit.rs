@@ -8,37 +8,14 @@ use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
 use crate::group::{
-    Answer, Call, CallId, CommitError, CommitOrigin, GroupProtocol, InFlight, Kind, Offsets, Output, Ticket, Timer,
+    Answer, Call, CallId, CommitError, Committing, GroupProtocol, InFlight, Kind, Output, Timer,
     UNKNOWN_TOPIC_ATTEMPTS, topic_ids,
 };
 
 impl Member {
-    /// Queues a commit of the user.
-    pub(super) fn commit(&mut self, ticket: Ticket, offsets: Offsets, deadline: Now, now: Now) {
-        self.queue_commit(CommitOrigin::User(ticket), offsets, deadline, now);
-    }
-
-    pub(super) fn commit_automatically(&mut self, offsets: Offsets, now: Now) {
-        self.rearm_auto_commit(now);
-        if let Some(interval) = self.config.auto_commit_interval.filter(|_| !offsets.is_empty()) {
-            self.queue_commit(CommitOrigin::Auto, offsets, now + interval.max(self.config.session_timeout), now);
-        }
-    }
-
-    pub(super) fn commit_before_revocation(&mut self, offsets: Offsets, now: Now) {
-        self.queue_commit(CommitOrigin::Revocation, offsets, now + self.config.revocation_commit_timeout(), now);
-    }
-
-    fn queue_commit(&mut self, origin: CommitOrigin, offsets: Offsets, deadline: Now, now: Now) {
-        self.commits.push(origin, offsets, deadline, now);
-        self.commits.keep_owned(|partition| self.owned.contains_key(partition));
-        self.end_commits(now);
-    }
-
     /// Sends the next commit if it may be sent now.
     pub(super) fn advance_commits(&mut self, now: Now) {
-        self.commits.keep_owned(|partition| self.owned.contains_key(partition));
-        self.end_commits(now);
+        self.refuse_commits_of_others(now);
         // Between the answers to JoinGroup and SyncGroup, coordinators accept no commits; before, they accept those of
         // the old generation (seed S116).
         let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
@@ -109,7 +86,7 @@ impl Member {
             Reaction::DropGeneration | Reaction::DropMember if current && settled => {
                 self.lose_and_rejoin(code, api(Kind::OffsetCommit), reacted == Reaction::DropMember);
             }
-            Reaction::Fail if current => self.fail(self.error_of(api(Kind::OffsetCommit), code), now),
+            Reaction::Fail if current => self.fail(self.group_error(api(Kind::OffsetCommit), code), now),
             // The request was of another generation, or a running join decides: retry with the values that are valid
             // then.
             _ => {
@@ -117,48 +94,6 @@ impl Member {
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.commits.retry(id, code.name(), &mut self.out, now);
             }
-        }
-    }
-
-    /// Ends all waiting commits: the member lost its partitions.
-    pub(super) fn fail_commits(&mut self, code: Option<ErrorCode>) {
-        self.commits.fail_lost(code, &mut self.out);
-    }
-
-    pub(super) fn expire_commits(&mut self, now: Now) {
-        self.commits.expire(now);
-        self.end_commits(now);
-    }
-
-    /// Times out the commits that the member makes before a revocation.
-    pub(super) fn expire_own_commits(&mut self, now: Now) {
-        self.commits.expire_own();
-        self.end_commits(now);
-    }
-
-    /// Answers all waiting commits before the consumer reports that it left the group or is closed.
-    pub(super) fn close_commits(&mut self, now: Now) {
-        self.commits.fail(&CommitError::Closed);
-        self.end_commits(now);
-    }
-
-    /// Answers the commits without open partitions.
-    fn end_commits(&mut self, now: Now) {
-        if self.commits.end(&mut self.out, now) {
-            self.committed_before_revocation();
-        }
-    }
-
-    /// `auto.commit.interval.ms` has passed.
-    pub(super) fn auto_commit_due(&mut self, now: Now) {
-        if !self.commits.begin_auto_commit(&mut self.out) {
-            self.rearm_auto_commit(now);
-        }
-    }
-
-    fn rearm_auto_commit(&mut self, now: Now) {
-        if let Some(interval) = self.config.auto_commit_interval.filter(|_| self.generation >= 0) {
-            self.out.timers.set(Timer::AutoCommit, now + interval);
         }
     }
 }

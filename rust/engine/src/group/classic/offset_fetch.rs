@@ -44,7 +44,7 @@ impl Member {
         match self.offset_fetch.answered(outcome, on_error, &self.topics.first_seen, &mut self.out, now) {
             OffsetsFetched::Done => {}
             OffsetsFetched::Lost(reason) => self.coordinator_lost(call.node_id, &reason, false, now),
-            OffsetsFetched::Failed(code) => self.fail(self.error_of(API, code), now),
+            OffsetsFetched::Failed(code) => self.fail(self.group_error(API, code), now),
             OffsetsFetched::Retry(code) => {
                 self.out.retried(API, code);
                 if code == ErrorCode::UnknownTopicId {

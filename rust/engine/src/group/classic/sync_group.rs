@@ -135,7 +135,7 @@ impl Member {
             }
             let other = protocol.is_some() && protocol != self.assignor;
             if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-                return self.fail(self.error_of(api(Kind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
+                return self.fail(self.group_error(api(Kind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
             }
             return match read_assignment(&assignment) {
                 Ok(assigned) => {
@@ -182,7 +182,7 @@ impl Member {
                 self.coordinator_error(reacted, call, code.name(), now);
                 self.join_again(code.name(), now);
             }
-            _ => self.fail(self.error_of(api(Kind::SyncGroup), code), now),
+            _ => self.fail(self.group_error(api(Kind::SyncGroup), code), now),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use monedula_protocol::types::Uuid;
 
 use super::member::Member;
-use crate::group::{FirstSeen, Output, Timer, TopicIds, TopicInfo};
+use crate::group::{Committing, FirstSeen, Output, Timer, TopicIds, TopicInfo};
 use crate::{Now, TopicPartition};
 
 /// The subscribed topics and their partition counts.

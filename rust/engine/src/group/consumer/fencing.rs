@@ -8,7 +8,7 @@ use super::State;
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::member::{AwaitsEpoch, Member};
 use super::reconciliation::Reconciliation;
-use crate::group::{GroupError, GroupEvent, Output, Timer};
+use crate::group::{Committing, GroupError, GroupEvent, Output, Timer};
 use crate::{Now, TopicPartition};
 
 impl Member {

@@ -51,13 +51,6 @@ impl Member {
 
     /// The user's error for an error code that the classic protocol has too.
     pub(super) fn group_error(&self, api: &'static str, code: ErrorCode) -> GroupError {
-        let group = self.config.group_id.clone();
-        match code {
-            ErrorCode::GroupAuthorizationFailed => GroupError::Denied { group },
-            ErrorCode::FencedInstanceId => {
-                GroupError::FencedInstance { group, instance: self.config.instance_id.clone().unwrap_or_default() }
-            }
-            code => GroupError::Broker { group, api, code },
-        }
+        GroupError::of_code(api, code, &self.config.group_id, self.config.instance_id.as_deref())
     }
 }

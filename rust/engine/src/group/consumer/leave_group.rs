@@ -7,7 +7,7 @@ use super::member::Member;
 use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
-use crate::group::{Answer, CallId, Exit, GroupEvent, InFlight, Kind, Timer};
+use crate::group::{Answer, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};
 
 impl Member {
     /// Begins to end the membership.
@@ -39,7 +39,7 @@ impl Member {
         }
         if !self.owned.is_empty() {
             let all = self.owned.keys().cloned().collect();
-            return self.revoke(all);
+            return self.begin_revocation(all);
         }
         // A static member always sends the heartbeat that leaves temporarily: until then no other consumer can use its
         // id.

@@ -14,9 +14,9 @@ use super::topics::SubscribedTopics;
 use super::{MembershipConfig, Reaction, State};
 use crate::assign::Protocol;
 use crate::group::{
-    Answer, Call, CallError, CallId, Commits, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats, InFlight,
-    Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription, Target,
-    Ticket, Timer, TopicIds, topic_ids,
+    Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
+    InFlight, Input, Kind, Lease, Leave, OffsetFetch, Outbox, Output, PollInterval, Revocation, Status, Subscription,
+    Target, Ticket, Timer, TopicIds, topic_ids,
 };
 use crate::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;

@@ -7,7 +7,7 @@ use monedula_protocol::types::Uuid;
 
 use super::State;
 use super::member::Member;
-use crate::group::{CallbackKind, GroupEvent, Output, Partitions, Ticket};
+use crate::group::{CallbackKind, Committing, GroupEvent, Output, Partitions, Ticket};
 use crate::{Now, TopicPartition};
 
 /// How far the member is with its target assignment. Begins anew with each membership.
@@ -79,7 +79,7 @@ impl Member {
             self.lose_replaced(replaced.into_keys().collect());
         }
         if !revoked.is_empty() {
-            self.revoke(revoked.into_keys().collect());
+            self.begin_revocation(revoked.into_keys().collect());
         }
         true
     }

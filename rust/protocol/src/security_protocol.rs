@@ -1,0 +1,63 @@
+//! The security protocols of listeners: `security.protocol` of clients, and each listener's protocol of a broker.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Whether connections are encrypted, and whether they begin with a login.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SecurityProtocol {
+    /// No TLS, no login.
+    #[default]
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// SASL without TLS.
+    SaslPlaintext,
+    /// SASL over TLS.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether connections are encrypted.
+    pub fn has_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Whether connections begin with a login.
+    pub fn has_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
+/// A text that names no security protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownSecurityProtocol(String);
+
+impl fmt::Display for UnknownSecurityProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is none of {}", self.0, SecurityProtocol::ALL.map(SecurityProtocol::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownSecurityProtocol {}
+
+impl FromStr for SecurityProtocol {
+    type Err = UnknownSecurityProtocol;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSecurityProtocol> {
+        let found = Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| UnknownSecurityProtocol(text.to_owned()))
+    }
+}
