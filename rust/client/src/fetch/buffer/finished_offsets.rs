@@ -134,6 +134,11 @@ impl FinishedOffsets {
         Some(ToCommit::Send(at))
     }
 
+    /// The offset before which everything of a partition is finished, as of the last [`Self::sync_rows`].
+    pub(super) fn finished_offset(&self, partition: &TopicPartition) -> Option<i64> {
+        self.ledger.as_ref()?.finished(partition).map(|place| place.offset)
+    }
+
     /// A new id for a batch.
     pub(super) fn new_batch(&mut self) -> BatchId {
         self.last_batch += 1;

@@ -34,6 +34,8 @@ pub(super) struct Membership {
     pub(super) polled_at: Option<Instant>,
     /// Whether the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
+    /// When partitions were last released.
+    pub(super) released_at: Option<Instant>,
     /// Errors to be raised once.
     pub(super) raise: VecDeque<ClientError>,
     /// The error that ended the membership, raised on every call.
