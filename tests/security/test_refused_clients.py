@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import monedula
 import pyarrow
 import pytest
-from monedula.admin import AclBinding, AclFilter, QuotaEntity, ScramUpsertion
+from monedula.admin import AclBinding, AclFilter, QuotaEntity, ScramUpsertion, TopicPartitionReplica
 from monedula.testing import Broker
 
 from tests.cli.processes import run
@@ -147,10 +147,12 @@ CALLS: dict[str, Callable[[Settings], object]] = {
     **of_admin("create_acls", AclBinding("User:anna", "read", "topic", "orders")),
     **of_admin("delete_acls", AclFilter("User:anna")),
     **of_admin("describe_cluster"),
+    **of_admin("describe_metadata_quorum"),
     **of_admin("elect_leaders", [AT]),
     **of_admin("alter_partition_reassignments", {AT: [1]}),
     **of_admin("list_partition_reassignments"),
     **of_admin("describe_configs", ("topic", "orders")),
+    **of_admin("list_config_resources"),
     **of_admin("alter_configs", {("topic", "orders"): {"retention.ms": 1}}),
     **of_admin("list_groups"),
     **of_admin("describe_groups", "g"),
@@ -163,6 +165,7 @@ CALLS: dict[str, Callable[[Settings], object]] = {
     **of_admin("list_offsets", "orders"),
     **of_admin("delete_records", {AT: 1}),
     **of_admin("describe_log_dirs"),
+    **of_admin("alter_replica_log_dirs", {TopicPartitionReplica("orders", 0, 1): "/kafka"}),
     **of_admin("describe_client_quotas"),
     **of_admin("alter_client_quotas", {QuotaEntity(user="anna"): {"producer_byte_rate": 1.0}}),
     **of_admin("describe_user_scram_credentials"),
@@ -336,9 +339,9 @@ def test_a_source_of_tokens_that_hangs_is_named(broker: Broker, call: str) -> No
     is_over = threading.Event()
     settings = broker.client_settings("anna", mechanism="OAUTHBEARER")
     settings |= {
-        "bootstrap.timeout.ms": "500",
+        "bootstrap.timeout.ms": "1500",
         **{key: str(value) for key, value in SHORT.items()},
-        "socket.connection.setup.timeout.ms": "200",
+        "socket.connection.setup.timeout.ms": "500",
     }
     try:
         with pytest.raises(monedula.AuthenticationError, match="its source has not returned"):

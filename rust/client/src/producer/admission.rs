@@ -143,13 +143,19 @@ impl TransactionAdmission {
         state.refusal = refusal;
     }
 
-    /// The client was not let in, or its settings are wrong: nothing can be sent from now on.
+    /// The client was not let in, or its settings are wrong: nothing can be sent from now on, and an open transaction can
+    /// only be aborted.
     pub(super) fn refuse_client(&self, error: ClientError) {
         let mut state = self.state();
-        if state.client_refusal.is_none() {
-            state.client_refusal = Some(error);
-            self.admit_none();
+        if state.client_refusal.is_some() {
+            return;
         }
+        if self.admits(ADMITS_WAITING) && state.ending != Some(Ending::Abort) {
+            // Whatever of it could still be committed over connections that stand: its outcome must not depend on that.
+            state.failure.get_or_insert_with(|| error.to_string());
+        }
+        state.client_refusal = Some(error);
+        self.admit_none();
     }
 
     fn admit_none(&self) {
