@@ -77,6 +77,7 @@ from monedula.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
+    from monedula.running import Retry
 
 __all__ = [
     "Admin",
@@ -132,6 +133,7 @@ __all__ = [
     "RecordMetadata",
     "RecordStream",
     "RecordTooLargeError",
+    "Retry",
     "RowError",
     "Schema",
     "SendFuture",
@@ -154,11 +156,16 @@ __all__ = [
     "read_range",
 ]
 
-_LATER = {"Admin": "monedula.admin", "AsyncAdmin": "monedula.admin", "NewTopic": "monedula.admin"}
+_LATER = {
+    "Admin": "monedula.admin",
+    "AsyncAdmin": "monedula.admin",
+    "NewTopic": "monedula.admin",
+    "Retry": "monedula.running",
+}
 
 
 def __getattr__(name: str) -> object:
-    """Import the admin names on first use: programs that only read should not wait for the import of dataclasses."""
+    """Import these names on first use: programs that only read should not wait for what these import."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -134,6 +134,11 @@ def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
     raise CommitFailedError(message, failures=failures, committed=committed, code=code, retriable=retriable)
 
 
+def of_owned(outcome: RawOutcome) -> RawOutcome:
+    """A result without partitions that were not owned any more: their revocation has committed what was finished."""
+    return {key: (offset, wrong) for key, (offset, wrong) in outcome.items() if wrong is None or wrong[0] or wrong[1]}
+
+
 def as_committed(
     found: dict[tuple[str, int], tuple[int, int, str] | None],
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:

@@ -49,6 +49,11 @@ def warn_last(message: str) -> None:
     _say_if_unheard("producer.end", logging.WARNING, message)
 
 
+def warn(part: str, message: str) -> None:
+    """Warn in the name of one part of the client."""
+    _LOGGER.getChild(part).warning("%s", message)
+
+
 def error_of_user(part: str, message: str, error: BaseException) -> None:
     """Log an exception that code of the user raised, where no caller sees it."""
     _LOGGER.getChild(part).error("%s", message, exc_info=error)

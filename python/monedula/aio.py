@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
-from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, raw_commit
+from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
+from monedula._until import SLICE_SECONDS, Until, UntilLoop
 from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
-from monedula.errors import ArgumentError, ForkError, WakeupError
+from monedula.errors import ArgumentError, ForkError, KafkaError, WakeupError
 from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     import asyncio
 
     from monedula._bridge import Bridge, Callbacks
+    from monedula.aio_producer import AsyncProducer
+    from monedula.running import Retry
+    from monedula.running.failures import OnError
+    from monedula.running.lanes import Order
 
 
 @tells
@@ -74,12 +79,14 @@ class AsyncConsumer(ConsumerBase):
         max_bytes: int = MAX_BYTES,
         max_wait: float = 0.1,
         timeout: float | None = None,
+        until: Until | None = None,
     ) -> AsyncIterator[Batch]:
         """Yield batches of records; arguments, end and errors as `Consumer.batches`.
 
         After a cancelled step (`asyncio.wait_for(anext(batches), 1)`) the iteration can go on.
         """
-        return _Batches(self._holder, lambda holder: self._step(holder, max_rows, max_bytes, max_wait, timeout))
+        step = partial(self._step, max_rows=max_rows, max_bytes=max_bytes, max_wait=max_wait)
+        return _Batches(self._holder, self._bounded(step, timeout, until))
 
     # Not a coroutine function: the holder of the batch is the task that calls this, not a task that is created around
     # the coroutine, as asyncio.wait_for() does in Python 3.11.
@@ -89,10 +96,54 @@ class AsyncConsumer(ConsumerBase):
         """Return the records that are available, or the first ones that arrive; as `Consumer.poll`."""
         return self._step(self._holder(), max_rows, max_bytes, 0.0, timeout)
 
-    def records(self, timeout: float | None = None) -> AsyncIterator[Record]:
+    def records(self, timeout: float | None = None, until: Until | None = None) -> AsyncIterator[Record]:
         """Yield records one by one; as `Consumer.records`."""
-        step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0, timeout=timeout)
-        return _Records(self._core, self._holder, step)
+        step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0)
+        return _Records(self._core, self._holder, self._bounded(step, timeout, until))
+
+    async def run(
+        self,
+        handler: Callable[[Any], object],
+        *,
+        concurrency: int = 32,
+        order: "Order" = "key",
+        batch_size: int | None = None,
+        retries: "int | Retry" = 0,
+        dead_letter: str | None = None,
+        producer: "AsyncProducer | None" = None,
+        on_error: "OnError | None" = None,
+        max_queued_records: int = 10_000,
+        max_queued_bytes: int = 64 << 20,
+        grace: float = 30.0,
+        timeout: float | None = None,
+        until: Until | None = None,
+    ) -> None:
+        """Call `handler` for each record, many at a time and in order by key; arguments and end as `Consumer.run`.
+
+        Handlers are called in tasks of this loop; `handler` and `on_error` may be coroutine functions. Cancelling the
+        call cancels the handlers that run; what is finished is committed, and the other records are read again. A
+        handler that runs for longer than `grace` seconds at the end is cancelled, too.
+        """
+        from monedula.running.plans import as_plan
+        from monedula.running.tasks import TaskRun
+
+        plan = as_plan(
+            handler=handler,
+            concurrency=concurrency,
+            order=order,
+            batch_size=batch_size,
+            retries=retries,
+            dead_letter=dead_letter,
+            producer=producer,
+            on_error=on_error,
+            max_queued_records=max_queued_records,
+            max_queued_bytes=max_queued_bytes,
+            grace=grace,
+            timeout=timeout,
+            until=until,
+        )
+        with self._running(plan) as (run, letters):
+            await TaskRun(self, run, letters).run()
 
     def commit(
         self, what: Batch | Offsets | None = None, *, timeout: float | None = None
@@ -198,6 +249,9 @@ class AsyncConsumer(ConsumerBase):
                 self._call_back(step)
             left = None if left is None else max(left - (bridge.time() - began), 0.0)
 
+    def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> "_Steps":
+        return _Steps(step, timeout, None if until is None else UntilLoop(self._core, until))
+
     def _holder(self) -> int:
         """The holder number of the current task. The end of the task is reported to the core.
 
@@ -243,6 +297,12 @@ class AsyncConsumer(ConsumerBase):
     ) -> dict[TopicPartition, int]:
         return await self._start_commit(raw, holder, timeout)
 
+    async def _commit_finished(self, holder: int, timeout: float) -> None:
+        await self._loop().start(
+            lambda fd: self._member.start_commit(fd, None, holder, timeout),
+            lambda outcome: committed_offsets(of_owned(outcome)),
+        )
+
     def _start_commit(
         self, raw: Batch | list[RawOffset] | None, holder: int, timeout: float | None
     ) -> "asyncio.Task[dict[TopicPartition, int]]":
@@ -281,6 +341,43 @@ def current_holder() -> int:
     from monedula._bridge import holder
 
     return holder()
+
+
+class _Steps:
+    """The steps of a loop, with its `timeout` and its `until`. The first empty batch ends it."""
+
+    def __init__(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, bound: UntilLoop | None) -> None:
+        self._step = step
+        self._timeout = timeout
+        self._bound = bound
+
+    async def __call__(self, holder: int) -> Batch:
+        if self._bound is None:
+            return await self._step(holder, timeout=self._timeout)
+        try:
+            batch = await self._next(self._bound, holder)
+        except WakeupError:
+            self._bound.end()
+            raise
+        if not batch:
+            self._bound.end()
+        return batch
+
+    async def _next(self, bound: UntilLoop, holder: int) -> Batch:
+        left = None if self._timeout is None else seconds("timeout", self._timeout)
+        while True:
+            is_late = left is not None and left <= 0
+            wait = 0.0 if is_late or bound.reached() else min(SLICE_SECONDS, left or SLICE_SECONDS)
+            # Called at the end as well: it finishes the last batch, and runs callbacks.
+            batch = await self._step(holder, timeout=wait)
+            left = None if left is None else left - wait
+            if batch or is_late or (wait == 0.0 and bound.reached()):
+                return batch
+
+    def __del__(self) -> None:
+        if self._bound is not None:
+            with suppress(KafkaError):  # the consumer is closed, or this is a forked child
+                self._bound.end()
 
 
 class _Batches:

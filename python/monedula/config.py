@@ -74,6 +74,8 @@ def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
         ConfigError: if `config` is not a dict, a value is of a type that no setting has, or a config provider has no
             value for a variable.
     """
+    if isinstance(config, RawSettings) and not settings:
+        return config
     try:
         return _raw(config, settings)
     except ConfigError as error:

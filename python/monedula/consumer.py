@@ -1,20 +1,22 @@
 """`Consumer`, the synchronous consumer, and `ConsumerBase`, which it shares with `AsyncConsumer`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from sys import exception
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
 
 from monedula._client_names import names_in
-from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, raw_commit
+from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
 from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Batch, PendingCallback, Record, Schema
 from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
+from monedula._until import SLICE_SECONDS, Until, UntilLoop
 from monedula.config import Settings, raw_columns, raw_settings
 from monedula.errors import ArgumentError, WakeupError
 from monedula.partitions import (
@@ -36,6 +38,13 @@ from monedula.partitions import (
 
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
+    from monedula.producer import Producer
+    from monedula.running import Retry
+    from monedula.running.dead_letters import DeadLetters
+    from monedula.running.failures import OnError
+    from monedula.running.lanes import Order
+    from monedula.running.plans import Plan
+    from monedula.running.runs import Run
 
 MAX_ROWS = 100_000
 MAX_BYTES = 32 << 20
@@ -57,12 +66,14 @@ class ConsumerBase(GroupVerbs):
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []
+        self._last_run: Run | None = None
         self._known: set[int] = set()  # holder numbers of the asyncio tasks that have an end-of-task callback
         self._looping: list[int] = []  # thread ids, one entry for each batches() or records() loop that is not left
         try:
             raw = raw_settings(config, settings)
         finally:
             del config, settings  # no traceback shows passwords as locals
+        self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
         self._open(raw, raw_columns(columns), headers, assignors, on_event)
         try:
@@ -104,8 +115,8 @@ class ConsumerBase(GroupVerbs):
                 end). Or `{(topic, partition): position}`, with a position as in `seek()`.
 
         Raises:
-            ArgumentError: if `partitions` is none of these, while topics are subscribed to with `subscribe()`, or if
-                a position is `"committed"` and there is no `group.id`.
+            ArgumentError: if `partitions` is none of these or has a name that no topic can have, while topics are
+                subscribed to with `subscribe()`, or if a position is `"committed"` and there is no `group.id`.
             ClosedError: if the consumer is closed.
         """
         topics, pairs = split_assignment(partitions, ("default", 0))
@@ -182,16 +193,29 @@ class ConsumerBase(GroupVerbs):
         position: int | None = self._core.status(raw_partition(partition))["position"]
         return position
 
-    def lag(self, *partitions: tuple[str, int]) -> dict[TopicPartition, int | None]:
+    def lag(
+        self, *partitions: tuple[str, int], of: Literal["position", "finished"] = "position"
+    ) -> dict[TopicPartition, int | None]:
         """How many offsets each partition is behind the end of its log, as of the last fetch.
 
         Under read_committed the end is the last stable offset. `None` before the first fetch of the partition. No
         request is sent.
+
+        Args:
+            partitions: `(topic, partition)` pairs; all assigned ones if left out.
+            of: `"position"` counts from the next record to be returned; `"finished"` from the first record that is not
+                finished, which the group would read again after a crash: the lag for a health check. It needs a
+                `group.id`.
+
+        Raises:
+            ArgumentError: if a partition is not assigned, or `of` is neither.
         """
+        if of not in ("position", "finished"):
+            raise ArgumentError(f"of={of!r}: expected 'position' or 'finished'")
         lags: dict[TopicPartition, int | None] = {}
         for partition in one_by_one("lag", partitions) or self._core.assignment():
             status = self._core.status(partition)
-            end, position = status["log_end_offset"], status["position"]
+            end, position = status["log_end_offset"], status[of]
             known = end is not None and position is not None
             lags[TopicPartition(*partition)] = max(end - position, 0) if known else None
         return lags
@@ -201,9 +225,13 @@ class ConsumerBase(GroupVerbs):
 
         With a `group.id` also those of the group, whose names begin with `group_`: how many rebalances, joins, syncs,
         heartbeats and commits there were, and how many seconds they took; partitions assigned, revoked and lost; and
-        so on.
+        so on. Once `run` was called also those of the runs, whose names begin with `run_`: records in flight (their
+        handler runs) and waiting, for how many seconds the oldest handler has run, and records handled, tried again,
+        written as dead letters, skipped and abandoned.
         """
-        return {**dict(self._core.metrics()), **self._member.figures()}
+        run = self._last_run
+        running = {} if run is None else {**run.figures.by_name(), **run.gauges()}
+        return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
     def health(self) -> dict[str, Any]:
         """The state of the client, of each partition, and of the group membership.
@@ -223,6 +251,39 @@ class ConsumerBase(GroupVerbs):
         Loops over `batches()` and `records()` end without an error.
         """
         self._core.wakeup()
+
+    @contextmanager
+    def _running(self, plan: "Plan") -> "Generator[tuple[Run, DeadLetters | None], None, None]":
+        """Check a plan, and note that it runs."""
+        from monedula.running.plans import group_of
+        from monedula.running.runs import Run
+
+        if self._last_run is not None and self._last_run.is_under_way:
+            raise ArgumentError("run() is under way already: a consumer has one run at a time")
+        plan = plan.check(self.schema.names, self._awaits)
+        group = group_of(self._settings, self._named is None or bool(self._named))
+        figures = None if self._last_run is None else self._last_run.figures
+        run = Run(self, self._member, plan, figures)
+        letters = self._dead_letters(plan, group)
+        self._last_run = run
+        try:
+            yield run, letters
+        finally:
+            run.is_under_way = False
+
+    def _dead_letters(self, plan: "Plan", group: str) -> "DeadLetters | None":
+        if plan.dead_letter is None:
+            return None
+        from monedula.running.dead_letters import DeadLetters, producer_settings
+
+        producer = plan.producer
+        if producer is None:
+            from monedula.aio_producer import AsyncProducer
+            from monedula.producer import Producer
+
+            settings = cast(Settings, producer_settings(self._settings))
+            producer = (AsyncProducer if self._awaits else Producer)(settings)
+        return DeadLetters(producer, plan.dead_letter, group, is_own=plan.producer is None)
 
     def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:
         if not partitions:
@@ -289,8 +350,9 @@ class Consumer(ConsumerBase):
         max_bytes: int = MAX_BYTES,
         max_wait: float = 0.1,
         timeout: float | None = None,
+        until: Until | None = None,
     ) -> Iterator[Batch]:
-        """Yield batches of records, for ever, or until `timeout` seconds pass without a record.
+        """Yield batches of records: for ever, or until `timeout` seconds pass without one, or up to `until`.
 
         A batch ends when it reaches `max_rows` or `max_bytes`, when `max_wait` has passed, or when the byte budget
         (`queued.max.bytes`) is full. The next fetch runs in the background. Taking the next batch marks the previous
@@ -302,11 +364,17 @@ class Consumer(ConsumerBase):
             max_wait: seconds that available rows wait for more rows to fill the batch.
             timeout: seconds without any record after which the iteration ends; `None` for never. The time that
                 callbacks take does not count.
+            until: `"latest"` for what each partition holds when it is first assigned in this loop (ListOffsets; under
+                read_committed up to the last stable offset), or a time: what comes before the first record that is not
+                older. The loop ends when the assigned partitions are read up to there, however much is written
+                meanwhile. In a group, partitions that a rebalance brings are read too; a member without any ends when
+                the group has been stable for two heartbeat intervals.
 
         Yields:
             Batches with at least one row.
 
         Raises:
+            ArgumentError: if `until` is neither `"latest"` nor a time.
             PartitionError: a subclass, when a partition stops; a new loop continues with the other partitions.
             GroupError: a subclass, when the group membership ends; after `MaxPollExceededError` a new loop joins the
                 group again.
@@ -314,14 +382,17 @@ class Consumer(ConsumerBase):
             ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
+        bound = None if until is None else UntilLoop(self._core, until)
         self._looping.append(thread)
         try:
-            while batch := self._next(max_rows, max_bytes, max_wait, timeout):
+            while batch := self._next_bounded(bound, max_rows, max_bytes, max_wait, timeout):
                 yield batch
         except WakeupError:
             return
         finally:
             self._looping.remove(thread)
+            if bound is not None:
+                bound.end()
 
     def poll(self, timeout: float = 1.0, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES) -> Batch:
         """Return the records that are available, or the first ones that arrive within `timeout` seconds.
@@ -344,22 +415,101 @@ class Consumer(ConsumerBase):
         """
         return self._next(max_rows, max_bytes, 0.0, timeout)
 
-    def records(self, timeout: float | None = None) -> Iterator[Record]:
-        """Yield records one by one, for ever, or until `timeout` seconds pass without a record.
+    def records(self, timeout: float | None = None, until: Until | None = None) -> Iterator[Record]:
+        """Yield records one by one: for ever, or until `timeout` seconds pass without one, or up to `until`.
 
         For services that handle one record at a time; the columns of `batches()` are faster. Records are read ahead in
         batches. Leaving the loop early gives the unread records back to the consumer, and the next call returns them.
         While the loop runs, `position()` is the offset after the records that were read ahead. Taking the next record
-        marks the previous one as finished; with `enable.auto.commit` its offset is then committed.
+        marks the previous one as finished; with `enable.auto.commit` its offset is then committed. After `wakeup()`,
+        also in a signal handler, no further record comes. `timeout` and `until` as in `batches`.
         """
         rows = RowCursor(self._core)
         try:
-            for batch in self.batches(max_rows=ROWS_AHEAD, max_wait=0.0, timeout=timeout):
+            for batch in self.batches(max_rows=ROWS_AHEAD, max_wait=0.0, timeout=timeout, until=until):
                 rows.load(batch)
                 while (record := rows.take()) is not None:
                     yield record
         finally:
             rows.give_back()
+
+    def run(
+        self,
+        handler: Callable[[Any], object],
+        *,
+        concurrency: int = 32,
+        order: "Order" = "key",
+        batch_size: int | None = None,
+        retries: "int | Retry" = 0,
+        dead_letter: str | None = None,
+        producer: "Producer | None" = None,
+        on_error: "OnError | None" = None,
+        max_queued_records: int = 10_000,
+        max_queued_bytes: int = 64 << 20,
+        grace: float = 30.0,
+        timeout: float | None = None,
+        until: Until | None = None,
+    ) -> None:
+        """Call `handler` for each record, many at a time and in order by key, and commit what is finished.
+
+        Returns at the end of `timeout` or `until`, when all records are handled; or after `wakeup()`, also in a signal
+        handler, when those are handled that were begun. What is finished is committed by then. Only offsets before the
+        first unfinished record of a partition are committed (at-least-once): after a crash the records from there on
+        are handled again. The consumer must be subscribed, with `enable.auto.commit` on (the default). This thread
+        reads, and runs rebalance callbacks; handlers may take as long as they need.
+
+        When a rebalance takes a partition away, none of its waiting records is begun, except those before the last one
+        that was; the rebalance waits for these, at most `grace` seconds.
+
+        Args:
+            handler: called with a `Record`, in one of `concurrency` threads; with `batch_size`, with a list of records.
+            concurrency: how many handlers run at a time.
+            order: `"key"`: records with the same key (of a partition) one after the other, records without a key in any
+                order; `"partition"`: all records of a partition; `"none"`: in any order.
+            batch_size: calls the handler with up to so many records that may be handled now, in their order.
+            retries: how often a record is tried again whose handler raised, or a `monedula.Retry`. Only its key (or
+                partition) waits.
+            dead_letter: the topic to which records are written that are given up, with their key, value, headers and
+                timestamp, and headers that say where they are from and why (`__dlq.errors.*`, KIP-1191). The offset
+                counts as finished once the brokers have acknowledged. Needs `headers=True`. Without it, the run ends.
+            producer: writes the dead letters; if left out, a producer with the settings of this consumer.
+            on_error: called with the handler's argument, its exception and the number of attempts. Returns `"retry"`,
+                `"dead_letter"`, `"skip"`, `"stop"`, or `None` for what `retries` and `dead_letter` say.
+            max_queued_records: the most records that wait or are handled; no more are taken meanwhile, but the consumer
+                goes on polling.
+            max_queued_bytes: the same in bytes.
+            grace: seconds that the end of the run, and a rebalance, wait for handlers. A handler that takes longer is
+                not interrupted, but its records stay uncommitted and are handled again; the log warns.
+            timeout: ends the run when no record came for so many seconds and all are handled.
+            until: as in `batches`: ends the run when all is handled up to there.
+
+        Raises:
+            Exception: what the handler raised, unchanged, once it is given up without `dead_letter`. A note has
+                topic, partition and offset. Handlers that run are waited for; no other is begun.
+            ArgumentError: if an argument makes no sense, or this consumer is not subscribed.
+            CommitFailedError: if the last commit failed.
+            PartitionError, GroupError, ClosedError: as `batches`.
+        """
+        from monedula.running.plans import as_plan
+        from monedula.running.threads import ThreadRun
+
+        plan = as_plan(
+            handler=handler,
+            concurrency=concurrency,
+            order=order,
+            batch_size=batch_size,
+            retries=retries,
+            dead_letter=dead_letter,
+            producer=producer,
+            on_error=on_error,
+            max_queued_records=max_queued_records,
+            max_queued_bytes=max_queued_bytes,
+            grace=grace,
+            timeout=timeout,
+            until=until,
+        )
+        with self._running(plan) as (run, letters):
+            ThreadRun(self, run, letters).run()
 
     def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
@@ -516,7 +666,24 @@ class Consumer(ConsumerBase):
             self._tell_events()
             self._tell_commits()
 
-    def _next(self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
+    def _next_bounded(
+        self, bound: UntilLoop | None, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
+    ) -> Batch:
+        if bound is None:
+            return self._next(max_rows, max_bytes, max_wait, timeout)
+        left = None if timeout is None else seconds("timeout", timeout)
+        while True:
+            is_late = left is not None and left <= 0
+            wait = 0.0 if is_late or bound.reached() else min(SLICE_SECONDS, left or SLICE_SECONDS)
+            # Called at the end as well: it finishes the last batch, and runs callbacks.
+            batch = self._next(max_rows, max_bytes, max_wait, wait)
+            left = None if left is None else left - wait
+            if batch or is_late or (wait == 0.0 and bound.reached()):
+                return batch
+
+    def _next(
+        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
+    ) -> Batch:
         self._refuse_in_callback("poll")
         left = None if timeout is None else seconds("timeout", timeout)
         max_wait = seconds("max_wait", max_wait)
@@ -524,13 +691,16 @@ class Consumer(ConsumerBase):
             self._tell_events()
             self._tell_commits()
             began = monotonic()
-            step = self._core.next_step(max_rows, max_bytes, max_wait, left, None)
+            step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
             if isinstance(step, Batch):
                 return step
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)
             if step is not None:
                 self._call_back(step)
+
+    def _commit_finished(self, holder: int, timeout: float) -> None:
+        committed_offsets(of_owned(self._member.commit(None, holder, timeout)))
 
     def _leave(self, until: float) -> None:
         failure: BaseException | None = None

@@ -5,6 +5,7 @@ mod membership;
 mod non_member_commits;
 mod telemetry;
 mod transactions;
+mod until;
 
 pub use transactions::{PendingOffsets, TransactionOffsets};
 
@@ -25,6 +26,7 @@ use tokio::task::JoinHandle;
 
 pub use self::membership::Unfinished;
 use self::non_member_commits::NonMemberCommits;
+pub use self::until::Until;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
@@ -32,7 +34,7 @@ use crate::coordinator::Coordinators;
 pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
-pub use crate::fetch::buffer::{PartitionStatus, Want};
+pub use crate::fetch::buffer::{Admission, PartitionStatus, Want, WorkGate};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
@@ -104,6 +106,8 @@ pub struct Consumer {
     closing: AtomicBool,
     keeps_events: AtomicBool,
     seed: u64,
+    /// What the loop with `until` reads to.
+    until: Mutex<Until>,
     changing: RwLock<()>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closed: watch::Sender<bool>,
@@ -206,6 +210,7 @@ impl Consumer {
             closing: AtomicBool::new(false),
             keeps_events: AtomicBool::new(false),
             seed,
+            until: Mutex::new(Until::Latest),
             changing: RwLock::default(),
             tasks: Mutex::default(),
             closed,

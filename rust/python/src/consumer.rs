@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, Found, GroupOffset};
+use monedula_client::consumer::{Consumer, Found, GroupOffset, Until};
 use monedula_client::error::ClientError;
 use monedula_client::group::Step;
 use monedula_client::lock::lock;
@@ -181,6 +181,43 @@ impl ConsumerCore {
         });
         self.flush_log(py);
         step
+    }
+
+    /// The callback that must run now, or `None` after `timeout` seconds or when there is news. Hands out no rows.
+    #[pyo3(signature = (timeout, holder=None))]
+    fn serve(&self, py: Python<'_>, timeout: Seconds, holder: Option<u64>) -> PyResult<Option<PendingCallback>> {
+        let consumer = self.consumer.get()?;
+        let deadline = timeout.deadline(py)?;
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        let step = in_slices(py, |until| match consumer.serve(until.min(deadline), holder)? {
+            Step::Callback(callback) => Ok(Some(Some(callback.into()))),
+            Step::Batch(_) | Step::Nothing if self.has_news(consumer) || deadline <= Instant::now() => Ok(Some(None)),
+            Step::Batch(_) | Step::Nothing => Ok(None),
+        });
+        self.flush_log(py);
+        step
+    }
+
+    /// Begins a loop that reads up to the end of each log, or to the first record that is not older than `timestamp`
+    /// (ms). Returns its number.
+    #[pyo3(signature = (timestamp=None))]
+    fn begin_until(&self, py: Python<'_>, timestamp: Option<i64>) -> PyResult<u64> {
+        let consumer = self.consumer.get()?;
+        let until = timestamp.map_or(Until::Latest, Until::Timestamp);
+        py.detach(|| consumer.begin_until(until)).map_err(|error| to_py(py, error))
+    }
+
+    /// Whether that loop has handed out all that it reads.
+    fn until_reached(&self, py: Python<'_>) -> PyResult<bool> {
+        let consumer = self.consumer.get()?;
+        Ok(py.detach(|| consumer.is_until_reached()))
+    }
+
+    /// Ends the loop with this number.
+    fn end_until(&self, py: Python<'_>, number: u64) -> PyResult<()> {
+        let consumer = self.consumer.get()?;
+        py.detach(|| consumer.end_until(number));
+        Ok(())
     }
 
     /// Starts an operation that ends when `next_step` would return at once. Starting it finishes the rows that `holder`

@@ -90,6 +90,7 @@ pub(crate) fn py_status<'py>(
     dict.set_item("paused", status.paused)?;
     dict.set_item("queued_records", status.queued_records)?;
     dict.set_item("queued_bytes", status.queued_bytes)?;
+    dict.set_item("finished", status.finished)?;
     dict.set_item("error", status.fault.as_ref().map(ToString::to_string))?;
     Ok(dict)
 }

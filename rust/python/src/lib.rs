@@ -49,6 +49,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<consumer::ConsumerCore>()?;
     module.add_class::<group::MemberCore>()?;
     module.add_class::<group::PendingCallback>()?;
+    module.add_class::<group::WorkGate>()?;
     module.add_class::<operation::Operation>()?;
     module.add_class::<producer::BatchFuture>()?;
     module.add_class::<producer::CallbackRunner>()?;

@@ -18,7 +18,7 @@ use super::non_member_commits::{Committer, NonMemberCommits};
 use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
 use crate::error::ClientError;
-use crate::fetch::buffer::{CommitCall, FetchBuffer, RowCursor, Want};
+use crate::fetch::buffer::{CommitCall, FetchBuffer, RowCursor, Want, WorkGate};
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
@@ -169,6 +169,29 @@ impl Consumer {
         let parts = self.buffer.hand_over(batch, holder)?.into_iter();
         let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.log.clone() };
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
+    }
+
+    /// Whether rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
+    pub fn work_gate(&self, part: &HandedBatch) -> WorkGate {
+        self.buffer.work_gate(part)
+    }
+
+    /// The first rows of a part are finished. They count once all earlier parts of the partition are.
+    pub fn finish_rows(&self, part: &HandedBatch, rows: usize) {
+        self.buffer.finish_rows(part, rows);
+    }
+
+    /// Nobody will finish the rest of a part: it stays uncommitted, and no revocation waits for it.
+    pub fn abandon(&self, part: &HandedBatch) {
+        self.buffer.abandon(part);
+    }
+
+    /// As [`Self::next`], but hands out no rows.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn serve(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+        self.buffer.serve(until, holder)
     }
 
     /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing

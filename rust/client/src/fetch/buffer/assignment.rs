@@ -9,6 +9,7 @@ use monedula_engine::group::Committed;
 use monedula_engine::ledger::Place;
 
 use super::partition_buffer::PartitionBuffer;
+use super::until::Bound;
 use super::{FetchBuffer, State};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
@@ -24,6 +25,8 @@ impl FetchBuffer {
             let span = state.new_span();
             let mut buffer = PartitionBuffer::new(span, None);
             (buffer.owned, buffer.started, buffer.on_assigned_done) = (true, false, false);
+            buffer.bound = state.bound_of(partition);
+            buffer.bound_holds = buffer.bound == Bound::Unknown;
             state.partitions.insert(partition.clone(), buffer);
             state.finished.restart(partition, span, None);
         }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::Start;
 use monedula_engine::ledger::{Holder, Place};
 
 use super::partition_buffer::Piece;
@@ -95,17 +94,7 @@ impl FetchBuffer {
             if state.current(&partition, walked).is_none() {
                 continue;
             }
-            state.forget_queued(&partition);
-            let span = state.new_span();
-            let State { partitions, finished, .. } = &mut *state;
-            let Some(buffer) = partitions.get_mut(&partition) else { continue };
-            buffer.restart(span);
-            buffer.target = Some(from.offset);
-            if let Some(ledger) = &mut finished.ledger {
-                ledger.goes_on_as(&partition, span);
-            }
-            let start = Start::Offset(from.offset, from.leader_epoch);
-            self.command(FetchCommand::Seek { partition, span, start });
+            self.read_again(state, &partition, from);
         }
     }
 
@@ -214,6 +203,7 @@ impl FetchBuffer {
         buffer.queued_records -= records;
         buffer.queued_bytes -= bytes;
         state.uncount(records, bytes);
+        self.hold_at_bound(&mut state, &partition);
         let Some(error) = failed else {
             state.offer(&partition);
             return true;

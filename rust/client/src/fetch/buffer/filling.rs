@@ -25,6 +25,7 @@ impl FetchBuffer {
             if let Some(ledger) = &mut state.finished.ledger {
                 ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
             }
+            self.hold_at_bound(&mut state, partition);
         } else {
             buffer.pieces.push_back(Piece::Position(offset));
             state.offer(partition);

@@ -60,6 +60,12 @@ impl LeaseClock {
         (at_ns > 0).then(|| self.started + Duration::from_nanos(at_ns))
     }
 
+    /// Whether the lease holds now.
+    pub(super) fn holds(&self) -> bool {
+        let until_ns = self.until_ns.load(Ordering::Acquire);
+        until_ns == Self::UNLIMITED || nanos(self.started.elapsed()) < until_ns
+    }
+
     /// The user wants a row; whether the lease holds.
     #[inline]
     pub(super) fn row_wanted(&self) -> bool {

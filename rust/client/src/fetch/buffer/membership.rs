@@ -34,6 +34,8 @@ pub(super) struct Membership {
     pub(super) polled_at: Option<Instant>,
     /// Whether the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
+    /// When partitions were last released.
+    pub(super) released_at: Option<Instant>,
     /// Errors to be raised once.
     pub(super) raise: VecDeque<ClientError>,
     /// The error that ended the membership, raised on every call.
@@ -108,6 +110,7 @@ impl FetchBuffer {
     pub(crate) fn enter(&self, holder: Holder) {
         let mut state = self.state();
         state.finished.finish_held(holder);
+        state.finished.asks(holder);
         if state.finished.ledger.is_none() {
             return;
         }
@@ -123,6 +126,7 @@ impl FetchBuffer {
     pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
         let mut state = self.state();
         let unfinished = state.holder_ended(holder);
+        state.finished.forget_asker(holder);
         self.notify_group(state);
         self.arrived.notify_all();
         unfinished

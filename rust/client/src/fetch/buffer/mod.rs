@@ -18,7 +18,9 @@ mod rows;
 mod state;
 #[cfg(test)]
 mod tests;
+mod until;
 mod waiting;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -35,6 +37,9 @@ pub(crate) use self::membership::CommitCall;
 use self::partition_buffer::PartitionBuffer;
 pub use self::row_cursor::RowCursor;
 use self::state::State;
+use self::until::Bound;
+use self::work::PartitionGate;
+pub use self::work::{Admission, WorkGate};
 use crate::budget::Budget;
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
@@ -72,6 +77,8 @@ pub struct PartitionStatus {
     pub queued_records: u64,
     /// Bytes of them, as fetched.
     pub queued_bytes: usize,
+    /// Offset before which everything is finished, where there is a `group.id` and that is known.
+    pub finished: Option<i64>,
     /// Why it stopped.
     pub fault: Option<ClientError>,
 }
@@ -134,7 +141,9 @@ impl FetchBuffer {
         let mut state = self.state();
         state.remove(partition);
         let span = state.new_span();
-        state.partitions.insert(partition.clone(), PartitionBuffer::new(span, end));
+        let bound = state.bound_of(partition);
+        let buffer = PartitionBuffer { bound, bound_holds: bound == Bound::Unknown, ..PartitionBuffer::new(span, end) };
+        state.partitions.insert(partition.clone(), buffer);
         state.finished.restart(partition, span, None);
         span
     }
@@ -165,7 +174,9 @@ impl FetchBuffer {
         let buffer = state.partitions.get_mut(partition)?;
         buffer.restart(span);
         buffer.position_span = span;
+        buffer.gate = PartitionGate::default();
         state.finished.restart(partition, span, None);
+        self.hold_at_bound(&mut state, partition);
         Some(span)
     }
 
@@ -214,6 +225,7 @@ impl FetchBuffer {
         let before = buffer.is_held_back();
         change(buffer);
         let (after, started) = (buffer.is_held_back(), buffer.started);
+        let closed_to_rows = buffer.is_closed_to_rows();
         let (records, bytes) = (buffer.queued_records, buffer.queued_bytes);
         if after && let Some(walker) = &mut buffer.walker {
             // It may be held back for long: only the first partition of the ready queue may hold a batch that it
@@ -221,15 +233,15 @@ impl FetchBuffer {
             walker.shelve();
         }
         match (before, after) {
-            (false, true) => {
-                state.uncount(records, bytes);
-                state.stop_rows_of(partition);
-            }
+            (false, true) => state.uncount(records, bytes),
             (true, false) => {
                 state.queued_records += records;
                 state.queued_bytes += bytes;
             }
             _ => {}
+        }
+        if closed_to_rows {
+            state.stop_rows_of(partition);
         }
         state.offer(partition);
         if started {
@@ -266,14 +278,16 @@ impl FetchBuffer {
 
     /// The status of each partition.
     pub(crate) fn status(&self) -> BTreeMap<TopicPartition, PartitionStatus> {
-        let state = self.state();
+        let mut state = self.state();
+        state.finished.sync_rows(None, false);
         let partitions = state.partitions.iter();
         partitions.map(|(partition, buffer)| (partition.clone(), state.status_of(partition, buffer))).collect()
     }
 
     /// The status of one partition; `None` if it is not assigned.
     pub(crate) fn status_of(&self, partition: &TopicPartition) -> Option<PartitionStatus> {
-        let state = self.state();
+        let mut state = self.state();
+        state.finished.sync_rows(None, false);
         state.partitions.get(partition).map(|buffer| state.status_of(partition, buffer))
     }
 

@@ -7,6 +7,8 @@ use monedula_columns::{AbortedTransaction, PartitionWalker, WalkOptions};
 use monedula_engine::TopicPartition;
 
 use super::PartitionStatus;
+use super::until::Bound;
+use super::work::PartitionGate;
 use crate::budget::Charge;
 use crate::error::ClientError;
 use crate::fetch::inflate::Segment;
@@ -47,6 +49,10 @@ pub(super) struct PartitionBuffer {
     pub(super) target: Option<i64>,
     /// Exclusive end of a bounded read.
     pub(super) end: Option<i64>,
+    /// Where a loop with `until` stops.
+    pub(super) bound: Bound,
+    /// Whether nothing more of it is handed out in that loop.
+    pub(super) bound_holds: bool,
     pub(super) paused: bool,
     /// The span of the assignment. Batches of an older one are not this consumer's any more.
     pub(super) assigned_span: u64,
@@ -68,6 +74,8 @@ pub(super) struct PartitionBuffer {
     pub(super) log_start_offset: Option<i64>,
     /// Why the partition stopped, until a seek.
     pub(super) fault: Option<ClientError>,
+    /// Closes with the assignment and with each seek.
+    pub(super) gate: PartitionGate,
 }
 
 impl PartitionBuffer {
@@ -83,6 +91,8 @@ impl PartitionBuffer {
             position: None,
             target: None,
             end,
+            bound: Bound::None,
+            bound_holds: false,
             paused: false,
             assigned_span: span,
             position_span: span,
@@ -95,6 +105,7 @@ impl PartitionBuffer {
             last_stable_offset: None,
             log_start_offset: None,
             fault: None,
+            gate: PartitionGate::default(),
         }
     }
 
@@ -110,7 +121,21 @@ impl PartitionBuffer {
 
     /// Whether nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
+        self.is_closed_to_rows() || self.bound_holds
+    }
+
+    /// Whether not even rows of batches that were handed out before may be taken.
+    pub(super) fn is_closed_to_rows(&self) -> bool {
         self.paused || self.revoking || !self.started || !self.on_assigned_done
+    }
+
+    /// Whether a loop with `until` has nothing more to hand out of it for now.
+    pub(super) fn is_at_bound(&self) -> bool {
+        match self.bound {
+            Bound::None => false,
+            Bound::Unknown => true,
+            Bound::At(end) => self.position.is_some_and(|position| position >= end),
+        }
     }
 
     /// Whether a bounded read of it is over.
@@ -122,6 +147,8 @@ impl PartitionBuffer {
     pub(super) fn restart(&mut self, span: u64) {
         let Self {
             end,
+            bound,
+            bound_holds,
             paused,
             assigned_span,
             position_span,
@@ -132,7 +159,11 @@ impl PartitionBuffer {
             in_ready_queue,
             ..
         } = *self;
+        let gate = std::mem::take(&mut self.gate);
         *self = Self {
+            gate,
+            bound,
+            bound_holds,
             paused,
             assigned_span,
             position_span,
@@ -170,13 +201,22 @@ impl PartitionBuffer {
             paused: self.paused,
             queued_records: self.queued_records,
             queued_bytes: self.queued_bytes,
+            finished: None,
             fault: self.fault.clone(),
+        }
+    }
+
+    /// Where walking stops: at the end of a bounded read, or of a loop with `until`.
+    pub(super) fn walk_end(&self) -> Option<i64> {
+        match self.bound {
+            Bound::At(end) => Some(self.end.map_or(end, |own| own.min(end))),
+            Bound::None | Bound::Unknown => self.end,
         }
     }
 
     pub(super) fn walk_from(&mut self, partition: &TopicPartition, offset: i64, options: &WalkOptions) {
         let mut walker = PartitionWalker::new(partition.topic.clone(), partition.partition, offset, *options);
-        walker.set_end(self.end);
+        walker.set_end(self.walk_end());
         self.walker = Some(walker);
         self.position = Some(offset);
     }

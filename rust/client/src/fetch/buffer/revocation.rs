@@ -2,6 +2,7 @@
 //! released.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CommitOffset;
@@ -56,6 +57,11 @@ impl FetchBuffer {
         pending.into_iter().cloned().collect()
     }
 
+    /// How long ago the member last released partitions.
+    pub(crate) fn since_release(&self) -> Option<Duration> {
+        self.state().membership.released_at.map(|at| at.elapsed())
+    }
+
     /// The member does not own these any more.
     pub(crate) fn released(&self, partitions: &BTreeSet<TopicPartition>) {
         let _build = self.lock_build();
@@ -67,6 +73,7 @@ impl FetchBuffer {
         for partition in &gone {
             state.remove(partition);
         }
+        state.membership.released_at = Some(Instant::now());
         // Their revocations need no answer any more: the machine has released them without waiting for it.
         let is_open = |partition: &TopicPartition| !partitions.contains(partition);
         state.membership.revocations.retain(|revocation| revocation.partitions.iter().any(is_open));

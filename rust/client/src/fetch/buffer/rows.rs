@@ -169,8 +169,9 @@ impl State {
 
     /// The partition whose rows were given back and are to be handed out next.
     pub(super) fn first_returned(&self) -> Option<&TopicPartition> {
-        let is_open =
-            |partition: &&TopicPartition| self.partitions.get(*partition).is_some_and(|buffer| !buffer.is_held_back());
+        let is_open = |partition: &&TopicPartition| {
+            self.partitions.get(*partition).is_some_and(|buffer| !buffer.is_closed_to_rows())
+        };
         self.returned.keys().find(is_open)
     }
 
@@ -180,7 +181,7 @@ impl State {
     }
 
     fn may_hand_out(&self, partition: &TopicPartition, span: u64) -> bool {
-        self.partitions.get(partition).is_some_and(|buffer| span >= buffer.position_span && !buffer.is_held_back())
+        self.partitions.get(partition).is_some_and(|buffer| span >= buffer.position_span && !buffer.is_closed_to_rows())
     }
 
     /// Whether a call has something to return, or to wait for, before any row.

@@ -12,6 +12,7 @@ use super::finished_offsets::FinishedOffsets;
 use super::membership::Membership;
 use super::partition_buffer::PartitionBuffer;
 use super::rows::ReturnedRows;
+use super::until::UntilLoop;
 use crate::error::ClientError;
 
 /// What the lock `state` is over.
@@ -38,6 +39,9 @@ pub(super) struct State {
     pub(super) woken: bool,
     pub(super) closed: bool,
     next_span: u64,
+    /// The loop with `until`, if one goes on; and the number of the last one.
+    pub(super) until: Option<UntilLoop>,
+    pub(super) last_until: u64,
     pub(super) membership: Membership,
     pub(super) finished: FinishedOffsets,
 }
@@ -66,7 +70,8 @@ impl State {
     pub(super) fn status_of(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> PartitionStatus {
         let returned = self.returned.get(partition).and_then(|returned| returned.front());
         let status = buffer.status();
-        PartitionStatus { position: returned.map(ReturnedRows::first_offset).or(status.position), ..status }
+        let finished = self.finished.finished_offset(partition);
+        PartitionStatus { position: returned.map(ReturnedRows::first_offset).or(status.position), finished, ..status }
     }
 
     /// So many records and bytes may not be handed out any more.

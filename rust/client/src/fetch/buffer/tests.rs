@@ -1,7 +1,7 @@
 //! Records that are dropped on the way are fetched again, whatever happens in between: nothing is lost, nothing comes
 //! twice.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use monedula_engine::fetch::Fetched;
@@ -42,6 +42,10 @@ struct World {
     fetching: Vec<Fetching>,
     /// The next offset that is to be handed out, by partition.
     expected: Vec<i64>,
+    /// The number of the loop with `until` that goes on, and the partitions whose bound it asked for.
+    until: Option<(u64, Vec<TopicPartition>)>,
+    /// The bounds of that loop, by partition.
+    bounds: BTreeMap<TopicPartition, i64>,
 }
 
 impl World {
@@ -58,7 +62,8 @@ impl World {
             buffer.positioned(&p(index as i32), span, 0);
             fetching.push(Fetching { span, ..Fetching::default() });
         }
-        Self { buffer, commands, waiting: VecDeque::new(), expected: vec![0; partitions], fetching }
+        let (waiting, expected) = (VecDeque::new(), vec![0; partitions]);
+        Self { buffer, commands, waiting, fetching, expected, until: None, bounds: BTreeMap::new() }
     }
 
     /// A fetch of a partition is sent.
@@ -145,10 +150,42 @@ impl World {
             assert_eq!(batch.columns.offset_of(row), Some(*expected), "partition {}", span.partition);
             *expected += span.rows as i64;
             row += span.rows;
+            if self.until.is_some() {
+                let bound = self.bounds.get(&p(span.partition));
+                assert!(bound.is_some_and(|&bound| *expected <= bound), "{expected} of {bound:?}");
+            }
+        }
+    }
+
+    /// A loop with `until` begins, in place of the one before.
+    fn begin_until(&mut self) {
+        let number = self.buffer.begin_until();
+        self.bounds.clear();
+        self.until = Some((number, self.buffer.take_unbounded().map(|(_, asked)| asked).unwrap_or_default()));
+    }
+
+    /// The answer with the bounds comes; none is for what was handed out already.
+    fn bound(&mut self, end: i64) {
+        let Some((number, asked)) = &mut self.until else { return };
+        for partition in std::mem::take(asked) {
+            let end = end.max(self.expected[partition.partition as usize]);
+            self.bounds.insert(partition.clone(), end);
+            self.buffer.set_bounds(
+                *number,
+                std::slice::from_ref(&partition),
+                BTreeMap::from([(partition.clone(), end)]),
+            );
+        }
+    }
+
+    fn end_until(&mut self) {
+        if let Some((number, _)) = self.until.take() {
+            self.buffer.end_until(number);
         }
     }
 
     fn read_to_the_end(&mut self) {
+        self.end_until();
         for index in 0..self.fetching.len() {
             self.buffer.set_paused(&p(index as i32), false);
         }
@@ -194,7 +231,7 @@ fn what_is_taken_back_is_not_finished_by_whoever_holds_an_earlier_batch() {
 }
 
 #[test]
-fn no_order_of_answers_leases_pauses_and_want_of_memory_loses_or_repeats_a_row() {
+fn no_order_of_answers_leases_pauses_loops_and_want_of_memory_loses_or_repeats_a_row() {
     for seed in 0..400_u64 {
         let mut world = World::new(3);
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -204,18 +241,69 @@ fn no_order_of_answers_leases_pauses_and_want_of_memory_loses_or_repeats_a_row()
         };
         for _ in 0..80 {
             let index = draw(3) as usize;
-            match draw(9) {
+            match draw(12) {
                 0 | 1 => world.ask(index),
                 2 | 3 => world.answer(index),
                 4 => world.command(),
                 5 => world.starve(),
                 6 => drop(world.buffer.set_paused(&p(index as i32), draw(2) == 0)),
                 7 => world.build(draw(8) as usize + 1, Lease::Expired),
+                8 if draw(3) == 0 => world.begin_until(),
+                9 => world.bound(draw(LOG_END as u64 + 1) as i64),
+                10 if draw(3) == 0 => world.end_until(),
                 _ => world.build(draw(8) as usize + 1, Lease::Unlimited),
             }
         }
         world.read_to_the_end();
     }
+}
+
+#[test]
+fn a_loop_is_at_its_end_once_each_partition_is_read_up_to_its_bound() {
+    let mut world = World::new(2);
+    world.begin_until();
+    assert!(!world.buffer.is_until_reached(), "no bound is known yet");
+    world.bound(7);
+    for _ in 0..8 {
+        world.command();
+    }
+    for _ in 0..2 {
+        for index in [0, 1] {
+            world.ask(index);
+            world.answer(index);
+        }
+        assert!(!world.buffer.is_until_reached());
+        world.build(100, Lease::Unlimited);
+    }
+    assert!(world.buffer.is_until_reached());
+    assert_eq!(world.expected, [7, 7]);
+    world.read_to_the_end();
+}
+
+#[test]
+fn a_part_counts_up_to_its_first_unfinished_row_and_its_gate_closes_with_the_assignment() {
+    let mut world = World::new(1);
+    world.ask(0);
+    world.answer(0);
+    let batch = world.buffer.build(&want(100), 1).expect("rows");
+    let parts = world.buffer.hand_over(&batch, 1).expect("not finished yet");
+    let [part] = parts.as_slice() else { panic!("one run of rows") };
+    let gate = world.buffer.work_gate(part);
+    assert_eq!(gate.ask(), Admission::Now);
+    world.buffer.finish_rows(part, 3);
+    let finished = |world: &World| world.buffer.snapshot(None).values().map(|at| at.offset).collect::<Vec<_>>();
+    assert_eq!(finished(&world), [3]);
+    world.buffer.set_lease(Lease::Expired);
+    assert_eq!(gate.ask(), Admission::Later);
+    world.buffer.set_lease(Lease::Unlimited);
+    world.buffer.revoke(1, BTreeSet::from([p(0)]), false);
+    assert_eq!(gate.ask(), Admission::Now, "what was begun may be finished");
+    assert_eq!(world.buffer.take_finished_revocations().len(), 0);
+    world.buffer.abandon(part);
+    assert_eq!(world.buffer.take_finished_revocations().len(), 1);
+    world.buffer.remove(&p(0));
+    assert_eq!(gate.ask(), Admission::Never);
+    assert_eq!(world.buffer.work_gate(part).ask(), Admission::Never);
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl FetchBuffer {
 impl State {
     const FOREVER: Duration = Duration::from_secs(3600);
 
-    fn raise_pending(&mut self) -> Result<(), ClientError> {
+    pub(super) fn raise_pending(&mut self) -> Result<(), ClientError> {
         if self.closed {
             return Err(ClientError::Closed);
         }

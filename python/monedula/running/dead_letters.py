@@ -1,0 +1,89 @@
+"""Dead letters: records that are given up, with their bytes, and headers that say where they are from and why.
+
+The names of the headers are those of share groups' dead letters (KIP-1191), which Kafka's broker writes.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from monedula._monedula import Record
+from monedula.config import RawSettings, config_keys
+from monedula.errors import ArgumentError
+from monedula.running.lanes import Item
+
+if TYPE_CHECKING:
+    from monedula._monedula import SendFuture
+    from monedula.aio_producer import AsyncProducer
+    from monedula.producer import Producer
+
+PREFIX = "__dlq.errors."
+"""How the names of the headers begin."""
+
+NEEDED = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+"""The columns that a dead letter is made of."""
+
+_LONGEST_MESSAGE = 4096
+
+
+class DeadLetters(NamedTuple):
+    """Where dead letters are written.
+
+    Attributes:
+        producer: what writes them.
+        topic: their topic.
+        group: the group whose handler gave them up.
+        is_own: whether the run made the producer, and closes it.
+    """
+
+    producer: "Producer | AsyncProducer"
+    topic: str
+    group: str
+    is_own: bool
+
+    def send(self, item: Item, error: BaseException, attempts: int) -> "SendFuture":
+        """Write a record. It counts as finished when the future has succeeded."""
+        record = item.record
+        headers = [*(record.headers or []), *self.headers(item, error, attempts)]
+        return self.producer.send(
+            self.topic, record.value, key=record.key, headers=headers, timestamp=_timestamp(record)
+        )
+
+    def headers(self, item: Item, error: BaseException, attempts: int) -> list[tuple[str, bytes]]:
+        """The headers that say where a record is from and why it was given up."""
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        facts = {
+            "topic": item.part.topic,
+            "partition": str(item.part.partition),
+            "offset": str(item.record.offset),
+            "group": self.group,
+            "delivery.count": str(attempts),
+            "message": f"{name}: {error}"[:_LONGEST_MESSAGE],
+            "exception": name,
+        }
+        return [(PREFIX + key, value.encode(errors="backslashreplace")) for key, value in facts.items()]
+
+
+def check_columns(names: list[str]) -> None:
+    """Refuse a consumer that does not read all that a dead letter is made of.
+
+    Raises:
+        ArgumentError: if a column is missing.
+    """
+    missing = [name for name in NEEDED if name not in names]
+    if missing:
+        advice = "make the consumer with headers=True, and with these columns if columns=[...] is given"
+        raise ArgumentError(f"dead letters are whole records, and {', '.join(missing)} is not read: {advice}")
+
+
+def producer_settings(settings: RawSettings) -> RawSettings:
+    """Of a consumer's settings those that a producer has too: how to connect."""
+    shared = {key.name: key for key in config_keys() if key.role == "all"}
+    names = {name for key in shared.values() for name in (key.name, *key.aliases)}
+    kept = RawSettings(pair for pair in settings if pair[0].strip().replace("_", ".") in names)
+    kept.token_source = settings.token_source
+    return kept
+
+
+def _timestamp(record: Record) -> Any:
+    # A timestamp before 1970, or none at all, is not sent: the dead letter gets the time of now.
+    return record.timestamp if record.timestamp is not None and record.timestamp >= 0 else None

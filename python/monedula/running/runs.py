@@ -1,0 +1,188 @@
+"""`Run`: what runs with threads and runs with tasks have in common. Nothing here waits."""
+
+from collections.abc import Iterator
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from monedula._logging import error_of_user, warn
+from monedula._monedula import Batch, MemberCore, new_holder
+from monedula._until import UntilLoop
+from monedula.running.failures import Failures, Verdict, annotate
+from monedula.running.lanes import Lanes, Task
+from monedula.running.parts import Part
+from monedula.running.plans import Plan
+
+if TYPE_CHECKING:
+    from monedula.consumer import ConsumerBase
+
+BYTES_AT_ONCE = 32 << 20
+"""The most bytes that are taken from the consumer at once."""
+
+ROWS_AT_ONCE = 1_000
+"""The most rows that are taken from the consumer at once: a part stays in memory until its last row is finished."""
+
+POLL_SECONDS = 0.1
+"""How long the consumer waits for records before the run looks after rebalances and finished records."""
+
+FULL_SECONDS = 0.05
+"""How long a run that has enough records waits before it runs callbacks."""
+
+LEASE_SECONDS = 0.05
+"""After how long a record is begun that came while the lease was over."""
+
+
+class Figures:
+    """Counters of the runs of a consumer."""
+
+    def __init__(self) -> None:
+        self.handled = 0
+        self.retries = 0
+        self.dead_letters = 0
+        self.skipped = 0
+        self.abandoned = 0
+
+    def by_name(self) -> dict[str, float]:
+        """The counters, by their names in `metrics()`."""
+        return {f"run_{name}": float(value) for name, value in vars(self).items()}
+
+
+class Run:
+    """One call of `run`.
+
+    Args:
+        consumer: whose records are handled.
+        member: its membership.
+        plan: the arguments of the call.
+        figures: the counters of the runs before, or `None`.
+    """
+
+    def __init__(self, consumer: "ConsumerBase", member: MemberCore, plan: Plan, figures: Figures | None) -> None:
+        self.plan = plan
+        self.lanes = Lanes(plan.order)
+        self.failures = Failures(plan.retry, plan.dead_letter is not None)
+        self.figures = figures or Figures()
+        self.is_under_way = True
+        self.failure: BaseException | None = None
+        """Why the run ends: what a handler raised, or the writing of a dead letter."""
+        self.bound = None if plan.until is None else UntilLoop(consumer._core, plan.until)
+        # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
+        self.holder = new_holder()
+        self.limit = 1 if plan.batch_size is None else plan.batch_size
+        self.since: dict[int, float] = {}
+        """When each handler that runs now was called, by the number of its worker."""
+        self.left_behind = False
+        """Whether rows were given up that this consumer may still own."""
+        self._member = member
+        self._wanted_since: dict[tuple[str, int], float] = {}
+
+    def gauges(self) -> dict[str, float]:
+        """The figures of this moment."""
+        since = min(list(self.since.values()), default=None)
+        return {
+            "run_in_flight": self.lanes.in_flight,
+            "run_waiting": self.lanes.waiting,
+            "run_waiting_bytes": self.lanes.queued_bytes,
+            "run_oldest_seconds": 0.0 if since is None else monotonic() - since,
+        }
+
+    def room(self) -> int:
+        """How many rows may be taken now; 0 until a quarter of what may wait is free."""
+        plan, lanes = self.plan, self.lanes
+        free = plan.max_queued_records - lanes.waiting - lanes.in_flight
+        if free * 4 < plan.max_queued_records or lanes.queued_bytes >= plan.max_queued_bytes:
+            return 0
+        return min(free, ROWS_AT_ONCE)
+
+    def room_bytes(self) -> int:
+        """How many bytes may be taken at once."""
+        return max(min(self.plan.max_queued_bytes - self.lanes.queued_bytes, BYTES_AT_ONCE), 1)
+
+    def parts(self, batch: Batch) -> Iterator[Part]:
+        """The parts of a batch. Each is to be added to the lanes before the next one is asked for."""
+        for part in self._member.hand_over(batch, self.holder):
+            (span,) = part.spans
+            yield Part(part, self._member.work_gate(part), self.lanes.assigned(span.topic, span.partition).rows)
+
+    def is_read(self) -> bool:
+        """Whether `until` is reached and all is handled: a partition that is lost before that is read again."""
+        # Asked in any case: it has the bounds of new partitions looked up.
+        return self.bound is not None and self.bound.reached() and self.is_idle()
+
+    def is_over(self, was_reached: bool, quiet_seconds: float) -> bool:
+        """Whether reading ends, after a wait that brought nothing.
+
+        Args:
+            was_reached: what `is_read` said before that wait.
+            quiet_seconds: for how long no record came.
+        """
+        if was_reached and self.is_read():
+            return True
+        return self.plan.timeout is not None and quiet_seconds >= self.plan.timeout and self.is_idle()
+
+    def is_idle(self) -> bool:
+        """Whether nothing waits and no handler runs."""
+        return not self.lanes.waiting and not self.lanes.in_flight
+
+    def look_after(self, wanted: list[tuple[str, int]]) -> list[Part]:
+        """Give up what a rebalance takes away. Returns the parts of which the consumer is to be told, by `tell`.
+
+        Args:
+            wanted: the partitions that are being revoked.
+        """
+        now = monotonic()
+        if wanted or self._wanted_since:
+            self.lanes.thaw(wanted)
+            self._wanted_since = {partition: self._wanted_since.get(partition, now) for partition in wanted}
+        for (topic, partition), since in self._wanted_since.items():
+            self.lanes.freeze(topic, partition)
+            late = self.lanes.unsettled(topic, partition) if now - since > self.plan.grace else []
+            if late:
+                self.give_up(late, f"the rebalance that takes {topic}-{partition} has waited for {self.plan.grace} s")
+        return [*self.lanes.take_settled(), *self.lanes.first_parts()]
+
+    def tell(self, parts: list[Part]) -> None:
+        """Tell the consumer what is finished."""
+        for part in parts:
+            if part.is_settled:
+                self.left_behind = self.left_behind or not part.is_complete
+                part.abandon(self._member)
+            else:
+                part.report(self._member)
+
+    def give_up(self, parts: list[Part], reason: str) -> None:
+        """Wait no longer for parts, and warn."""
+        places = ", ".join(f"{part.topic}-{part.partition}" for part in parts)
+        self.lanes.abandon(parts)
+        self.figures.abandoned += len(parts)
+        warn(
+            "running",
+            f"{reason}: records of {places} stay uncommitted, and are handled again",
+        )
+
+    def handled(self, task: Task) -> None:
+        """The handler has succeeded."""
+        self.figures.handled += len(task.items)
+        self.lanes.done(task)
+
+    def decided(self, verdict: Verdict, error: Exception, task: Task) -> None:
+        """The handler has failed, and this was decided; a dead letter is written by now."""
+        if verdict == "stop":
+            self.stop(error, task)
+        elif verdict == "retry":
+            self.figures.retries += 1
+            self.lanes.again(task, monotonic() + self.failures.retry.delay(task.attempts))
+        elif verdict == "skip":
+            self.figures.skipped += len(task.items)
+            self.lanes.done(task)
+        else:
+            self.figures.dead_letters += len(task.items)
+            self.lanes.done(task)
+
+    def stop(self, error: BaseException, task: Task) -> None:
+        """End the run because of an error about these records. Only the first one is raised."""
+        self.lanes.forgotten(task)
+        annotate(error, task)
+        if self.failure is None:
+            self.failure = error
+        else:
+            error_of_user("running", "another handler raised while the run ended", error)

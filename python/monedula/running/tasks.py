@@ -1,0 +1,261 @@
+"""`TaskRun`: `AsyncConsumer.run`. The caller's task reads, others call the handler, all in one event loop."""
+
+import asyncio
+import inspect
+import itertools
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from monedula.errors import KafkaError, WakeupError
+from monedula.running.dead_letters import DeadLetters
+from monedula.running.failures import Verdict, argument
+from monedula.running.lanes import Task
+from monedula.running.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Run
+
+if TYPE_CHECKING:
+    from monedula.aio import AsyncConsumer
+
+
+TURNS = 32
+"""After how many records a worker whose handler never suspends lets others have their turn."""
+
+
+class TaskRun:
+    """A run whose handlers are called in tasks.
+
+    Args:
+        consumer: whose records are handled.
+        run: the run.
+        letters: where dead letters go, or `None`.
+    """
+
+    def __init__(self, consumer: "AsyncConsumer", run: Run, letters: DeadLetters | None) -> None:
+        self._consumer = consumer
+        self._run = run
+        self._letters = letters
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Of workers that wait for a record."""
+        self._reader: asyncio.Future[None] | None = None
+        """Of the caller's task, while it waits for room or for the end."""
+        self._ended = False
+        self._cancels = False
+
+    async def run(self) -> None:
+        """Read until the end, and wait for the handlers.
+
+        Raises:
+            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+        """
+        loop = asyncio.get_running_loop()
+        workers = [loop.create_task(self._work(number)) for number in range(self._run.plan.concurrency)]
+        error: BaseException | None = None
+        try:
+            await self._read()
+        except BaseException as raised:
+            error = raised
+        if error is not None and not isinstance(error, Exception):
+            self._cancels = True
+            for worker in workers:
+                worker.cancel()
+        try:
+            await self._finish(error)
+        except BaseException as raised:
+            # A wakeup has done its part by ending the wait.
+            if error is None or isinstance(error, WakeupError):
+                error = raised
+        finally:
+            error = await self._close(error, workers)
+        error = self._run.failure or error
+        if error is not None and not isinstance(error, WakeupError):
+            raise error
+
+    async def _read(self) -> None:
+        run, consumer = self._run, self._consumer
+        heard = monotonic()
+        while run.failure is None:
+            self._look_after()
+            room = run.room()
+            if not room:
+                heard = monotonic()
+                await self._wait(lambda: run.room() > 0, FULL_SECONDS)
+                await self._serve()
+                continue
+            is_over = run.is_read()
+            wait = 0.0 if is_over else POLL_SECONDS
+            batch = await consumer._step(run.holder, room, run.room_bytes(), 0.0, wait)
+            if batch:
+                heard = monotonic()
+                self._take(batch)
+                # A batch that was there already suspends nobody: the handlers have their turn.
+                await asyncio.sleep(0)
+            elif run.is_over(is_over, monotonic() - heard):
+                return
+
+    def _take(self, batch: Any) -> None:
+        run = self._run
+        for part in run.parts(batch):
+            self._wake(run.lanes.add(part, part.records()))
+
+    async def _finish(self, error: BaseException | None) -> None:
+        """Wait until what was begun is finished; without an error, until everything that was taken is."""
+        run, deadline = self._run, None
+        if error is not None or run.failure is not None:
+            deadline = monotonic() + run.plan.grace
+            # What is before a finished record is handled too, so that it need not be handled again.
+            is_graceful = isinstance(error, Exception) and run.failure is None
+            run.lanes.freeze_all() if is_graceful else run.lanes.drop_all()
+        serves = error is None or isinstance(error, WakeupError)
+        while not run.is_idle():
+            if run.failure is not None and run.lanes.waiting:
+                deadline = deadline or monotonic() + run.plan.grace
+                run.lanes.drop_all()
+            if deadline is not None and monotonic() > deadline:
+                return
+            self._look_after()
+            await self._wait(run.is_idle, FULL_SECONDS)
+            try:
+                if serves:
+                    await self._serve()
+            except Exception:
+                # Woken up again, or closed by another task: nothing more is begun.
+                run.lanes.drop_all()
+                serves, deadline = False, deadline or monotonic() + run.plan.grace
+
+    async def _close(self, error: BaseException | None, workers: "list[asyncio.Task[None]]") -> BaseException | None:
+        run, member = self._run, self._consumer._member
+        self._ended = True
+        run.lanes.drop_all()
+        late = run.lanes.all_parts()
+        if late:
+            run.give_up(late, f"handlers still run after {run.plan.grace} s")
+            self._cancels = True
+            for worker in workers:
+                worker.cancel()
+        self._wake(len(workers))
+        if run.bound is not None:
+            run.bound.end()
+        try:
+            self._look_after()
+            member.holder_ended(run.holder)
+            await self._consumer._commit_finished(run.holder, run.plan.grace)
+            if run.left_behind:
+                member.rewind()
+        except KafkaError as raised:
+            error = raised if error is None or isinstance(error, WakeupError) else error
+        if self._letters is not None and self._letters.is_own:
+            closing = self._letters.producer.close(run.plan.grace)
+            if closing is not None:
+                await closing
+        return error
+
+    def _look_after(self) -> None:
+        run = self._run
+        run.tell(run.look_after(self._consumer._member.rebalance_wanted()))
+        if run.lanes.next_due(monotonic()) == 0.0:
+            self._wake(1)
+
+    async def _serve(self) -> None:
+        consumer = self._consumer
+        await consumer._callbacks().wait()
+        pending = consumer._core.serve(0.0, self._run.holder)
+        consumer._tell_events()
+        if pending is not None:
+            consumer._call_back(pending)
+            await consumer._callbacks().wait()
+
+    async def _wait(self, is_so: Callable[[], bool], seconds: float) -> None:
+        if is_so():
+            return
+        self._reader = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait([self._reader], timeout=seconds)
+        finally:
+            self._reader = None
+
+    def _wake(self, count: int) -> None:
+        while count > 0 and self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1
+
+    async def _available(self, seconds: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._idle.append(waiter)
+        timer = None if seconds is None else loop.call_later(seconds, _finish, waiter)
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _work(self, number: int) -> None:
+        run, lanes = self._run, self._run.lanes
+        for turn in itertools.count():
+            if turn % TURNS == 0:
+                await asyncio.sleep(0)
+            task = lanes.take(run.limit, monotonic())
+            if task is None:
+                if self._ended:
+                    return
+                await self._available(lanes.next_due(monotonic()))
+                continue
+            run.since[number] = monotonic()
+            try:
+                await self._handle(task)
+            finally:
+                run.since.pop(number, None)
+                reader = self._reader
+                if reader is not None and (run.failure is not None or run.is_idle() or run.room()):
+                    _finish(reader)
+
+    async def _handle(self, task: Task) -> None:
+        """Call the handler, and do what follows from it."""
+        run, lanes = self._run, self._run.lanes
+        admission = task.part.gate.ask()
+        if admission is None:
+            return lanes.again(task, monotonic() + LEASE_SECONDS)
+        if not admission:
+            return lanes.forgotten(task)
+        task.attempts += 1
+        given = argument(task, run.plan.batch_size is not None)
+        try:
+            result = run.plan.handler(given)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as error:
+            await self._failed(task, given, error)
+        except BaseException as error:
+            if self._cancels:
+                lanes.forgotten(task)
+                raise
+            run.stop(error, task)
+        else:
+            run.handled(task)
+
+    async def _failed(self, task: Task, given: Any, error: Exception) -> None:
+        run = self._run
+        try:
+            said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
+            if inspect.isawaitable(said):
+                said = await said
+            verdict: Verdict = run.failures.verdict(task, error, said)
+            if verdict == "dead_letter" and self._letters is not None:
+                letters = self._letters
+                for future in [letters.send(item, error, task.attempts) for item in task.items]:
+                    await future
+        except BaseException as raised:
+            if self._cancels:
+                run.lanes.forgotten(task)
+                raise
+            run.stop(raised, task)
+        else:
+            run.decided(verdict, error, task)
+
+
+def _finish(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

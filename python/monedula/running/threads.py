@@ -1,0 +1,226 @@
+"""`ThreadRun`: `Consumer.run`. The caller's thread reads and runs callbacks, others call the handler."""
+
+from collections.abc import Callable
+from functools import partial
+from threading import Condition, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from monedula.errors import KafkaError, WakeupError
+from monedula.running.dead_letters import DeadLetters
+from monedula.running.failures import Verdict, argument
+from monedula.running.lanes import Task
+from monedula.running.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Run
+
+if TYPE_CHECKING:
+    from monedula.consumer import Consumer
+
+
+class ThreadRun:
+    """A run whose handlers are called in threads.
+
+    Args:
+        consumer: whose records are handled.
+        run: the run.
+        letters: where dead letters go, or `None`.
+    """
+
+    def __init__(self, consumer: "Consumer", run: Run, letters: DeadLetters | None) -> None:
+        self._consumer = consumer
+        self._run = run
+        self._letters = letters
+        self._lock = Lock()
+        self._available = Condition(self._lock)
+        """Notified of records that may be handled, and of the end."""
+        self._changed = Condition(self._lock)
+        """Notified when the caller's thread has something to do: there is room, or all is handled."""
+        self._idle = 0
+        self._reader_waits = False
+        self._ended = False
+
+    def run(self) -> None:
+        """Read until the end, and wait for the handlers.
+
+        Raises:
+            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+        """
+        workers = [
+            Thread(target=self._work, args=(number,), name=f"monedula-worker-{number}", daemon=True)
+            for number in range(self._run.plan.concurrency)
+        ]
+        error: BaseException | None = None
+        try:
+            for worker in workers:
+                worker.start()
+            self._read()
+        except BaseException as raised:
+            error = raised
+        try:
+            self._finish(error)
+        except BaseException as raised:
+            # A wakeup has done its part by ending the wait.
+            if error is None or isinstance(error, WakeupError):
+                error = raised
+        finally:
+            error = self._close(error)
+        error = self._run.failure or error
+        if error is not None and not isinstance(error, WakeupError):
+            raise error
+
+    def _read(self) -> None:
+        run, consumer = self._run, self._consumer
+        heard = monotonic()
+        while run.failure is None:
+            self._look_after()
+            with self._lock:
+                room = run.room()
+            if not room:
+                heard = monotonic()
+                self._wait(lambda: run.room() > 0, FULL_SECONDS)
+                self._serve()
+                continue
+            is_over = run.is_read()
+            wait = 0.0 if is_over else POLL_SECONDS
+            batch = consumer._next(room, run.room_bytes(), 0.0, wait, run.holder)
+            if batch:
+                heard = monotonic()
+                self._take(batch)
+            elif run.is_over(is_over, monotonic() - heard):
+                return
+
+    def _take(self, batch: Any) -> None:
+        run = self._run
+        for part in run.parts(batch):
+            records = part.records()
+            with self._lock:
+                tasks = run.lanes.add(part, records)
+                if self._idle:
+                    self._available.notify(min(tasks, self._idle))
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Wait until what was begun is finished; without an error, until everything that was taken is."""
+        run, deadline = self._run, None
+        if error is not None or run.failure is not None:
+            deadline = monotonic() + run.plan.grace
+            with self._lock:
+                # What is before a finished record is handled too, so that it need not be handled again.
+                is_graceful = isinstance(error, Exception) and run.failure is None
+                run.lanes.freeze_all() if is_graceful else run.lanes.drop_all()
+        serves = error is None or isinstance(error, WakeupError)
+        while not run.is_idle():
+            if run.failure is not None and run.lanes.waiting:
+                deadline = deadline or monotonic() + run.plan.grace
+                with self._lock:
+                    run.lanes.drop_all()
+            if deadline is not None and monotonic() > deadline:
+                return
+            self._look_after()
+            self._wait(run.is_idle, FULL_SECONDS)
+            try:
+                if serves:
+                    self._serve()
+            except Exception:
+                # Woken up again, or closed by another thread: nothing more is begun.
+                with self._lock:
+                    run.lanes.drop_all()
+                serves, deadline = False, deadline or monotonic() + run.plan.grace
+
+    def _close(self, error: BaseException | None) -> BaseException | None:
+        run, member = self._run, self._consumer._member
+        with self._lock:
+            self._ended = True
+            run.lanes.drop_all()
+            self._available.notify_all()
+            late = run.lanes.all_parts()
+            if late:
+                run.give_up(late, f"handlers still run after {run.plan.grace} s")
+        if run.bound is not None:
+            run.bound.end()
+        try:
+            self._look_after()
+            member.holder_ended(run.holder)
+            self._consumer._commit_finished(run.holder, run.plan.grace)
+            if run.left_behind:
+                member.rewind()
+        except KafkaError as raised:
+            error = raised if error is None or isinstance(error, WakeupError) else error
+        if self._letters is not None and self._letters.is_own:
+            self._letters.producer.close(run.plan.grace)
+        return error
+
+    def _look_after(self) -> None:
+        wanted = self._consumer._member.rebalance_wanted()
+        with self._lock:
+            parts = self._run.look_after(wanted)
+            if self._idle and self._run.lanes.next_due(monotonic()) == 0.0:
+                self._available.notify()
+        self._run.tell(parts)
+
+    def _serve(self) -> None:
+        pending = self._consumer._core.serve(0.0, self._run.holder)
+        self._consumer._tell_events()
+        self._consumer._tell_commits()
+        if pending is not None:
+            self._consumer._call_back(pending)
+
+    def _wait(self, is_so: Callable[[], bool], seconds: float) -> None:
+        with self._lock:
+            self._reader_waits = True
+            if not is_so():
+                self._changed.wait(seconds)
+            self._reader_waits = False
+
+    def _work(self, number: int) -> None:
+        run, lanes, since = self._run, self._run.lanes, self._run.since
+        task: Task | None = None
+        otherwise: Callable[[], None] | None = None
+        while True:
+            with self._lock:
+                if task is not None:
+                    since.pop(number, None)
+                    if otherwise is None:
+                        run.handled(task)
+                    else:
+                        otherwise()
+                    if self._reader_waits and (run.failure is not None or run.is_idle() or run.room()):
+                        self._changed.notify()
+                while (task := lanes.take(run.limit, monotonic())) is None:
+                    if self._ended:
+                        return
+                    self._idle += 1
+                    self._available.wait(lanes.next_due(monotonic()))
+                    self._idle -= 1
+            since[number] = monotonic()
+            otherwise = self._handle(task)
+
+    def _handle(self, task: Task) -> Callable[[], None] | None:
+        """Call the handler; if it did not succeed, returns what to do with the task, under the lock."""
+        run, lanes = self._run, self._run.lanes
+        admission = task.part.gate.ask()
+        if admission is None:
+            return lambda: lanes.again(task, monotonic() + LEASE_SECONDS)
+        if not admission:
+            return lambda: lanes.forgotten(task)
+        task.attempts += 1
+        given = argument(task, run.plan.batch_size is not None)
+        try:
+            run.plan.handler(given)
+        except Exception as error:
+            return self._failed(task, given, error)
+        except BaseException as raised:
+            return partial(run.stop, raised, task)
+        return None
+
+    def _failed(self, task: Task, given: Any, error: Exception) -> Callable[[], None]:
+        run = self._run
+        try:
+            said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
+            verdict: Verdict = run.failures.verdict(task, error, said)
+            if verdict == "dead_letter" and self._letters is not None:
+                letters = self._letters
+                futures = [letters.send(item, error, task.attempts) for item in task.items]
+                for future in futures:
+                    future.result()
+        except BaseException as raised:
+            return partial(run.stop, raised, task)
+        return partial(run.decided, verdict, error, task)
