@@ -77,7 +77,7 @@ kafka-versions: extension  ## the selection of tests/kafka/versions.py on each A
 	python -m tests.kafka.versions $(VERSIONS)
 
 miri: ## undefined behaviour in the one crate that has much unsafe code; needs `rustup toolchain install nightly --component miri,rust-src`
-	MIRIFLAGS=-Zmiri-disable-isolation BOLERO_RANDOM_ITERATIONS=20 BOLERO_RANDOM_TEST_TIME_MS=30000 \
+	MIRIFLAGS=-Zmiri-disable-isolation BOLERO_RANDOM_ITERATIONS=5 BOLERO_RANDOM_TEST_TIME_MS=30000 \
 		cargo +nightly miri test --locked -p monedula-columns
 
 extension: .venv/.locked

@@ -278,6 +278,13 @@ def setting_anchor(name: str) -> str:
     return f"setting-{name.replace('.', '-')}"
 
 
+def leave_type(_app: Sphinx, doctree: nodes.document) -> None:
+    """In signatures, `type` is Python's, and not an attribute of that name."""
+    for reference in list(doctree.findall(addnodes.pending_xref)):
+        if reference.get("refdomain") == "py" and reference["reftarget"] == "type":
+            reference.replace_self(nodes.Text(reference.children[0].astext()))
+
+
 def mark_settings(app: Sphinx, doctree: nodes.document) -> None:
     """On the page of settings, the first cell of a row gets an anchor for each name in it."""
     if app.env.docname != SETTINGS_PAGE:
@@ -297,6 +304,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", docstring_of)
     app.connect("source-read", link_to_files)
     app.connect("missing-reference", missing)
+    app.connect("doctree-read", leave_type)
     app.connect("doctree-read", mark_settings)
     app.connect("doctree-resolved", link_code)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -122,7 +122,8 @@ class GroupVerbs(Unpicklable):
         raises their exceptions. A callback may seek, pause and commit, but must not poll.
 
         Args:
-            topics: one topic or several, whether they exist yet or not; or a compiled pattern.
+            topics: one topic or several, whether they exist yet or not; or a compiled pattern. One that does not exist
+                is read as soon as it does; the log, `events.UnknownTopic` and `health()` tell of it.
             pattern: in place of topics, a regular expression that has to match the whole name. Topics that are created
                 later are found within `metadata.max.age.ms`. Look-around and back-references are not supported.
             exclude: topics whose whole name matches this are left out of those that match `pattern`.
@@ -135,7 +136,8 @@ class GroupVerbs(Unpicklable):
                 more. If it is left out, `on_revoked` is called for them.
 
         Raises:
-            ArgumentError: on invalid arguments, without `group.id`, or while partitions are assigned with `assign()`.
+            ArgumentError: on invalid arguments, such as a name that no topic can have; without `group.id`, or while
+                partitions are assigned with `assign()`.
             ClosedError: if the consumer is closed.
         """
         if [topics, pattern, server_pattern].count(None) != 2:

@@ -107,6 +107,8 @@ class Transactions(TransactionBase):
             KafkaTimeoutError: if the outcome of the commit is unknown after `max.block.ms`. It may be committed: call
                 `commit_transaction` again.
             TransactionError: without a `transactional.id`, or while a transaction is open.
+            ArgumentError: at the end of the block, if another thread or task than this one took the records of the
+                consumer: their offsets would be missing. The transaction is aborted.
 
         Examples:
             for batch in consumer.batches():
@@ -181,7 +183,8 @@ class Transactions(TransactionBase):
                 whose records may be in the transaction: the transaction can only be aborted.
             KafkaTimeoutError: if the offsets were not acknowledged within `timeout`. The commit of the transaction
                 waits for them.
-            ArgumentError: if the consumer has no `group.id`, or commits automatically.
+            ArgumentError: if the consumer has no `group.id`, or commits automatically; without `offsets`, also if this
+                thread never asked the consumer for records while another thread holds some.
         """
         member = member_of(consumer)
         self._transactions.send_offsets(member, raw_commit(offsets), None, timeout)

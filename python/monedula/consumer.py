@@ -112,8 +112,8 @@ class ConsumerBase(GroupVerbs):
                 end). Or `{(topic, partition): position}`, with a position as in `seek()`.
 
         Raises:
-            ArgumentError: if `partitions` is none of these, while topics are subscribed to with `subscribe()`, or if
-                a position is `"committed"` and there is no `group.id`.
+            ArgumentError: if `partitions` is none of these or has a name that no topic can have, while topics are
+                subscribed to with `subscribe()`, or if a position is `"committed"` and there is no `group.id`.
             ClosedError: if the consumer is closed.
         """
         topics, pairs = split_assignment(partitions, ("default", 0))

@@ -227,6 +227,33 @@ class LeaseRenewed(GroupEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownTopic(GroupEvent):
+    """A subscribed topic does not exist: the name may be mistyped, or the topic has not been created yet.
+
+    It comes once for each topic, after several answers in a row that do not know it, by default after about two s.
+    The topic is asked for again with `retry.backoff.ms`, up to `retry.backoff.max.ms`, and read as soon as it exists.
+
+    Attributes:
+        topic: the topic.
+        nearest: an existing topic with nearly the same name; `None` if there is none.
+    """
+
+    topic: str
+    nearest: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFound(GroupEvent):
+    """A topic that was reported with `UnknownTopic` exists now.
+
+    Attributes:
+        topic: the topic.
+    """
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Left(GroupEvent):
     """The member left the group.
 

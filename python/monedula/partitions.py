@@ -9,6 +9,8 @@ from monedula.errors import ArgumentError
 from monedula.times import EXPECTED_TIME, time_of
 
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+_OF_PATTERNS = frozenset("*+?|^$()[]{}\\")
+"""Characters that regular expressions have and names of topics have not."""
 _LONGEST_NAME = 249
 _NAMES = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -199,7 +201,8 @@ def topic_names(topics: Iterable[object], instead: str) -> list[str]:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{name!r} is no topic's name; {instead}")
         if not _is_name(name):
-            raise ArgumentError(f"{name!r} is no topic's name: {_NAMES}; {instead}")
+            meant = f"did you mean subscribe(pattern={name!r})?" if _OF_PATTERNS.intersection(name) else instead
+            raise ArgumentError(f"{name!r} is no topic's name: {_NAMES}; {meant}")
         names.append(name)
     return names
 

@@ -62,6 +62,7 @@ def read(
         `pyarrow.table(stream)`, `polars.DataFrame(stream)` or DuckDB.
 
     Raises:
+        ArgumentError: on invalid arguments, such as a pattern: topics are given by name.
         UnknownTopicError: if a topic or partition does not exist.
         OffsetOutOfRangeError: if `start` or `end` lies outside of the log. The stream raises it too, if records are
             deleted while it reads: nothing is skipped silently.

@@ -190,19 +190,3 @@ def test_timing_settings_go_out_in_the_join(broker: Broker, member: MemberFactor
         else:
             with pytest.raises(monedula.InvalidSessionTimeoutError, match=str(session)):
                 until(lambda: False, consumer)
-
-
-def test_a_topic_that_does_not_exist_is_warned_of_once(
-    ground: Ground, member: MemberFactory, caplog: pytest.LogCaptureFixture
-) -> None:
-    topic = ground.name("mistyped")
-
-    def warnings() -> list[str]:
-        return [message for record in caplog.records if topic in (message := record.getMessage())]
-
-    with caplog.at_level(logging.WARNING, "monedula"):
-        consumer = member(ground.name("group"), topic, metadata_max_age_ms=100)
-        until(lambda: bool(warnings()), consumer)
-        asked = consumer.metrics()["metadata_updates"]
-        until(lambda: consumer.metrics()["metadata_updates"] > asked + 2, consumer)
-    assert warnings() == [f"topic {topic} does not exist; once it does, it is read within metadata.max.age.ms=100"]

@@ -141,7 +141,7 @@ class FaultSetter:
             max_version: selector: the highest version of the API.
             error: effect: the response has this error, by Kafka's name such as `"NOT_LEADER_OR_FOLLOWER"`. With a topic
                 selected, Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords get it for the selected
-                partitions only.
+                partitions only, and Metadata for the topic.
             whole: whether the error is for the whole request, also with a topic selected.
             delay_ms: effect: the request or response continues after this time.
             hold: effect: the request or response continues when the fault is released or removed.

@@ -23,6 +23,7 @@ use crate::error::{ClientError, RequestError};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::{Network, NodeId, Purpose};
+use crate::topic_name;
 
 /// ListOffsets' name for the end of the log (for read_committed, the last stable offset).
 pub(crate) const LATEST: i64 = -1;
@@ -109,12 +110,13 @@ impl Offsets {
     /// Every partition of the topics, each once, as soon as metadata has the topics.
     ///
     /// # Errors
-    /// If a topic does not exist or may not be read, or nothing is known within `timeout`.
+    /// If a topic cannot exist, does not exist or may not be read, or nothing is known within `timeout`.
     pub(crate) async fn partitions_of(
         &self,
         topics: Vec<String>,
         timeout: Duration,
     ) -> Result<Vec<TopicPartition>, ClientError> {
+        topics.iter().try_for_each(|name| topic_name::check_read(name))?;
         let mut named = BTreeSet::new();
         let names = topics.into_iter().map(Arc::<str>::from).filter(|name| named.insert(name.clone()));
         let names: Vec<Arc<str>> = names.collect();

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn lengths_around_blocks_and_vectors_agree_with_the_definition() {
         let bytes = noise(1100);
-        for length in (0..1100).filter(|length| (length + 1) % 64 < 3) {
+        for length in (0..1100).filter(|length| (length + 1) % 64 < 3).step_by(if cfg!(miri) { 5 } else { 1 }) {
             assert_eq!(crc32c(0, &bytes[..length]), slow(0, &bytes[..length]), "{length} bytes");
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     fn a_changed_bit_is_seen_wherever_it_is() {
         let mut bytes = noise(700);
         let crc = crc32c(0, &bytes);
-        for bit in 0..bytes.len() * 8 {
+        for bit in (0..bytes.len() * 8).step_by(if cfg!(miri) { 397 } else { 1 }) {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_ne!(crc32c(0, &bytes), crc, "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);

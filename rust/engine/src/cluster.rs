@@ -145,13 +145,17 @@ impl Cluster {
     }
 
     /// Merges another view of the cluster: unknown brokers, topics, and newer leaders. The addresses of known brokers,
-    /// which came from metadata, stay.
+    /// which came from metadata, stay. An error of a topic in the other view, such as that a broker does not know it yet,
+    /// says nothing about a topic that is known.
     pub fn learn(&mut self, other: &Self) {
         for (&node_id, broker) in &other.brokers {
             self.brokers.entry(node_id).or_insert_with(|| broker.clone());
         }
         for (name, topic) in &other.topics {
             let known = self.topics.entry(name.clone()).or_insert_with(|| topic.clone());
+            if topic.error != ErrorCode::None {
+                continue;
+            }
             if known.id != topic.id {
                 *known = topic.clone();
             }
@@ -307,6 +311,20 @@ mod tests {
         cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]));
         cluster.learn(&told);
         assert_eq!((cluster.topics["t"].id, cluster.topics["t"].partitions.len()), (Uuid([2; 16]), 1));
+    }
+
+    // The leader's lookup reached a broker that did not know a new topic, and its partitions were forgotten.
+    #[test]
+    fn who_does_not_know_a_topic_does_not_make_it_forgotten() {
+        let (mut told, mut cluster) = (Cluster::default(), Cluster::default());
+        told.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        let before = cluster.topics["t"].clone();
+        cluster.learn(&told);
+        assert_eq!(cluster.topics["t"], before);
+        let mut cluster = Cluster::default();
+        cluster.learn(&told);
+        assert_eq!(cluster.topics["t"].error, ErrorCode::UnknownTopicOrPartition);
     }
 
     #[test]

@@ -197,6 +197,16 @@ impl Ledger {
         held.map(|(batch, _)| *batch).collect()
     }
 
+    /// The unfinished batches that other holders hold, or that a holder held which has ended.
+    pub fn held_by_others(&self, holder: Holder) -> Vec<BatchId> {
+        let by_others = |keeper| match keeper {
+            Keeper::Holder(other) => other != holder,
+            Keeper::Ended => true,
+            Keeper::Name | Keeper::Queue => false,
+        };
+        self.batches.iter().filter(|(_, batch)| by_others(batch.keeper)).map(|(batch, _)| *batch).collect()
+    }
+
     /// The partitions of an unfinished batch, each with the position after its last row. Partitions are left out whose
     /// committed position has reached that, by an explicit commit of the user.
     pub fn unfinished(&self, batch: BatchId) -> Vec<(TopicPartition, Place)> {

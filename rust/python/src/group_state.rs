@@ -65,6 +65,10 @@ fn parts(py: Python<'_>, event: GroupEvent) -> PyResult<(&'static str, Vec<Field
         GroupEvent::Released { partitions } => ("Released", fields![partitions: pairs(partitions)]),
         GroupEvent::LeaseExpired => ("LeaseExpired", Vec::new()),
         GroupEvent::LeaseRenewed => ("LeaseRenewed", Vec::new()),
+        GroupEvent::UnknownTopic { topic, nearest } => {
+            ("UnknownTopic", fields![topic: &*topic, nearest: nearest.as_deref()])
+        }
+        GroupEvent::TopicFound { topic } => ("TopicFound", fields![topic: &*topic]),
         GroupEvent::Left { reason } => ("Left", fields![reason: reason]),
     })
 }
@@ -88,6 +92,7 @@ pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'
     dict.set_item("assignor", health.assignor)?;
     dict.set_item("cooperative", health.protocol == Protocol::Cooperative)?;
     dict.set_item("topics", health.topics.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    dict.set_item("unknown_topics", texts(health.unknown_topics))?;
     dict.set_item("owned", pairs(health.owned))?;
     dict.set_item("rebalance_wanted", pairs(health.wanted))?;
     dict.set_item("heartbeat_interval", health.heartbeat_interval.as_secs_f64())?;

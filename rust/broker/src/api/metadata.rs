@@ -6,13 +6,14 @@
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
     MetadataResponseTopic,
 };
+use monedula_protocol::types::Uuid;
 
 use super::{Mentions, TopicKey, cluster_operations};
 use crate::cluster::{Coordinated, NewTopic, NodeId, Partition, Topic, TopicConfig, check_topic_name};
@@ -36,6 +37,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
             forbidden.insert(name);
         }
     }
+    let faults = faults(core, call, wanted.as_deref());
     let mut topics: Vec<MetadataResponseTopic<'_>> = match &wanted {
         Some(wanted) => wanted.iter().map(|topic| one(core, call, topic, &forbidden)).collect(),
         // Topics that the client may not describe are left out.
@@ -44,6 +46,15 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
             seen.map(|topic| known(core, call, topic)).collect()
         }
     };
+    topics.retain_mut(|topic| {
+        let fault = topic.name.and_then(|name| faults.get(name)).copied();
+        if let Some(error) = fault {
+            (topic.error_code, topic.partitions) = (error.code(), Vec::new());
+            topic.topic_id = if error == ErrorCode::UnknownTopicOrPartition { Uuid::ZERO } else { topic.topic_id };
+        }
+        // A broker that does not know a topic leaves it out of a list of all topics.
+        wanted.is_some() || fault != Some(ErrorCode::UnknownTopicOrPartition)
+    });
     if request.include_topic_authorized_operations {
         let refused = ErrorCode::TopicAuthorizationFailed.code();
         for topic in topics.iter_mut().filter(|topic| topic.error_code != refused) {
@@ -70,6 +81,29 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
         cluster_authorized_operations: cluster_operations,
         ..Default::default()
     })
+}
+
+/// The errors that faults set for topics of the answer: a broker that does not know a topic yet, for example.
+fn faults(
+    core: &mut Core,
+    call: &Call<'_>,
+    wanted: Option<&[MetadataRequestTopic<'_>]>,
+) -> BTreeMap<String, ErrorCode> {
+    if core.faults.is_empty() {
+        return BTreeMap::new();
+    }
+    let names: Vec<String> = match wanted {
+        None => core.topics.all().map(|topic| topic.name.to_string()).collect(),
+        Some(wanted) => {
+            let name = |topic: &MetadataRequestTopic<'_>| match topic.topic_id.is_zero() {
+                true => topic.name.map(str::to_owned),
+                false => core.topics.name_of(topic.topic_id).map(|name| name.to_string()),
+            };
+            wanted.iter().filter_map(name).collect()
+        }
+    };
+    let faults = &mut core.faults;
+    names.into_iter().filter_map(|name| faults.partition_error(call, &name, -1).map(|error| (name, error))).collect()
 }
 
 /// The error of the request as a whole, if it is malformed.

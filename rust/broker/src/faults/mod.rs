@@ -24,7 +24,7 @@ use crate::cluster::Topics;
 use crate::core::{Action, Answer, Call, ConnectionId, Core, Draw, Wire};
 use waiting::Armed;
 
-/// The APIs that call [`Faults::partition_error`] for each partition.
+/// The APIs that call [`Faults::partition_error`] for each partition; Metadata calls it for each topic.
 const BY_PARTITION: &[ApiKey] = &[
     ApiKey::Produce,
     ApiKey::Fetch,
@@ -39,6 +39,7 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::ElectLeaders,
     ApiKey::AlterPartitionReassignments,
     ApiKey::DescribeProducers,
+    ApiKey::Metadata,
 ];
 
 /// The faults that are set, and the requests, answers and connections that they hold.

@@ -11,12 +11,14 @@ use super::{Consumer, Partitions, membership};
 use crate::error::ClientError;
 use crate::fetch::command::{FetchCommand, Position};
 use crate::lock::lock;
+use crate::topic_name;
 
 impl Consumer {
     /// Replaces the assignment by these partitions. `end` bounds each for a read that ends.
     ///
     /// # Errors
-    /// If the consumer is closed, or a partition is to start at its committed offset and there is no `group.id`.
+    /// If the consumer is closed, no topic can have one of the names, or a partition is to start at its committed offset
+    /// and there is no `group.id`.
     pub fn assign<P: Into<Position>>(
         &self,
         partitions: Vec<(TopicPartition, P, Option<i64>)>,
@@ -37,10 +39,12 @@ impl Consumer {
         let at = partitions.into_iter().map(|(partition, position, end)| (partition, position.into(), end));
         let partitions: Vec<(TopicPartition, Position, Option<i64>)> = at.collect();
         partitions.iter().try_for_each(|(_, position, _)| self.check_position(*position))?;
+        let names = distinct(partitions.iter().map(|(partition, _, _)| partition));
+        names.iter().try_for_each(|name| topic_name::check_read(name))?;
         self.refuse_if_subscribed()?;
         let _changing = self.changing();
         self.unassign()?;
-        self.metadata.hold(distinct(partitions.iter().map(|(partition, _, _)| partition)));
+        self.metadata.hold(names);
         if let Some(cluster) = cluster {
             self.metadata.learn(cluster);
         }
@@ -71,6 +75,7 @@ impl Consumer {
     pub fn assign_topics(&self, topics: Vec<String>, start: impl Into<Position>) -> Result<(), ClientError> {
         let start = start.into();
         self.check_position(start)?;
+        topics.iter().try_for_each(|name| topic_name::check_read(name))?;
         self.refuse_if_subscribed()?;
         let _changing = self.changing();
         self.unassign()?;

@@ -76,7 +76,8 @@ impl Consumer {
     /// The offsets to commit in a transaction, of what [`Self::commit`] takes.
     ///
     /// # Errors
-    /// Without a `group.id`, with `enable.auto.commit`, and where the transaction can only be aborted.
+    /// Without a `group.id`, with `enable.auto.commit`, for a holder that never asked for records while others hold
+    /// some, and where the transaction can only be aborted.
     pub fn take_offsets(&self, what: CommitWhat) -> Result<TransactionOffsets, ClientError> {
         if self.is_closed() {
             return Err(ClientError::Closed);
@@ -86,6 +87,17 @@ impl Consumer {
             let message =
                 "offsets that go into a transaction must not be committed beside it: set enable.auto.commit=false";
             return Err(ClientError::Argument(message.into()));
+        }
+        if let CommitWhat::Finished { holder } = what
+            && let Some((partition, at)) = self.buffer.held_by_others(holder)
+        {
+            return Err(ClientError::Argument(format!(
+                "this thread or task never asked the consumer for records, so the transaction would be committed without \
+                 their offsets; another one was handed those of {partition} before offset {}. Run the block in the thread \
+                 or task that takes the records; or leave the consumer out of transaction(), and give the batch: \
+                 transaction.send_offsets(consumer, batch)",
+                at.offset
+            )));
         }
         let call = self.buffer.begin_commit();
         let group = self.group_metadata();

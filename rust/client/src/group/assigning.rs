@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use monedula_engine::TopicPartition;
 use monedula_engine::assign::{AssignError, Assignor, perform, subscribed_topics, topics_of};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::group::{Assignments, Ticket};
+use monedula_protocol::error_code::ErrorCode;
 
 use super::subscription::topic_infos;
 use super::task::{Event, Task};
@@ -63,7 +65,7 @@ async fn compute(
         false => {
             let asked = Some(names.iter().cloned().collect());
             match metadata.describe(asked, timeout).await {
-                Ok(cluster) => cluster,
+                Ok(cluster) => with_known(cluster, &metadata.cluster()),
                 // Unreachable brokers are not a failure of the assignor: the next leader would get no metadata either.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
                     log.record(Level::Warning, "groups", || {
@@ -82,6 +84,20 @@ async fn compute(
     let computed = tokio::task::spawn_blocking(move || perform(&*assignor, &topics, &members)).await;
     let assignments = computed.map_err(|error| failed(&name, error.to_string()))??;
     Ok(Led { assigned: (assignments, counts), topics: names, cluster })
+}
+
+/// The answer of one broker, completed by what this member knows: the broker may not know a new topic yet that another
+/// one has described.
+fn with_known(mut answer: Cluster, known: &Cluster) -> Cluster {
+    for (name, topic) in &mut answer.topics {
+        if topic.error == ErrorCode::UnknownTopicOrPartition
+            && crate::offsets::missing(&TopicPartition::new(name.clone(), 0), known).is_ok()
+            && let Some(known) = known.topics.get(name)
+        {
+            *topic = known.clone();
+        }
+    }
+    answer
 }
 
 /// The last known metadata of these topics, if there is some for each of them.

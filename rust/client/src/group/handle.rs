@@ -1,6 +1,6 @@
 //! The user's side of a membership: commands to its task, its health, and its events for the hook.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -100,6 +100,8 @@ pub(crate) struct Shared {
 pub(super) struct Figures {
     pub(super) counted: GroupFigures,
     pub(super) last_error: Option<(Instant, String)>,
+    /// The subscribed topics that do not exist.
+    pub(super) unknown_topics: BTreeSet<Arc<str>>,
     /// The reasons of the rebalance that ended last, and of the one in progress.
     rebalance_reason: Option<String>,
     rebalancing_for: Option<String>,
@@ -197,6 +199,7 @@ impl Group {
         health.wanted = self.buffer.revocation_pending();
         let figures = self.shared.figures();
         health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
+        health.unknown_topics.clone_from(&figures.unknown_topics);
         health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
         health.figures = figures.counted.clone();
         health.figures.reserved = health.reserved.iter().map(|kept| kept.partitions.len()).sum();

@@ -14,6 +14,7 @@ mod status;
 pub(crate) mod subscription;
 mod task;
 mod topics;
+mod unknown_topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

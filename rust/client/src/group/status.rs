@@ -101,6 +101,8 @@ impl GroupFigures {
             | GroupEvent::RebalanceWanted { .. }
             | GroupEvent::Released { .. }
             | GroupEvent::LeaseRenewed
+            | GroupEvent::UnknownTopic { .. }
+            | GroupEvent::TopicFound { .. }
             | GroupEvent::Left { .. } => {}
         }
     }
@@ -129,6 +131,8 @@ pub struct GroupHealth {
     pub protocol: Protocol,
     /// The subscribed topics; for a pattern that brokers match, the topics of owned partitions.
     pub topics: BTreeSet<Arc<str>>,
+    /// The subscribed topics that do not exist.
+    pub unknown_topics: BTreeSet<Arc<str>>,
     /// Partitions owned.
     pub owned: BTreeSet<TopicPartition>,
     /// The interval between heartbeats.
@@ -183,6 +187,7 @@ impl GroupHealth {
             leader: status.leader,
             assignor: status.assignor,
             protocol: status.protocol,
+            unknown_topics: BTreeSet::new(),
             owned: status.owned,
             heartbeat_interval: status.heartbeat_interval,
             last_heartbeat: ago(status.last_heartbeat, now),
@@ -262,6 +267,11 @@ pub(super) fn sentence(event: &GroupEvent, is_consumer: bool) -> (Level, String)
             (Level::Warning, "no heartbeat was acknowledged for too long: nothing is handed out until one is".into())
         }
         GroupEvent::LeaseRenewed => (Level::Info, "a heartbeat was acknowledged: records are handed out again".into()),
+        GroupEvent::UnknownTopic { topic, nearest } => {
+            let near = nearest.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
+            (Level::Warning, format!("topic {topic} does not exist{near}; it is read as soon as it does"))
+        }
+        GroupEvent::TopicFound { topic } => (Level::Info, format!("topic {topic} exists now")),
         GroupEvent::Left { reason } => (Level::Info, format!("left: {reason}")),
     }
 }

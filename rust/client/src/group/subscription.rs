@@ -11,6 +11,7 @@ use regex::Regex;
 use super::Subscribed;
 use crate::error::ClientError;
 use crate::net::metadata::{Filter, View};
+use crate::topic_name;
 
 /// A validated subscription with compiled patterns.
 #[derive(Clone, Debug)]
@@ -34,17 +35,17 @@ impl Subscription {
     /// Validates a subscription and compiles its patterns.
     ///
     /// # Errors
-    /// [`ClientError::Argument`] if there is no topic or a topic has no name, or if a pattern is empty or does not
+    /// [`ClientError::Argument`] if there is no topic, if no topic can have one of the names, or if a pattern is empty or does not
     /// compile.
     pub(crate) fn read(what: Subscribed, no_internal: bool) -> Result<Self, ClientError> {
         match what {
             Subscribed::Topics(topics) if topics.is_empty() => {
                 Err(ClientError::Argument("subscribe() needs a topic; unsubscribe() ends a subscription".into()))
             }
-            Subscribed::Topics(topics) => match topics.iter().find(|topic| topic.is_empty()) {
-                Some(_) => Err(ClientError::Argument("the name of a topic must not be empty".into())),
-                None => Ok(Self::Topics(topics)),
-            },
+            Subscribed::Topics(topics) => {
+                topics.iter().try_for_each(|topic| topic_name::check_read(topic))?;
+                Ok(Self::Topics(topics))
+            }
             Subscribed::Pattern { include, exclude } => {
                 let exclude = exclude.as_deref().map(whole).transpose()?;
                 Ok(Self::Pattern(Pattern { include: whole(&include)?, exclude, no_internal }))

@@ -12,7 +12,6 @@ use monedula_engine::group::{
     Ticket, TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
-use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::assigning::Led;
@@ -25,7 +24,6 @@ use crate::error::ClientError;
 use crate::fetch::buffer::Lease;
 use crate::log::Level;
 use crate::net::metadata::View;
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 
 /// The result of a task that the membership's task has spawned.
 pub(super) enum Event {
@@ -44,6 +42,11 @@ pub(super) enum Event {
     Assigned {
         ticket: Ticket,
         outcome: Result<Box<Led>, AssignError>,
+    },
+    /// A subscribed topic does not exist; one with nearly the same name does, or none.
+    Unknown {
+        topic: Arc<str>,
+        nearest: Option<Arc<str>>,
     },
 }
 
@@ -70,7 +73,8 @@ pub(super) struct Task {
     /// All topics that the group subscribes to, while this member is the leader.
     led: BTreeSet<Arc<str>>,
     unauthorized: BTreeSet<Arc<str>>,
-    missing: BTreeSet<Arc<str>>,
+    /// Subscribed topics that do not exist, of which the user has been told or is being told.
+    pub(super) unknown: BTreeSet<Arc<str>>,
     pub(super) state: State,
     /// The user runs no more callbacks.
     abandoned: bool,
@@ -99,7 +103,7 @@ impl Task {
             resolving: false,
             led: BTreeSet::new(),
             unauthorized: BTreeSet::new(),
-            missing: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             state,
             abandoned: false,
             closed: false,
@@ -172,6 +176,7 @@ impl Task {
             }
             Event::Named(cluster) => self.named(cluster),
             Event::Listed { pattern, cluster } => self.listed(pattern, cluster),
+            Event::Unknown { topic, nearest } => self.tell_unknown(topic, nearest),
             Event::Assigned { ticket, outcome } => {
                 let outcome = outcome.map(|led| {
                     self.lead(led.topics);
@@ -236,7 +241,7 @@ impl Task {
         self.parts.metadata.set_filter(None);
         self.parts.buffer.forget_topics();
         self.unauthorized.clear();
-        self.missing.clear();
+        self.forget_unknown();
         self.release_resolved();
         (self.counted, self.known) = (None, None);
         self.subscribed.clear();
@@ -260,7 +265,7 @@ impl Task {
             self.give_subscription(topics);
         }
         self.report_unauthorized(view);
-        self.report_missing(view);
+        self.report_unknown(view);
         match self.state {
             State::Classic(_) => self.give_topics(view),
             State::Consumer(_) => self.give_topic_ids(view),
@@ -295,27 +300,6 @@ impl Task {
                 && self.unauthorized.insert(topic.clone())
             {
                 self.parts.buffer.topic_failed(error);
-            }
-        }
-    }
-
-    /// Warns once of each subscribed topic that does not exist. That is no error, since it may be
-    /// created later; or the name is mistyped.
-    fn report_missing(&mut self, view: &View) {
-        for topic in &self.subscribed {
-            let Some(known) = view.cluster.topics.get(topic) else { continue };
-            // A topic known to have partitions is missing only after several answers in a row that do not know it.
-            let is_gone = known.partitions.is_empty() || known.unknown_answers >= UNKNOWN_TOPIC_ANSWERS;
-            if known.error == ErrorCode::None && !known.partitions.is_empty() {
-                self.missing.remove(topic);
-            } else if known.error == ErrorCode::UnknownTopicOrPartition && is_gone && self.missing.insert(topic.clone())
-            {
-                self.parts.log.record(Level::Warning, "groups", || {
-                    let after_ms = self.parts.config.metadata_max_age.as_millis();
-                    format!(
-                        "topic {topic} does not exist; once it does, it is read within metadata.max.age.ms={after_ms}"
-                    )
-                });
             }
         }
     }
@@ -421,7 +405,7 @@ impl Task {
         self.parts.buffer.raise(error, fatal);
     }
 
-    fn record(&mut self, event: GroupEvent) {
+    pub(super) fn record(&mut self, event: GroupEvent) {
         let group = || self.parts.config.group_id.as_deref().unwrap_or_default();
         let (level, text) = super::status::sentence(&event, self.state.protocol() == GroupProtocol::Consumer);
         self.parts.log.record(level, "groups", || format!("group {}: {text}", group()));

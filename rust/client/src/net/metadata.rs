@@ -22,6 +22,7 @@ use crate::log::{Level, Log};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
 use crate::net::network::{Network, NodeId, Purpose};
+use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 use crate::tasks::caught;
 
 /// The cluster view, with how many answers were merged into it, and whether the last attempt failed.
@@ -44,23 +45,23 @@ pub(crate) struct View {
 pub(crate) type Filter = Arc<dyn Fn(&str, bool) -> bool + Send + Sync>;
 
 /// The topics that a Metadata request asks for.
-enum Asked {
+pub(super) enum Asked {
     All,
     Names(Vec<Arc<str>>),
     Ids(BTreeSet<Uuid>),
 }
 
 pub(crate) struct Metadata {
-    config: Arc<ClientConfig>,
-    network: Arc<Network>,
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) network: Arc<Network>,
     log: Log,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
     topics: Mutex<BTreeMap<Arc<str>, usize>>,
     /// Topics of interest beyond those that are held by name. Where there is a filter, all topics are asked for.
     filter: Mutex<Option<Filter>>,
-    view: watch::Sender<View>,
+    pub(super) view: watch::Sender<View>,
     wanted: Notify,
-    started: Instant,
+    pub(super) started: Instant,
     first_attempt: OnceLock<Instant>,
 }
 
@@ -218,7 +219,7 @@ impl Metadata {
         self.wanted.notified().await;
         let first = *self.first_attempt.get_or_init(Instant::now);
         let mut jitter = Jitter::new(first.duration_since(self.started).as_nanos() as u64);
-        let (mut failures, mut repetitions) = (0u32, 0u32);
+        let (mut failures, mut repetitions, mut unresolved) = (0u32, 0u32, 0u32);
         // Since when no broker of metadata has answered, or the bootstrap was repeated.
         let mut unanswered_since = first;
         loop {
@@ -237,7 +238,12 @@ impl Metadata {
                 }
             }
             if failures == 0 {
-                let _ = tokio::time::timeout(self.config.metadata_max_age, self.wanted.notified()).await;
+                unresolved = if self.has_unresolved(unresolved) { unresolved.saturating_add(1) } else { 0 };
+                let age = match unresolved {
+                    0 => self.config.metadata_max_age,
+                    attempt => self.config.retry_backoff.delay(attempt - 1, &mut jitter),
+                };
+                let _ = tokio::time::timeout(age.min(self.config.metadata_max_age), self.wanted.notified()).await;
             }
             // A refresh after a quiet second is sent at once; those in quick succession wait ever longer.
             repetitions = if asked_at.elapsed() < Duration::from_secs(1) { repetitions + 1 } else { 0 };
@@ -248,6 +254,19 @@ impl Metadata {
             };
             tokio::time::sleep(pause.saturating_sub(asked_at.elapsed())).await;
         }
+    }
+
+    /// Whether a topic of interest is to be asked for again after a backoff, `attempts` times so far: brokers did not
+    /// know it, or had no leader for it. Its creation takes a moment to reach every broker, and it may also be created
+    /// later. Java's consumer does the same.
+    fn has_unresolved(&self, attempts: u32) -> bool {
+        let (held, view) = (lock(&self.topics), self.view.borrow());
+        held.keys().any(|name| match view.cluster.topics.get(name) {
+            Some(topic) => topic.error.is_retriable(),
+            // A list of all topics has no entry for one that does not exist. Such lists may be long, so they are
+            // requested again only for as long as it takes until every broker knows a new topic.
+            None => attempts < UNKNOWN_TOPIC_ANSWERS,
+        })
     }
 
     fn fail(&self, error: &RequestError) {
@@ -342,93 +361,28 @@ impl Metadata {
 }
 
 impl Metadata {
-    /// Merges a view of the cluster from another client, so that nothing has to be looked up before the first fetch.
+    /// Merges a view of the cluster from another client, so that nothing has to be looked up before the first fetch; or
+    /// from a lookup. Topics that it does not know are asked for soon.
     pub(crate) fn learn(&self, newer: &Cluster) {
+        let mut has_unknown = false;
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
             let held = lock(&self.topics);
             let mut newer = newer.clone();
             newer.topics.retain(|topic, _| held.contains_key(topic));
+            has_unknown = newer.topics.values().any(|topic| topic.error.is_retriable());
             drop(held);
             cluster.learn(&newer);
             self.network.set_brokers(&cluster.brokers);
             view.cluster = Arc::new(cluster);
         });
-    }
-
-    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an
-    /// error of a single topic stands in the topic.
-    ///
-    /// # Errors
-    /// If no broker answers within `timeout`.
-    pub(crate) async fn describe(
-        &self,
-        topics: Option<Vec<Arc<str>>>,
-        timeout: Duration,
-    ) -> Result<Cluster, ClientError> {
-        self.describe_asked(topics.map_or(Asked::All, Asked::Names), timeout).await
-    }
-
-    /// As [`Self::describe`], of the topics with these ids. One that the broker does not know is left out.
-    ///
-    /// # Errors
-    /// If no broker answers within `timeout`.
-    pub(crate) async fn describe_ids(&self, ids: BTreeSet<Uuid>, timeout: Duration) -> Result<Cluster, ClientError> {
-        self.describe_asked(Asked::Ids(ids), timeout).await
-    }
-
-    async fn describe_asked(&self, topics: Asked, timeout: Duration) -> Result<Cluster, ClientError> {
-        let started = Instant::now();
-        let mut last_error = None;
-        tokio::time::timeout(timeout, self.describe_until_answered(topics, &mut last_error)).await.unwrap_or_else(
-            |_| {
-                let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
-                Err(match never_reached {
-                    true => self.network.unreachable(started.elapsed()),
-                    false => ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error },
-                })
-            },
-        )
-    }
-
-    async fn describe_until_answered(
-        &self,
-        topics: Asked,
-        last_error: &mut Option<String>,
-    ) -> Result<Cluster, ClientError> {
-        let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
-        for attempt in 0.. {
-            for node in self.network.candidates() {
-                let described =
-                    tokio::time::timeout(self.config.request_timeout, self.describe_from(node, &topics)).await;
-                match described {
-                    Ok(Ok(cluster)) => {
-                        self.network.set_brokers(&cluster.brokers);
-                        return Ok(cluster);
-                    }
-                    Ok(Err(RequestError::Fatal(error))) => return Err(*error),
-                    Ok(Err(error)) => *last_error = Some(error.to_string()),
-                    Err(_) => {
-                        let gave_up = self.network.gave_up(node, self.config.request_timeout);
-                        *last_error = Some(gave_up.to_string());
-                    }
-                }
-            }
-            self.metrics.retriable_error("metadata");
-            tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+        if has_unknown {
+            self.want();
         }
-        Err(ClientError::Closed)
-    }
-
-    async fn describe_from(&self, node: NodeId, topics: &Asked) -> Result<Cluster, RequestError> {
-        let (answer, version) = self.request(node, topics).await?;
-        let mut cluster = Cluster::default();
-        cluster.update(&self.response(node, &answer, version)?);
-        Ok(cluster)
     }
 
     /// Asks one broker.
-    async fn request(&self, node: NodeId, topics: &Asked) -> Result<(Frame, i16), RequestError> {
+    pub(super) async fn request(&self, node: NodeId, topics: &Asked) -> Result<(Frame, i16), RequestError> {
         let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
         let build = |_| MetadataRequest {
             topics: match topics {
@@ -448,7 +402,7 @@ impl Metadata {
         self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await
     }
 
-    fn response<'a>(
+    pub(super) fn response<'a>(
         &self,
         node: NodeId,
         answer: &'a Frame,

@@ -1,8 +1,9 @@
 //! Connections to brokers: one (`connection`), how its socket is made (`dial`) and encrypted (`tls`), the two as one
 //! thing to read from and write to (`transport`), all of them ([`network`]); and the cluster view that metadata gives
-//! (`metadata`).
+//! (`metadata`), or that one call asks for (`describe`).
 
 pub(crate) mod connection;
+mod describe;
 pub(crate) mod dial;
 mod login;
 pub(crate) mod metadata;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_broker::control::Command;
-use monedula_broker::{Effect, NodeId};
+use monedula_broker::{Effect, Fault, NodeId, Selector};
 use monedula_client::group::{CallbackKind, Listens, Subscribed};
 use serde_json::json;
 
@@ -13,6 +13,8 @@ crate::under_both_protocols!(
     a_topic_that_is_deleted_is_given_up_without_an_error_and_read_again_once_it_is_back,
     a_topic_that_is_made_anew_at_once_is_read_from_its_first_record,
     an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one,
+    a_topic_that_brokers_do_not_know_at_first_is_assigned_once_they_do,
+    a_topic_that_is_created_after_it_was_subscribed_to_is_read_soon,
     the_rack_is_told_to_whom_records_are_fetched_from,
 );
 
@@ -98,6 +100,34 @@ fn an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one(proto
     user.poll_until("the new one is read", |user| user.rows() == 8);
     user.commit_last(&world).expect("commits");
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 3)]));
+}
+
+// A topic that was just created is not known to every broker yet. The leader assigned none of its partitions then, and
+// nobody asked again before `metadata.max.age.ms`: the member was Stable and owned nothing for five minutes.
+fn a_topic_that_brokers_do_not_know_at_first_is_assigned_once_they_do(protocol: &str) {
+    // The first of them refuse what the member asks for itself, later ones what it asks for as the leader.
+    for (skip, count) in [(0, 1), (0, 2), (0, 4), (1, 1), (1, 3)] {
+        let world = World::under(protocol, &["orders:3"], 1);
+        let what = Effect::Error { error: "UNKNOWN_TOPIC_OR_PARTITION".into(), whole: false };
+        let when = Selector { apis: vec!["Metadata".into()], topic: Some("orders".into()), ..Selector::default() };
+        let fault = Fault { when, what, skip, count: Some(count), ..Fault::default() };
+        let unknown = world.broker.fault(fault).expect("a fault");
+        let mut user = world.consumer(&[]);
+        user.subscribe(&["orders"]);
+        user.poll_until("it is owned", |user| user.owned() == [0, 1, 2].into());
+        assert!(protocol == "consumer" || unknown.hits().expect("a number") > 0, "{skip} {count}");
+    }
+}
+
+fn a_topic_that_is_created_after_it_was_subscribed_to_is_read_soon(protocol: &str) {
+    let world = World::under(protocol, &["other:1"], 1);
+    let mut user = world.consumer(&[("auto.offset.reset", "latest")]);
+    user.subscribe(&["orders"]);
+    let asked = world.fault(&["Metadata"], Effect::Observe, None);
+    user.poll_until("it is asked for again", |_| asked.hits().expect("a number") > 3);
+    create(&world, "orders");
+    world.append("orders", 0, 5);
+    user.poll_until("all is read", |user| user.rows() == 5);
 }
 
 // The policy `latest` would skip its records, but it applies only to topics that existed before.

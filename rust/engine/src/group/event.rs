@@ -117,6 +117,19 @@ pub enum GroupEvent {
     LeaseExpired,
     /// The lease was renewed after it had run out.
     LeaseRenewed,
+    /// A subscribed topic does not exist: several answers to Metadata in a row did not know it. Reported by the driver,
+    /// once for each topic until it exists.
+    UnknownTopic {
+        /// The topic.
+        topic: Arc<str>,
+        /// An existing topic with nearly the same name.
+        nearest: Option<Arc<str>>,
+    },
+    /// A topic that was reported as unknown exists now.
+    TopicFound {
+        /// The topic.
+        topic: Arc<str>,
+    },
     /// The member left the group.
     Left {
         /// Why.

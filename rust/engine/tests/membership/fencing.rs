@@ -294,6 +294,29 @@ fn a_static_member_that_is_stale_leaves_for_a_while() {
     assert_eq!(world.heartbeat().1.epoch, -2);
 }
 
+// It leaves once, without waiting for the answer. The request could arrive after the next join, and end that membership.
+#[test]
+fn one_that_is_stale_and_left_without_an_answer_leaves_again_and_joins_under_another_id() {
+    for is_static in [false, true] {
+        let mut world = World::stable(if is_static { fixed() } else { by_hand() }, &[0]);
+        world.beating = true;
+        world.polling = false;
+        world.pass(crate::world::MAX_POLL);
+        let (id, left) = world.heartbeat();
+        world.lose(id);
+        assert_eq!(world.state(), State::Stale);
+        world.sleep(crate::world::ms(1));
+        world.polling = true;
+        world.put(Input::Tick);
+        world.find(1);
+        let (again, call) = world.next_heartbeat();
+        assert_eq!((call.epoch, &call.member_id), (left.epoch, &left.member_id));
+        world.refuse(again, ErrorCode::UnknownMemberId);
+        let (_, call) = world.next_heartbeat();
+        assert_eq!((call.epoch, call.member_id != left.member_id), (0, true));
+    }
+}
+
 #[test]
 fn stale_without_a_coordinator_it_does_not_wait_for_one() {
     let mut world = World::stable(by_hand(), &[0]);

@@ -28,6 +28,8 @@ pub(super) struct FinishedOffsets {
     commit_after: Option<u64>,
     /// Rows in the hands of each holder.
     held_rows: BTreeMap<Holder, u64>,
+    /// The threads and tasks that asked for rows and have not ended.
+    askers: BTreeSet<Holder>,
     /// Rows finished since the last automatic commit.
     finished_rows: u64,
     /// Offsets given to a commit whose outcome is not known. Forgotten, as the next ones are, with an assignment or a
@@ -64,6 +66,25 @@ impl FinishedOffsets {
             self.rows.remove(&id);
             ledger.finish(id);
         }
+    }
+
+    /// `holder` asks for rows.
+    pub(super) fn asks(&mut self, holder: Holder) {
+        if self.ledger.is_some() {
+            self.askers.insert(holder);
+        }
+    }
+
+    /// `holder` has ended.
+    pub(super) fn forget_asker(&mut self, holder: Holder) {
+        self.askers.remove(&holder);
+    }
+
+    /// A partition, with the place in it, of which another thread or task than `holder` was handed rows and has not
+    /// finished them, while `holder` never asked for any. What `holder` finishes is nothing then, by mistake.
+    fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, Place)> {
+        let ledger = self.ledger.as_ref().filter(|_| !self.askers.contains(&holder))?;
+        ledger.held_by_others(holder).into_iter().find_map(|batch| ledger.unfinished(batch).into_iter().next())
     }
 
     /// `holder` asks for more: it has finished what it holds.
@@ -265,6 +286,11 @@ impl FetchBuffer {
                 None => {}
             }
         }
+    }
+
+    /// As [`FinishedOffsets::held_by_others`].
+    pub(crate) fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, Place)> {
+        self.state().finished.held_by_others(holder)
     }
 
     /// What `holder` holds is finished. Returns all that is finished and not known to be committed.

@@ -110,6 +110,7 @@ impl FetchBuffer {
     pub(crate) fn enter(&self, holder: Holder) {
         let mut state = self.state();
         state.finished.finish_held(holder);
+        state.finished.asks(holder);
         if state.finished.ledger.is_none() {
             return;
         }
@@ -125,6 +126,7 @@ impl FetchBuffer {
     pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
         let mut state = self.state();
         let unfinished = state.holder_ended(holder);
+        state.finished.forget_asker(holder);
         self.notify_group(state);
         self.arrived.notify_all();
         unfinished

@@ -287,6 +287,9 @@ impl Member {
 
     /// Begins to join. The epoch is 0 already, and the next heartbeat carries all fields.
     pub(super) fn begin_joining(&mut self) {
+        // A request to leave without an answer may still arrive, and would end the new membership: only the member id
+        // tells the two apart. Once it is certain that the member has left, it has another id.
+        self.leave_first |= self.leave_was_lost;
         self.set_state(State::Joining);
     }
 

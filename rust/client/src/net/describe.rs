@@ -1,0 +1,86 @@
+//! Descriptions of the cluster and its topics, asked for by one call, beside the view that is kept fresh.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monedula_engine::backoff::Jitter;
+use monedula_engine::cluster::Cluster;
+use monedula_protocol::types::Uuid;
+
+use super::metadata::{Asked, Metadata};
+use crate::error::{ClientError, RequestError};
+use crate::net::network::NodeId;
+
+impl Metadata {
+    /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an
+    /// error of a single topic stands in the topic.
+    ///
+    /// # Errors
+    /// If no broker answers within `timeout`.
+    pub(crate) async fn describe(
+        &self,
+        topics: Option<Vec<Arc<str>>>,
+        timeout: Duration,
+    ) -> Result<Cluster, ClientError> {
+        self.describe_asked(topics.map_or(Asked::All, Asked::Names), timeout).await
+    }
+
+    /// As [`Self::describe`], of the topics with these ids. One that the broker does not know is left out.
+    ///
+    /// # Errors
+    /// If no broker answers within `timeout`.
+    pub(crate) async fn describe_ids(&self, ids: BTreeSet<Uuid>, timeout: Duration) -> Result<Cluster, ClientError> {
+        self.describe_asked(Asked::Ids(ids), timeout).await
+    }
+
+    async fn describe_asked(&self, topics: Asked, timeout: Duration) -> Result<Cluster, ClientError> {
+        let started = Instant::now();
+        let mut last_error = None;
+        tokio::time::timeout(timeout, self.describe_until_answered(topics, &mut last_error)).await.unwrap_or_else(
+            |_| {
+                let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
+                Err(match never_reached {
+                    true => self.network.unreachable(started.elapsed()),
+                    false => ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error },
+                })
+            },
+        )
+    }
+
+    async fn describe_until_answered(
+        &self,
+        topics: Asked,
+        last_error: &mut Option<String>,
+    ) -> Result<Cluster, ClientError> {
+        let mut jitter = Jitter::new(self.started.elapsed().as_nanos() as u64);
+        for attempt in 0.. {
+            for node in self.network.candidates() {
+                let described =
+                    tokio::time::timeout(self.config.request_timeout, self.describe_from(node, &topics)).await;
+                match described {
+                    Ok(Ok(cluster)) => {
+                        self.network.set_brokers(&cluster.brokers);
+                        return Ok(cluster);
+                    }
+                    Ok(Err(RequestError::Fatal(error))) => return Err(*error),
+                    Ok(Err(error)) => *last_error = Some(error.to_string()),
+                    Err(_) => {
+                        let gave_up = self.network.gave_up(node, self.config.request_timeout);
+                        *last_error = Some(gave_up.to_string());
+                    }
+                }
+            }
+            self.metrics.retriable_error("metadata");
+            tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+        }
+        Err(ClientError::Closed)
+    }
+
+    async fn describe_from(&self, node: NodeId, topics: &Asked) -> Result<Cluster, RequestError> {
+        let (answer, version) = self.request(node, topics).await?;
+        let mut cluster = Cluster::default();
+        cluster.update(&self.response(node, &answer, version)?);
+        Ok(cluster)
+    }
+}
