@@ -419,9 +419,11 @@ def test_a_rebalance_waits_for_what_was_begun_and_repeats_nothing(ground: Ground
     first = Runner(face, settings, topic, slow, concurrency=8, until="latest")
     assert busy.wait(PATIENCE_SECONDS)
     second = Runner(face, settings, topic, quick, concurrency=8)
-    until(lambda: bool(first.consumer and first.consumer.rebalance_wanted))
-    assert second.consumer is not None
-    assert second.consumer.assignment() == set()
+    giving, taking = first.consumer, second.consumer
+    assert giving is not None
+    assert taking is not None
+    # All handlers may be busy with the partition that stays; the other one is released at once then.
+    until(lambda: bool(giving.rebalance_wanted or taking.assignment()))
     go_on.set()
     first.join()
     until(lambda: len(seen) >= 6000)
