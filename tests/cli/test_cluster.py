@@ -212,6 +212,7 @@ def test_a_balanced_plan_moves_nothing_that_is_even_and_no_more_than_it_must() -
     assert without_3[TopicPartition("t", 0)] == [1, 2]
     more = balanced({at: brokers[:1] for at, brokers in even.items()}, [1, 2, 3], {}, replication_factor=2)
     assert all(even[at][0] in brokers for at, brokers in more.items())
+    assert all(len(set(brokers)) == 2 for brokers in more.values())
 
 
 def test_a_balanced_plan_uses_several_racks() -> None:
