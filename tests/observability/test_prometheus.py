@@ -197,7 +197,7 @@ def test_errors_that_are_retried_are_told_by_name(broker: Broker, registry: Coll
 
 def test_it_is_told_when_the_certificate_of_a_client_expires(registry: CollectorRegistry) -> None:
     with Broker(topics={"orders": 1}, security="SSL", client_auth="required") as broker:
-        settings = broker.client_settings()
+        settings = broker.client_settings("anna")
         with monedula.Producer(settings) as producer, monedula.Producer(settings) as other:
             metrics.watch(producer, other, registry=registry)
             producer.send("orders", b"value").result()
