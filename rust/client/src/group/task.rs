@@ -12,6 +12,7 @@ use monedula_engine::group::{
     Ticket, TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
+use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::assigning::Led;
