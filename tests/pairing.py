@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 OWN = (
+    "tests/cli/test_kafka_directories",
     "tests/interop/test_java_",
     "tests/kafka/test_helper",
     "tests/moving/test_settings",
@@ -27,6 +28,7 @@ OWN = (
 
 SPARK = ("tests/spark/test_", "tests/spark/versions/")
 THREE_NODES = (
+    "tests/cli/test_kafka_administration",
     "tests/differential/",
     *(f"tests/groups/behaviour/test_{name}" for name in ("deferred", "members", "mixed", "moves", "rolling")),
     "tests/kafka/test_fixture",

@@ -125,6 +125,7 @@ class AsyncConsumer(ConsumerBase):
         handler that runs for longer than `grace` seconds at the end is cancelled, too.
         """
         from monedula.running.plans import as_plan
+        from monedula.running.starting import under_way
         from monedula.running.tasks import TaskRun
 
         plan = as_plan(
@@ -142,7 +143,7 @@ class AsyncConsumer(ConsumerBase):
             timeout=timeout,
             until=until,
         )
-        with self._running(plan) as (run, letters):
+        with under_way(self, plan) as (run, letters):
             await TaskRun(self, run, letters).run()
 
     def commit(

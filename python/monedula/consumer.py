@@ -1,13 +1,12 @@
 """`Consumer`, the synchronous consumer, and `ConsumerBase`, which it shares with `AsyncConsumer`."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from sys import exception
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from monedula._client_names import names_in
 from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
@@ -40,10 +39,8 @@ if TYPE_CHECKING:
     from monedula.assignors import Strategy
     from monedula.producer import Producer
     from monedula.running import Retry
-    from monedula.running.dead_letters import DeadLetters
     from monedula.running.failures import OnError
     from monedula.running.lanes import Order
-    from monedula.running.plans import Plan
     from monedula.running.runs import Run
 
 MAX_ROWS = 100_000
@@ -249,39 +246,6 @@ class ConsumerBase(GroupVerbs):
         Loops over `batches()` and `records()` end without an error.
         """
         self._core.wakeup()
-
-    @contextmanager
-    def _running(self, plan: "Plan") -> "Generator[tuple[Run, DeadLetters | None], None, None]":
-        """Check a plan, and note that it runs."""
-        from monedula.running.plans import group_of
-        from monedula.running.runs import Run
-
-        if self._last_run is not None and self._last_run.is_under_way:
-            raise ArgumentError("run() is under way already: a consumer has one run at a time")
-        plan = plan.check(self.schema.names, self._awaits)
-        group = group_of(self._settings, self._named is None or bool(self._named))
-        figures = None if self._last_run is None else self._last_run.figures
-        run = Run(self, self._member, plan, figures)
-        letters = self._dead_letters(plan, group)
-        self._last_run = run
-        try:
-            yield run, letters
-        finally:
-            run.is_under_way = False
-
-    def _dead_letters(self, plan: "Plan", group: str) -> "DeadLetters | None":
-        if plan.dead_letter is None:
-            return None
-        from monedula.running.dead_letters import DeadLetters, producer_settings
-
-        producer = plan.producer
-        if producer is None:
-            from monedula.aio_producer import AsyncProducer
-            from monedula.producer import Producer
-
-            settings = cast(Settings, producer_settings(self._settings))
-            producer = (AsyncProducer if self._awaits else Producer)(settings)
-        return DeadLetters(producer, plan.dead_letter, group, is_own=plan.producer is None)
 
     def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:
         if not partitions:
@@ -489,6 +453,7 @@ class Consumer(ConsumerBase):
             PartitionError, GroupError, ClosedError: as `batches`.
         """
         from monedula.running.plans import as_plan
+        from monedula.running.starting import under_way
         from monedula.running.threads import ThreadRun
 
         plan = as_plan(
@@ -506,7 +471,7 @@ class Consumer(ConsumerBase):
             timeout=timeout,
             until=until,
         )
-        with self._running(plan) as (run, letters):
+        with under_way(self, plan) as (run, letters):
             ThreadRun(self, run, letters).run()
 
     def beginning_offsets(

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from monedula._conversions import no_array, to_pandas, to_polars, to_pyarrow
 from monedula._monedula import Batch, ReaderCore, Schema
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.consumer import MAX_BYTES, MAX_ROWS
@@ -19,6 +20,11 @@ from monedula.partitions import (
     whole_number,
 )
 from monedula.times import EXPECTED_TIME, time_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 Bound = int | str | datetime
 """One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time: an
@@ -187,6 +193,39 @@ class RecordStream(Unpicklable):
         self._exported = True
         return self._core.stream(self._report if self._on_batch is not None else None)
 
+    def to_pyarrow(self) -> "pa.Table":
+        """Read the remaining batches into one table. Needs pyarrow (`pip install 'monedula[arrow]'`).
+
+        Returns:
+            A `pyarrow.Table`.
+        """
+        table: pa.Table = to_pyarrow(self)
+        return table
+
+    def to_pandas(self, **options: Any) -> "pd.DataFrame":
+        """Read the remaining batches into one frame. Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
+
+        Args:
+            **options: those of pyarrow's `to_pandas`, such as `types_mapper=pandas.ArrowDtype`.
+
+        Returns:
+            A `pandas.DataFrame`.
+        """
+        frame: pd.DataFrame = to_pandas(self, options)
+        return frame
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Read the remaining batches into one frame. Needs polars (`pip install 'monedula[polars]'`).
+
+        Returns:
+            A `polars.DataFrame`.
+        """
+        frame: pl.DataFrame = to_polars(self)
+        return frame
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        raise no_array(self)
+
     def close(self) -> None:
         """End the read early. At its end the stream closes itself. A stream that was closed early returns no more."""
         self._core.close()
@@ -197,6 +236,9 @@ class RecordStream(Unpicklable):
 
 
 _INSTEAD = "read() takes names, or (topic, partition) pairs; list_topics() of an Admin has all names"
+_PATTERN_INSTEAD = (
+    "read() takes names, not a pattern: [name for name in Admin(settings).list_topics() if re.fullmatch(pattern, name)]"
+)
 
 
 def _targets(
@@ -213,7 +255,8 @@ def _targets(
                 raise ArgumentError(
                     f"start or end is given by partition, so {item!r} must be too: use [({item!r}, 0), ...]"
                 )
-            targets.extend((name, None) for name in topic_names([item], _INSTEAD))
+            instead = _PATTERN_INSTEAD if set(item) & set("^$*+?[](){}|\\") else _INSTEAD
+            targets.extend((name, None) for name in topic_names([item], instead))
         elif isinstance(item, bytes):
             topic_names([item], _INSTEAD)
         else:

@@ -44,6 +44,18 @@ def monedula_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
     return monedula_broker_factory()
 
 
+@pytest.fixture(scope="session")
+def monedula_session_broker() -> "Iterator[Broker]":
+    """An embedded broker of one node that all tests of the session share, and that stops at its end.
+
+    What one test leaves in it the next one finds: give each test topics and groups of its own.
+    """
+    from monedula.testing import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
 @pytest.fixture
 def monedula_secured_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
     """An embedded broker of one node with TLS and SASL, which one user, `anna`, may log in to.

@@ -97,11 +97,13 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a batch query."""
         from monedula.errors import ConfigError
+        from monedula.spark.errors_first import without_traceback
         from monedula.spark.sink import BatchWriter
 
-        if overwrite:
-            raise ConfigError(_OVERWRITE)
-        return BatchWriter(self._sink(schema))
+        with without_traceback():
+            if overwrite:
+                raise ConfigError(_OVERWRITE)
+            return BatchWriter(self._sink(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         """The writer of a streaming query.
@@ -115,12 +117,16 @@ class DefaultSource(DataSource):
         return writer
 
     def _source(self, schema: "StructType | None") -> "Source":
+        from monedula.spark.errors_first import without_traceback
         from monedula.spark.source import Source
 
         options: dict[str, Any] = dict(self.options.items())
-        return Source(options, schema)
+        with without_traceback():
+            return Source(options, schema)
 
     def _sink(self, schema: StructType) -> "Sink":
+        from monedula.spark.errors_first import without_traceback
         from monedula.spark.sink import Sink
 
-        return Sink(dict(self.options.items()), schema)
+        with without_traceback():
+            return Sink(dict(self.options.items()), schema)

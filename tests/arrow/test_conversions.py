@@ -1,12 +1,17 @@
-"""A batch's own conversions. They need no broker: a batch without rows has the columns too."""
+"""Conversions of batches, streams and tables. A batch without rows has the columns too, and needs no broker."""
 
+import copy
+import pickle
+import sys
 from collections.abc import Iterator
+from typing import Any
 
 import monedula
 import pandas
 import polars
 import pyarrow
 import pytest
+from monedula.testing import Broker
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 
@@ -33,3 +38,82 @@ def test_to_pandas_gives_a_frame_with_the_columns(batch: monedula.Batch) -> None
 def test_to_pyarrow_gives_a_record_batch_with_the_columns(batch: monedula.Batch) -> None:
     assert isinstance(batch.to_pyarrow(), pyarrow.RecordBatch)
     assert batch.to_pyarrow().schema.names == COLUMNS
+
+
+@pytest.fixture(scope="module")
+def settings() -> Iterator[dict[str, str]]:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.append("orders", [("key", f"value {number}") for number in range(5)])
+        yield {"bootstrap.servers": broker.bootstrap_servers}
+
+
+def tables(settings: dict[str, str]) -> Iterator[tuple[Any, list[str]]]:
+    """A batch, a stream and a table, each with its columns."""
+    (batch,) = monedula.read(settings, "orders")
+    yield batch, COLUMNS
+    yield monedula.read(settings, "orders"), COLUMNS
+    yield monedula.Table([("name", "string", list("abcde")), ("size", "int64", [1, 2, 3, 4, 5])]), ["name", "size"]
+
+
+def test_batch_stream_and_table_have_the_same_conversions(settings: dict[str, str]) -> None:
+    for table, columns in tables(settings):
+        frame = table.to_polars()
+        assert isinstance(frame, polars.DataFrame)
+        assert (frame.columns, len(frame)) == (columns, 5)
+    for table, columns in tables(settings):
+        made = table.to_pyarrow()
+        assert isinstance(made, pyarrow.RecordBatch if isinstance(table, monedula.Batch) else pyarrow.Table)
+        assert (made.schema.names, made.num_rows) == (columns, 5)
+    for table, columns in tables(settings):
+        plain = table.to_pandas()
+        assert isinstance(plain, pandas.DataFrame)
+        assert (list(plain.columns), len(plain)) == (columns, 5)
+
+
+def test_to_pandas_takes_the_options_of_pyarrow(settings: dict[str, str]) -> None:
+    for table, columns in tables(settings):
+        frame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+        assert [type(dtype) for dtype in frame.dtypes] == [pandas.ArrowDtype] * len(columns)
+
+
+def test_pandas_frames_are_never_a_column_of_batches(settings: dict[str, str]) -> None:
+    # pandas.DataFrame() has no way to take Arrow: it iterates, and each batch would be a cell.
+    for table, _ in [*tables(settings)][:2]:
+        with pytest.raises(TypeError, match=r"use its to_pandas\(\)"):
+            pandas.DataFrame(table)
+    assert len(pandas.DataFrame.from_arrow(monedula.read(settings, "orders"))) == 5
+
+
+def test_a_package_that_is_missing_is_named_with_what_installs_it(
+    batch: monedula.Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package, extra in (("polars", "polars"), ("pandas", "pandas"), ("pyarrow", "arrow")):
+        with monkeypatch.context() as hidden:
+            hidden.setitem(sys.modules, package, None)
+            with pytest.raises(ModuleNotFoundError, match=rf"pip install 'monedula\[{extra}\]'"):
+                getattr(batch, f"to_{package}")()
+
+
+def test_a_batch_is_not_pickled_and_says_what_is(settings: dict[str, str]) -> None:
+    (batch,) = monedula.read(settings, "orders")
+    for move in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"Send batch\.to_pyarrow\(\).*finish\(batch\)"):
+            move(batch)
+    assert pickle.loads(pickle.dumps(batch.to_pyarrow())) == batch.to_pyarrow()
+
+
+def test_a_record_is_pickled(settings: dict[str, str]) -> None:
+    (batch,) = monedula.read(settings, "orders", headers=True)
+    record = next(batch.records())
+    moved = pickle.loads(pickle.dumps(record))
+    assert (moved.key, moved.value, moved.offset, moved.timestamp) == (b"key", b"value 0", 0, record.timestamp)
+
+
+def test_a_loop_over_a_batch_is_told_over_what_to_loop(batch: monedula.Batch) -> None:
+    with pytest.raises(TypeError, match=r"records\(\) yields its rows one by one"):
+        iter(batch)
+
+
+def test_a_pattern_is_told_what_to_do_with_it(settings: dict[str, str]) -> None:
+    with pytest.raises(monedula.ArgumentError, match=r"read\(\) takes names, not a pattern: .*list_topics\(\)"):
+        monedula.read(settings, "ux-.*")

@@ -79,7 +79,9 @@ def running(*arguments: str, servers: str | None = None, stdin: int | None = Non
 class Terminal:
     """A command with a terminal as standard error, and as each stream that is not given."""
 
-    def __init__(self, *arguments: str, servers: str | None = None, stdout: int | None = None) -> None:
+    def __init__(
+        self, *arguments: str, servers: str | None = None, stdout: int | None = None, columns: int = 120
+    ) -> None:
         self._side, terminal = pty.openpty()
         self.raw = ""
         self.process = subprocess.Popen(
@@ -87,7 +89,7 @@ class Terminal:
             stdin=terminal,
             stdout=terminal if stdout is None else stdout,
             stderr=terminal,
-            env=environment(servers, COLUMNS="120", LINES="40"),
+            env=environment(servers, COLUMNS=str(columns), LINES="40"),
             start_new_session=True,
         )
         os.close(terminal)

@@ -1,4 +1,4 @@
-"""Every example of every `--help` runs as it stands."""
+"""Every example of every `--help`, and of docs/cli.md, runs as it stands."""
 
 import os
 import re
@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import monedula
@@ -42,31 +43,50 @@ def needs_security(example: str) -> bool:
     return example.split()[1] in SECURITY
 
 
-@pytest.mark.parametrize("example", [example for example in examples() if not needs_security(example)])
-def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
+@pytest.fixture
+def shell(broker: Broker, tmp_path: Path) -> Callable[[str], "subprocess.Popen[bytes]"]:
+    """Runs a line of a shell beside a broker with `orders` and the group `etl`, in a directory with files for it."""
     broker.create_topic("orders", 3)
     for partition in range(3):
-        broker.append("orders", [(f"key-{row}", '{"amount": 1}') for row in range(20)], partition=partition)
+        broker.append("orders", [(f"key-{row}", '{"amount":1}') for row in range(20)], partition=partition)
     with monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}) as consumer:
         consumer.commit({("orders", partition): 3 for partition in range(3)})
     program = tmp_path / "bin" / "monedula"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m monedula "$@"\n')
     program.chmod(0o755)
-    variables = environment(broker.bootstrap_servers)
+    with monedula.Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        admin.alter_configs({("group", "etl"): {"consumer.session.timeout.ms": 45_000}})
+    (tmp_path / "kafka.properties").write_text(f"bootstrap.servers={broker.bootstrap_servers}\n")
+    (tmp_path / "secrets.properties").write_text("log.cleaner.threads=1\n")
+    variables = environment(broker.bootstrap_servers, KAFKA_PASSWORD="secret")
     variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"
+
+    def start(line: str) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            line,
+            shell=True,
+            cwd=tmp_path,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    return start
+
+
+def is_endless(line: str) -> bool:
+    words = shlex.split(line, comments=True)
+    return "--once" not in words and any(word in words if word[0] == "-" else word == words[1] for word in ENDLESS)
+
+
+@pytest.mark.parametrize("example", [example for example in examples() if not needs_security(example)])
+def test_an_example_runs(example: str, shell: Callable[[str], "subprocess.Popen[bytes]"]) -> None:
     if example.split()[1] in ("broker", "quickstart") and "--port" not in example:
         example += " --port 0"  # its own port may be in use where tests run
-    endless = "--once" not in example and any(word in shlex.split(example) for word in ENDLESS)
-    with subprocess.Popen(
-        f"exec {example}" if endless else example,
-        shell=True,
-        cwd=tmp_path,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    endless = is_endless(example)
+    with shell(f"exec {example}" if endless else example) as process:
         try:
             if endless:
                 assert process.stdout is not None
@@ -82,10 +102,43 @@ def test_an_example_runs(example: str, broker: Broker, tmp_path: Path) -> None:
     assert process.returncode == (130 if endless and "broker" not in example else 0), problems.decode()
 
 
+def blocks() -> list[list[str]]:
+    """The lines of each block of the guide that call the command."""
+    found = re.findall(r"```\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+    return [[line for line in block.splitlines() if "monedula " in line] for block in found]
+
+
 def guide() -> list[str]:
-    blocks = re.findall(r"```\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-    lines = "".join(blocks).splitlines()
-    return [part.strip() for line in lines for part in line.split("|") if part.strip().startswith("monedula ")]
+    """Each call of the command in the guide, also in a pipe."""
+    lines = [line for block in blocks() for line in block if "$(" not in line]
+    parts = [part.strip() for line in lines for part in re.split(r" \| | && ", line)]
+    return [part for part in parts if part.startswith("monedula ")]
+
+
+def runs_here(line: str) -> bool:
+    """Whether a line of the guide ends by itself, soon, on the embedded broker without logins."""
+    others = needs_security(line) if line.startswith("monedula ") else False
+    return not (others or is_endless(line) or line.startswith(("tail ", "monedula bench")) or "client-metrics" in line)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [[line for line in block if runs_here(line)] for block in blocks() if any(map(runs_here, block))],
+    ids=lambda lines: lines[0][:40],
+)
+def test_a_block_of_the_guide_runs(lines: list[str], shell: Callable[[str], "subprocess.Popen[bytes]"]) -> None:
+    for line in lines:
+        with shell(line) as process:
+            _, problems = process.communicate(timeout=60)
+        assert process.returncode == 0, f"{line}: {problems.decode()}"
+
+
+def test_the_guide_has_every_command() -> None:
+    names: list[str] = []
+    for name, command in getattr(COMMANDS, "commands", {}).items():
+        names += [f"{name} {verb}" for verb in getattr(command, "commands", {})] or [name]
+    lines = GUIDE.read_text().splitlines()
+    assert [name for name in names if not any(f"monedula {name}" in line for line in lines)] == []
 
 
 @pytest.mark.parametrize("line", guide() + [example for example in examples() if needs_security(example)])

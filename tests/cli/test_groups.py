@@ -100,7 +100,7 @@ def test_offsets_are_moved(servers: str) -> None:
     assert reset("--to", "6") == {0: 6, 1: 6}
     assert reset("--to", "1d ago") == {0: 0, 1: 0}
     assert "add --yes" in run_problem(servers, "--to", "earliest", code=2)
-    assert "either --to or --shift" in run_problem(servers, code=2)
+    assert "one of --to, --shift, --by-duration and --to-current" in run_problem(servers, code=2)
     assert "--shift moves a group" in run_problem(servers, "--to", "-3", code=2)
     assert "needs a --topic" in run_problem(servers, "--to", "3", "-p", "0", code=2)
     assert "11" in run_problem(servers, "--to", "11", "--yes")

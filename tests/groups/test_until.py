@@ -198,6 +198,8 @@ def test_transactions_end_it_at_the_last_stable_offset(ground: Ground, member: M
         assert values(consumer.records(until="latest")) == [0, 1, 2]
         assert consumer.position((topic, 0)) == 4
         opened.commit_transaction()
+        # The coordinator writes the markers of a transaction after it has answered.
+        until(lambda: consumer.end_offsets([(topic, 0)]) == {(topic, 0): 7})
         assert values(consumer.records(until="latest")) == [200, 3]
         everything = member(ground.name("group"), topic, isolation_level="read_uncommitted")
         assert sorted(values(everything.records(until="latest"))) == [0, 1, 2, 3, 100, 101, 102, 200]

@@ -1,6 +1,7 @@
 """docs/broker.md: its examples run as they stand; its table of effects matches the code."""
 
 import inspect
+import logging
 import re
 from pathlib import Path
 
@@ -10,14 +11,19 @@ from monedula.testing import Broker
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs/broker.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-IMPORTS = "import monedula\nimport pyarrow\nfrom monedula.testing import Broker\n"
+IMPORTS = "import logging\nimport monedula\nimport pyarrow\nfrom monedula.testing import Broker\n"
 
 pytest_plugins = ["pytester"]
 
 
 @pytest.mark.parametrize("source", [each for each in EXAMPLES if "def test_" not in each])
 def test_an_example_runs(source: str) -> None:
-    exec(compile(IMPORTS + source, str(GUIDE), "exec"), {})
+    logger = logging.getLogger("monedula.broker")
+    before = logger.level
+    try:
+        exec(compile(IMPORTS + source, str(GUIDE), "exec"), {})
+    finally:
+        logger.setLevel(before)
 
 
 def test_the_examples_for_pytest_pass_where_nothing_is_configured(pytester: pytest.Pytester) -> None:

@@ -5,7 +5,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import monedula
+import pandas
 import polars
 import pyarrow
 import pytest
@@ -28,7 +30,9 @@ def broker() -> Iterator[Broker]:
 def test_an_example_runs(broker: Broker, source: str, capsys: pytest.CaptureFixture[str]) -> None:
     names = {
         "asyncio": asyncio,
+        "duckdb": duckdb,
         "monedula": monedula,
+        "pandas": pandas,
         "polars": polars,
         "pyarrow": pyarrow,
         "settings": {"bootstrap.servers": broker.bootstrap_servers},
@@ -37,7 +41,7 @@ def test_an_example_runs(broker: Broker, source: str, capsys: pytest.CaptureFixt
     if "print(" in source:
         assert capsys.readouterr().out
     if "some =" in source:
-        assert [names[name].num_rows for name in ("recent", "last_ten", "some")] == [40, 20, 2]  # type: ignore[attr-defined]
+        assert [names[name].num_rows for name in ("recent", "last_ten", "some")] == [40, 20, 2]
 
 
 def test_every_error_that_is_named_is_there() -> None:

@@ -16,6 +16,7 @@ import pytest
 from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer
 from monedula._moving.calls import CALLS
 from monedula.admin import Admin, AsyncAdmin
+from monedula.testing import Broker
 
 FOREIGN: dict[type, list[type]] = {
     Consumer: [
@@ -153,3 +154,51 @@ def test_a_loop_over_a_consumer_is_told_over_what_to_loop(clients: dict[type, An
 def test_a_list_of_partitions_is_told_to_be_unpacked(clients: dict[type, Any], method: str) -> None:
     with pytest.raises(monedula.ArgumentError, match=rf"given one by one, such as {method}\(\*partitions\)"):
         getattr(clients[Consumer], method)([("orders", 0)])
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.append("orders", ["a"])
+        yield broker
+
+
+def test_who_takes_a_batch_for_a_message_is_told_where_the_records_are(broker: Broker) -> None:
+    with Consumer({"bootstrap.servers": broker.bootstrap_servers}) as consumer:
+        consumer.assign({("orders", 0): 0})
+        batch: Any = consumer.poll(timeout=10.0)
+    with pytest.raises(AttributeError, match=r"here: errors are raised by the call that reads; .*batch\.records\(\)"):
+        batch.error()
+    with pytest.raises(AttributeError, match=r"here: .*batch\.records\(\)"):
+        batch.value()
+    with pytest.raises(AttributeError, match=r"batch\.records\(\) yields them"):
+        batch.items()  # kafka-python's poll() returns a dict
+    record = next(batch.records())
+    with pytest.raises(AttributeError, match=r"'Record' .*; here: there is none: errors are raised"):
+        record.error()
+    assert not hasattr(batch, "error")
+    assert not hasattr(record, "error")
+
+
+def test_futures_of_other_clients_are_explained(broker: Broker) -> None:
+    with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+        future: Any = producer.send("orders", "b")
+        with pytest.raises(AttributeError, match=r"'SendFuture' .*; here: result\(timeout\), in seconds"):
+            future.get(timeout=10)
+        with pytest.raises(AttributeError, match=r"add_done_callback"):
+            future.add_errback(print)
+        assert (
+            set(public(kafka.producer.future.FutureRecordMetadata)) & {"get", "add_errback"}
+            <= CALLS["SendFuture"].keys()
+        )
+
+
+def test_arguments_of_other_producers_are_explained(broker: Broker) -> None:
+    with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+        send: Any = producer.send
+        with pytest.raises(TypeError, match=r"send\(\) takes no argument 'timestamp_ms'; here: timestamp="):
+            send("orders", "c", timestamp_ms=1)
+        with pytest.raises(TypeError, match=r"send\(\) takes no argument 'callback'; here: on_delivery="):
+            send("orders", "c", callback=print)
+        with pytest.raises(TypeError, match=r"send\(\) got an unexpected keyword argument 'kye'"):
+            send("orders", "c", kye="k")

@@ -101,7 +101,7 @@ def test_advice_names_settings_that_exist() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("enable.partition.eof", "read("),
+        ("enable.partition.eof", "read(...)"),
         ("enable_auto_offset_store", "finish(batch)"),
         ("stats_cb", "metrics()"),
         ("default.topic.config", "into the dict itself"),
@@ -128,3 +128,9 @@ def test_the_value_of_such_a_setting_is_not_shown() -> None:
 def test_topics_in_place_of_settings_are_named() -> None:
     with pytest.raises(monedula.ConfigError, match=r"topics go into topics="):
         monedula.Consumer("orders", bootstrap_servers="127.0.0.1:1")  # type: ignore[arg-type]
+
+
+def test_one_column_as_a_text_is_told_to_stand_in_a_list() -> None:
+    for columns in ("value", "key"):
+        with pytest.raises(monedula.ArgumentError, match=rf"one column is columns=\['{columns}'\]"):
+            monedula.Consumer(SERVERS, columns=columns)

@@ -321,3 +321,50 @@ async def test_a_table_can_be_awaited(ground: Ground) -> None:
         report = await sender.send_batch(TABLE, topic)
         assert report.offsets == {(topic, 0): [(0, 3)]}
     assert len(stored(ground.bootstrap, topic)) == 4
+
+
+def test_a_filtered_pandas_frame_is_sent_without_its_index(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("filtered", 1)
+    frame = pandas.DataFrame({"value": [f"value {number}" for number in range(6)], "keep": [1, 0, 1, 0, 0, 1]})
+    kept = frame[frame["keep"] == 1].drop(columns="keep")
+    assert "__index_level_0__" in pyarrow.table(kept).schema.names
+    report = producer(bootstrap_servers=broker.bootstrap_servers).send_batch(kept, "filtered").result(PATIENCE)
+    assert report.acknowledged == 3
+    records = stored(broker.bootstrap_servers, "filtered")
+    assert [record.value for record in records] == [b"value 0", b"value 2", b"value 5"]
+
+
+NAIVE = datetime(2026, 1, 1)
+
+
+def test_a_time_without_a_zone_is_refused_by_send_and_by_send_batch(producer: ProducerFactory) -> None:
+    sender = producer(bootstrap_servers="127.0.0.1:1")
+    with pytest.raises(monedula.ArgumentError, match="has no time zone"):
+        sender.send("orders", "x", timestamp=NAIVE)
+    for table in (
+        pyarrow.table({"value": ["x"], "timestamp": [NAIVE]}),
+        pandas.DataFrame({"value": ["x"], "timestamp": [NAIVE]}),
+        polars.DataFrame({"value": ["x"], "timestamp": [NAIVE]}),
+    ):
+        with pytest.raises(monedula.ArgumentError, match=r"expected timestamp with a time zone.*tz_localize"):
+            sender.send_batch(table, "orders")
+
+
+def test_a_time_before_1970_is_refused_by_send_and_by_send_batch(broker: Broker, producer: ProducerFactory) -> None:
+    broker.create_topic("early", 1)
+    sender = producer(bootstrap_servers=broker.bootstrap_servers)
+    early = datetime(1969, 12, 31, tzinfo=UTC)
+    with pytest.raises(monedula.ArgumentError, match="before 1970"):
+        sender.send("early", "x", timestamp=early)
+    report = sender.send_batch(pyarrow.table({"value": ["x", "y"], "timestamp": [early, None]}), "early").report(
+        PATIENCE
+    )
+    assert (report.acknowledged, report.failed, report.errors[0].row) == (1, 1, 0)
+    assert "timestamp=-86400000 ms is before 1970" in str(report.errors[0].error)
+
+
+def test_the_columns_of_a_record_are_told_to_who_gives_another(producer: ProducerFactory) -> None:
+    with pytest.raises(monedula.ArgumentError) as caught:
+        producer(bootstrap_servers="127.0.0.1:1").send_batch(pyarrow.table({"Known": [1]}), "orders")
+    expected = 'a record has no column "Known", only key, value, headers, topic, partition, timestamp. Drop it'
+    assert str(caught.value).startswith(expected)

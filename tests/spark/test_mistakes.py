@@ -15,7 +15,7 @@ from tests.spark.streams import run_stream
 
 LOG_SECONDS = 60
 # The name of an exception and its text, up to where Spark goes on.
-LAST_ERROR = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.*?)\s*(?:SQLSTATE|$)", re.MULTILINE)
+LAST_ERROR = re.compile(r"(?:^|: )(?:\w+\.)*(\w+(?:Error|Exception)): (.*?)\s*(?:SQLSTATE|$)", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import monedula
 import pyarrow as pa
@@ -329,3 +330,12 @@ with Broker(topics=["orders"]) as broker:
 """
     done = run(code)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("records", [("key", "value"), (b"value",), ("a", ("key", "value"))])
+def test_a_single_pair_is_not_taken_for_two_values(records: Any) -> None:
+    with Broker(topics=["orders"]) as broker:
+        with pytest.raises(ArgumentError, match=r"one pair is given as \[\(key, value\)\]"):
+            broker.append("orders", records)
+        assert broker.append("orders", [("key", "value")]) == range(1)
+        assert broker.append("orders", (("key", "value"), ("key", "other"))) == range(1, 3)

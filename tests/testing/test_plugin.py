@@ -20,6 +20,14 @@ def test_several_brokers(monedula_broker_factory):
     assert (len(one.addresses), len(two.addresses)) == (1, 2)
     STARTED.extend([one, two])
 
+def test_one_test_of_the_session(monedula_session_broker):
+    monedula_session_broker.create_topic("first", 1)
+    SHARED.append(monedula_session_broker)
+
+def test_another_test_of_the_session(monedula_session_broker):
+    assert SHARED == [monedula_session_broker]
+    assert list(monedula_session_broker.append("first", ["a"])) == [0]
+
 def test_they_stop_with_their_tests():
     from monedula import ClosedError
     for broker in STARTED:
@@ -31,6 +39,7 @@ def test_they_stop_with_their_tests():
     assert len(STARTED) == 3
 
 STARTED = []
+SHARED = []
 """
 
 
@@ -49,4 +58,4 @@ def test_the_fixtures_are_found_and_stop_what_they_start(tmp_path: Path) -> None
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert "6 passed" in done.stdout

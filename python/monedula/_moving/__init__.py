@@ -66,6 +66,17 @@ def _advice_on(kind: type, name: str) -> str | None:
     return table.get(name) or table.get(snake)
 
 
+def no_argument(method: str, keywords: Iterable[str]) -> TypeError:
+    """The error of keywords that a method of the core does not take; there is at least one."""
+    from monedula._moving.arguments import ARGUMENTS
+
+    name = next(iter(keywords))
+    advice = ARGUMENTS.get(method, {}).get(name)
+    if advice is None:
+        return TypeError(f"{method}() got an unexpected keyword argument {name!r}")
+    return TypeError(f"{method}() takes no argument {name!r}; here: {advice}")
+
+
 def tells(kind: type[T]) -> type[T]:
     """A class decorator: attributes and arguments of other clients raise an error that says what to use here.
 
@@ -90,8 +101,8 @@ def tells(kind: type[T]) -> type[T]:
 
 def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..., Any]:
     def check(keywords: dict[str, Any]) -> None:
-        for name in keywords.keys() & foreign.keys():
-            raise TypeError(f"{method.__name__}() takes no argument {name!r}; here: {foreign[name]}")
+        if named := keywords.keys() & foreign.keys():
+            raise no_argument(method.__name__, named)
 
     if iscoroutinefunction(method):
 

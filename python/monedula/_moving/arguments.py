@@ -35,6 +35,11 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "metadata": "the result has offset, metadata and leader_epoch in any case",
         "timeout_ms": _SECONDS,
     },
+    "send": {
+        "callback": "on_delivery=f, which is called with the future",
+        "on_error": "on_delivery=f, which is called with the future, whatever its outcome",
+        "timestamp_ms": "timestamp=..., in milliseconds since 1970 or as an aware datetime",
+    },
     "send_batch": {
         "partition": "a column partition names the partition of each row",
     },

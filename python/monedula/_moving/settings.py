@@ -72,7 +72,7 @@ SETTINGS: dict[str, str] = {
     "enable.gapless.guarantee": "with enable.idempotence the records of a partition keep their order, without gaps",
     "enable.incremental.fetch.sessions": f"fetch sessions are used with every broker that has them; {_LEAVE}",
     "enable.metrics.push": f"nothing is pushed to brokers (KIP-714), metrics() has the figures; {_LEAVE}",
-    "enable.partition.eof": "read(...) ends at what is there when it begins; lag() is the distance from the end",
+    "enable.partition.eof": 'batches(until="latest"), or read(...) without a group, ends at what is there at its start',
     "enable.random.seed": _LEAVE,
     "enable.sasl.oauthbearer.unsecure.jwt": "a function as sasl.oauthbearer.token.provider may return such a token",
     "enabled.events": _METRICS,

@@ -7,10 +7,10 @@ import typer
 
 from monedula.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclResourceType
 from monedula.admin.security_types import CLUSTER
+from monedula.cli.administration import Yes, administering
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, Row, show
-from monedula.cli.topics import Yes, administering
 
 Principals = Annotated[
     list[str] | None, typer.Option("-u", "--principal", help="Whose, such as User:anna. Repeatable.")
@@ -69,7 +69,9 @@ def list_acls(
     filters = _filters(principal, operation, resources, _pattern(pattern), None, None)
     with administering(bootstrap_servers, setting, settings_file) as admin:
         found = dict.fromkeys(acl for each in filters for acl in admin.describe_acls(each))
-    show(_COLUMNS, map(_row, sorted(found, key=_order)), as_json)
+    # A host that is no restriction is the one column that nobody misses.
+    spare = () if any(acl.host != "*" for acl in found) else ("host",)
+    show(_COLUMNS, map(_row, sorted(found, key=_order)), as_json, spare=spare)
 
 
 ADD_EXAMPLES = """

@@ -6,7 +6,25 @@ from typing import Annotated
 import typer
 
 from monedula import __version__
-from monedula.cli import acls, bench, broker, consume, groups, produce, quickstart, quotas, tokens, topics, users
+from monedula.cli import (
+    acls,
+    bench,
+    broker,
+    brokers,
+    cluster,
+    completion,
+    configs,
+    consume,
+    groups,
+    log_dirs,
+    produce,
+    quickstart,
+    quotas,
+    reassignments,
+    tokens,
+    topics,
+    users,
+)
 
 # Help without rich's boxes: it fits into 80 columns, is fast, and its examples can be copied.
 _LOOK = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
@@ -29,12 +47,26 @@ def examples(lines: str) -> str:
 app.command("quickstart", epilog=examples(quickstart.EXAMPLES))(quickstart.quickstart)
 app.command("consume", epilog=examples(consume.EXAMPLES))(consume.consume)
 app.command("produce", epilog=examples(produce.EXAMPLES))(produce.produce)
-FAMILIES = {"topics": topics, "groups": groups, "acls": acls, "users": users, "quotas": quotas, "tokens": tokens}
+completion.prepare()
+FAMILIES = {
+    "topics": topics,
+    "groups": groups,
+    "cluster": cluster,
+    "brokers": brokers,
+    "configs": configs,
+    "reassignments": reassignments,
+    "log-dirs": log_dirs,
+    "acls": acls,
+    "users": users,
+    "quotas": quotas,
+    "tokens": tokens,
+}
 for name, family in FAMILIES.items():
     for verb, function, lines in family.COMMANDS:
         family.app.command(verb, epilog=examples(lines))(function)
     app.add_typer(family.app, name=name)
 app.command("bench", epilog=examples(bench.EXAMPLES))(bench.bench)
+app.command("completion", epilog=examples(completion.EXAMPLES))(completion.completion)
 app.command("broker", epilog=examples(broker.EXAMPLES))(broker.broker)
 
 

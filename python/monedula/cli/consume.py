@@ -15,6 +15,7 @@ import typer
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
+from monedula.cli.completing import complete_groups
 from monedula.cli.filters import SYNTAX, Filter
 from monedula.cli.formats import Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
@@ -68,7 +69,12 @@ def consume(
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")] = False,
     group: Annotated[
         str | None,
-        typer.Option("-g", "--group", help="Read as a member of this group, commit what was written, until Ctrl-C."),
+        typer.Option(
+            "-g",
+            "--group",
+            help="Read as a member of this group, commit what was written, until Ctrl-C.",
+            autocompletion=complete_groups,
+        ),
     ] = None,
     max_rows: Annotated[
         int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records, of all partitions.")

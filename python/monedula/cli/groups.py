@@ -1,4 +1,4 @@
-"""`monedula groups`: lists and describes consumer groups, shows their lag, and resets or deletes their offsets."""
+"""`monedula groups`: lists, describes and deletes consumer groups, and shows their lag."""
 
 import sys
 import time
@@ -9,15 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import Admin, GroupLag
-from monedula.cli.positions import partitions_of, place_of
-from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli import group_offsets
+from monedula.cli.administration import Yes, administering
+from monedula.cli.completing import complete_groups
+from monedula.cli.group_offsets import Group, name_of
+from monedula.cli.rendering import counted
+from monedula.cli.running import UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, Row, drawn, line_of, show
-from monedula.cli.topics import Partitions, Yes, administering
+from monedula.cli.topic_names import OnlyTopics, expanded
+from monedula.errors import GroupNotFoundError
 from monedula.partitions import TopicPartition
-
-Group = Annotated[str, typer.Argument(help="Id of the group.")]
-Topics = Annotated[list[str] | None, typer.Option("-t", "--topic", help="Only this topic. Repeatable.")]
 
 _STATES = {
     name.lower(): name
@@ -47,7 +49,8 @@ def list_groups(
     with administering(bootstrap_servers, setting, settings_file) as admin:
         found = admin.list_groups(states=[_STATES[name.lower()] for name in state or ()]).values()
         rows = [(group.group_id, group.state, group.type, group.protocol_type, group.coordinator) for group in found]
-    show(("group", "state", "type", "protocol_type", "coordinator"), rows, as_json)
+    names = ("group", "state", "type", "protocol_type", "coordinator")
+    show(names, sorted(rows), as_json, spare=("protocol_type", "coordinator"))
 
 
 DESCRIBE_EXAMPLES = """
@@ -72,14 +75,17 @@ def describe(
         assignor = f", assignor {found.assignor}" if found.assignor else ""
         say(f"{found.group_id}: {found.state}, {found.type}{assignor}{coordinator}, members: {len(found.members)}")
     rows = [
-        (member.member_id, member.instance_id, member.client_id, member.host, [_name(at) for at in member.assignment])
-        for member in found.members
+        (member.member_id, member.instance_id, member.client_id, member.host, [name_of(at) for at in member.assignment])
+        for member in sorted(found.members, key=lambda member: (member.client_id, member.member_id))
     ]
-    show(("member", "instance_id", "client_id", "host", "partitions"), rows, as_json)
+    names = ("member", "instance_id", "client_id", "host", "partitions")
+    show(names, rows, as_json, spare=("instance_id", "member", "host"))
 
 
 LAG_COLUMNS = ("group", "topic", "partition", "committed", "end_offset", "lag", "client_id", "host")
+LAG_OF_GROUPS_COLUMNS = ("group", "state", "topics", "partitions", "largest_lag", "lag")
 LAG_EXAMPLES = """
+monedula groups lag
 monedula groups lag etl
 monedula groups lag etl --watch --interval 1
 monedula groups lag etl --topic orders --json
@@ -88,23 +94,70 @@ monedula groups lag etl --topic orders --json
 
 @command("groups lag")
 def lag(
-    group: Group,
+    groups: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
-    topic: Topics = None,
+    topic: OnlyTopics = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
     as_json: AsJson = False,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
-    """Show how far a group is behind, by partition; with --watch as a live table, in a pipe as rows with the time."""
+    """Show how far groups are behind.
+
+    Of all groups, or by partition of those that are named; the total is a message. With --watch one group
+    is a live table, in a pipe rows with the time.
+    """
+    if watch and len(groups or ()) != 1:
+        raise UsageError("--watch is for one group; name it")
     with administering(bootstrap_servers, setting, settings_file) as admin:
+        topics = expanded(admin, topic) or None
         if not watch:
-            show(LAG_COLUMNS, _lag_rows(admin.group_lag(group, topics=topic)), as_json)
-        elif as_json or not sys.stdout.isatty():
-            _write_lag(admin, group, topic, interval, as_json)
+            _show_lag(admin, groups or (), topics, as_json)
+            return
+        group = (groups or [""])[0]
+        if as_json or not sys.stdout.isatty():
+            _write_lag(admin, group, topics, interval, as_json)
         else:
-            _draw_lag(admin, group, topic, interval)
+            _draw_lag(admin, group, topics, interval)
+
+
+def _show_lag(admin: Admin, groups: Sequence[str], topics: list[str] | None, as_json: bool) -> None:
+    if groups:
+        found = [admin.group_lag(group, topics=topics) for group in dict.fromkeys(groups)]
+        rows = [row for each in found for row in _lag_rows(each)]
+        show(LAG_COLUMNS, rows, as_json, spare=(*(["group"] if len(found) == 1 else []), "host", "client_id"))
+    else:
+        found = _lag_of_all(admin, topics)
+        show(LAG_OF_GROUPS_COLUMNS, [_summary(each) for each in found], as_json)
+    if not as_json:
+        partitions = sum(1 for each in found for at in each.values() if at.lag)
+        total = sum(each.total for each in found)
+        say(f"total: {total} behind, in {counted(partitions, 'partition')} of {counted(len(found), 'group')}")
+
+
+def _lag_of_all(admin: Admin, topics: list[str] | None) -> list[GroupLag]:
+    """The lag of every consumer group that has committed or owns something of these topics, by group id."""
+    found = []
+    for group, listing in sorted(admin.list_groups().items()):
+        if listing.type not in ("classic", "consumer", "") or listing.protocol_type not in ("consumer", ""):
+            continue
+        try:
+            each = admin.group_lag(group, topics=topics)
+        except GroupNotFoundError:
+            continue  # it has ended since
+        if any(at.committed is not None or at.member_id is not None for at in each.values()):
+            found.append(each)
+    return found
+
+
+def _summary(found: GroupLag) -> Row:
+    topics = {partition.topic for partition in found}
+    largest = max((at.lag or 0 for at in found.values()), default=0)
+    return (found.group, found.state, len(topics), len(found), largest, found.total)
 
 
 def _lag_rows(found: GroupLag) -> list[Row]:
@@ -146,125 +199,6 @@ def _rate(before: tuple[float, dict[TopicPartition, int]] | None, now: float, at
     return float((at.committed - before[1][at.partition]) / max(now - before[0], 1e-3))
 
 
-OFFSETS_EXAMPLES = """
-monedula groups offsets etl
-"""
-
-
-@command("groups offsets")
-def offsets(
-    group: Group,
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
-    """Show what a group has committed."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
-        found = admin.list_group_offsets(group)
-    rows = [
-        (*partition, at.offset, at.leader_epoch if at.leader_epoch >= 0 else None, at.metadata)
-        for partition, at in sorted(found.items())
-        if at is not None
-    ]
-    show(("topic", "partition", "offset", "leader_epoch", "metadata"), rows, as_json)
-
-
-RESET_EXAMPLES = """
-monedula groups reset etl --to earliest --dry-run
-monedula groups reset etl --to "1h ago" --topic orders --yes
-monedula groups reset etl --shift -100 --yes
-monedula groups reset etl --to 2 --topic orders --partition 0 --yes
-"""
-
-
-@command("groups reset")
-def reset(
-    group: Group,
-    bootstrap_servers: BootstrapServers = None,
-    to: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="earliest, latest, a time (as in consume), or an offset.")
-    ] = None,
-    shift: Annotated[
-        int | None, typer.Option(metavar="N", help="So many records forward, or backward if negative.")
-    ] = None,
-    topic: Topics = None,
-    partition: Partitions = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
-    """Rewind or forward a group that has no members: all that it has committed, or the topics given."""
-    if (to is None) == (shift is None):
-        raise UsageError("say where to go, with either --to or --shift")
-    indexes = partitions_of(partition)
-    if indexes and not topic:
-        raise UsageError("--partition needs a --topic")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
-        chosen = [(name, index) for name in topic or () for index in indexes]
-        target: Any = {"shift": shift} if to is None else _target(admin, group, to, topic, chosen)
-        where: dict[str, Any] = {} if isinstance(target, dict) and to is not None else _where(topic, chosen)
-        plan = admin.reset_group_offsets(group, target, dry_run=True, **where)
-        rows = [(*at.partition, at.before, at.after) for at in sorted(plan.values(), key=lambda at: at.partition)]
-        show(("topic", "partition", "before", "after"), rows, as_json)
-        if dry_run or not rows:
-            return
-        confirm(f"Set the offsets of {group}?", yes)
-        # Commit the offsets that were shown: those of the ends of the logs may have changed meanwhile.
-        admin.alter_group_offsets(group, {at.partition: at.after for at in plan.values()})
-    say(f"reset {group}")
-
-
-def _where(topics: list[str] | None, chosen: Sequence[tuple[str, int]]) -> dict[str, Any]:
-    return {"partitions": chosen} if chosen else {"topics": topics}
-
-
-def _target(admin: Admin, group: str, to: str, topics: list[str] | None, chosen: Sequence[tuple[str, int]]) -> Any:
-    place = place_of(to, "--to")
-    if not isinstance(place, int):
-        return place
-    if place < 0:
-        raise UsageError(f"--to {to}: an offset is not negative; --shift moves a group by a number of records")
-    if chosen:
-        return dict.fromkeys(chosen, place)
-    if topics:
-        described = admin.describe_topics(topics).values()
-        return {(each.name, part.partition): place for each in described for part in each.partitions}
-    return dict.fromkeys(admin.list_group_offsets(group), place)
-
-
-DELETE_OFFSETS_EXAMPLES = """
-monedula groups delete-offsets etl --topic orders --yes
-monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
-"""
-
-
-@command("groups delete-offsets")
-def delete_offsets(
-    group: Group,
-    topic: Annotated[list[str], typer.Option("-t", "--topic", help="Of this topic. Repeatable.")],
-    bootstrap_servers: BootstrapServers = None,
-    partition: Partitions = None,
-    yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
-    """Forget what a group has committed of topics that it does not read any more; they no longer count as its lag."""
-    indexes = partitions_of(partition)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
-        committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
-        chosen = sorted(at for at in committed if at.topic in topic and (not indexes or at.partition in indexes))
-        if not chosen:
-            others = ", ".join(sorted({at.topic for at in committed})) or "nothing at all"
-            raise Failure(f"{group} has committed nothing there; it has of: {others}")
-        names = ", ".join(map(_name, chosen))
-        confirm(f"Delete what {group} has committed of {names}?", yes)
-        for at in admin.delete_group_offsets(group, chosen):
-            say(f"deleted the offset of {_name(at)}")
-
-
 DELETE_EXAMPLES = """
 monedula groups delete etl --yes
 """
@@ -272,7 +206,7 @@ monedula groups delete etl --yes
 
 @command("groups delete")
 def delete(
-    groups: Annotated[list[str], typer.Argument(help="Ids of groups.")],
+    groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
     bootstrap_servers: BootstrapServers = None,
     yes: Yes = False,
     setting: Setting = None,
@@ -285,17 +219,11 @@ def delete(
             say(f"deleted {group}")
 
 
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
-
-
 app = typer.Typer(help="List, describe, watch, reset and delete groups.", no_args_is_help=True, rich_markup_mode=None)
 COMMANDS = (
     ("list", list_groups, LIST_EXAMPLES),
     ("describe", describe, DESCRIBE_EXAMPLES),
     ("lag", lag, LAG_EXAMPLES),
-    ("offsets", offsets, OFFSETS_EXAMPLES),
-    ("reset", reset, RESET_EXAMPLES),
-    ("delete-offsets", delete_offsets, DELETE_OFFSETS_EXAMPLES),
+    *group_offsets.COMMANDS,
     ("delete", delete, DELETE_EXAMPLES),
 )

@@ -1,7 +1,7 @@
-"""Parses offsets, times and partitions of the command line."""
+"""Parses offsets, times, durations and partitions of the command line."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from monedula.cli.running import UsageError
 from monedula.times import TIME_TEXTS, time_of
@@ -9,6 +9,11 @@ from monedula.times import TIME_TEXTS, time_of
 Place = int | str | datetime
 """An offset (if negative, counted from the end), `"earliest"`, `"latest"`, or a time."""
 
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DURATION = re.compile(r"(\d+)\s*([smhdw])")
+_ISO_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)S)?)?"
+)
 _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
 
 
@@ -29,6 +34,23 @@ def place_of(text: str, option: str) -> Place:
             f"{TIME_TEXTS}"
         )
     return time
+
+
+def duration_of(text: str, option: str) -> timedelta:
+    """The duration that an option gives: `90m`, `7d`, or as in ISO 8601, `PT1H30M`.
+
+    Raises:
+        UsageError: if the text is not a duration, or the duration is too long.
+    """
+    found = _DURATION.fullmatch(text) or _ISO_DURATION.fullmatch(text)
+    if found is None or not any(found.groups()):
+        raise UsageError(f"{option} {text}: expected a time such as 30m, 12h, 7d (s, m, h, d, w) or PT1H30M")
+    try:
+        if found.re is _DURATION:
+            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+        return timedelta(**{unit: int(count) for unit, count in found.groupdict("0").items()})
+    except OverflowError:
+        raise UsageError(f"{option} {text}: that is too long") from None
 
 
 def partitions_of(texts: list[str] | None) -> list[int]:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import DEFAULT, QuotaEntity, QuotaName
+from monedula.cli.administration import Yes, administering
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
 from monedula.cli.tables import AsJson, show
-from monedula.cli.topics import Yes, administering
 
 User = Annotated[str | None, typer.Option("-u", "--user", help="Of this user.")]
 ClientId = Annotated[str | None, typer.Option("--client-id", help="Of this client id; with --user, of both together.")]

@@ -52,6 +52,11 @@ def escaped(text: str) -> str:
     return _CONTROL.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 partition`, `2 partitions`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def time_text(milliseconds: int | None) -> str | None:
     """A record's timestamp in ISO 8601, UTC, with milliseconds."""
     if milliseconds is None:

@@ -1,21 +1,19 @@
 """`monedula tokens`: creates, lists, renews and expires delegation tokens."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from monedula.admin import Admin, DelegationToken
-from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli.administration import Yes, administering
+from monedula.cli.positions import duration_of
+from monedula.cli.running import Failure, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, show
-from monedula.cli.topics import Yes, administering
 
 TokenId = Annotated[str, typer.Argument(help="Id of the token.")]
 
-_PERIOD = re.compile(r"(\d+)\s*(s|m|h|d)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _COLUMNS = ("token_id", "owner", "renewers", "issued", "expires", "latest")
 
 LIST_EXAMPLES = """
@@ -37,7 +35,7 @@ def list_tokens(
     """List delegation tokens, without their passwords."""
     with administering(bootstrap_servers, setting, settings_file) as admin:
         tokens = admin.describe_delegation_tokens(owner)
-    show(_COLUMNS, map(_row, tokens.values()), as_json)
+    show(_COLUMNS, [_row(tokens[name]) for name in sorted(tokens)], as_json, spare=("issued", "latest", "renewers"))
 
 
 CREATE_EXAMPLES = """
@@ -63,7 +61,7 @@ def create(
     settings_file: SettingsFile = None,
 ) -> None:
     """Create a delegation token, and write it to standard output: its id is a user name, with that password."""
-    longest = None if lifetime is None else _period(lifetime, "--lifetime")
+    longest = None if lifetime is None else duration_of(lifetime, "--lifetime")
     with administering(bootstrap_servers, setting, settings_file) as admin:
         token = admin.create_delegation_token(owner=owner, renewers=renewer or (), max_lifetime=longest)
     password = token.password.expose().decode()
@@ -87,7 +85,7 @@ def renew(
     settings_file: SettingsFile = None,
 ) -> None:
     """Let a token be valid for longer."""
-    length = None if period is None else _period(period, "--for")
+    length = None if period is None else duration_of(period, "--for")
     with administering(bootstrap_servers, setting, settings_file) as admin:
         expiry = admin.renew_delegation_token(_found(admin, token_id), period=length)
     say(f"{token_id} expires {_time(expiry)}")
@@ -109,7 +107,7 @@ def expire(
     settings_file: SettingsFile = None,
 ) -> None:
     """Let a token expire: at once, or earlier than it would."""
-    length = None if after is None else _period(after, "--after")
+    length = None if after is None else duration_of(after, "--after")
     when = "at once" if length is None else f"in {after}"
     with administering(bootstrap_servers, setting, settings_file) as admin:
         token = _found(admin, token_id)
@@ -123,16 +121,6 @@ def _found(admin: Admin, token_id: str) -> DelegationToken:
     if token_id not in tokens:
         raise Failure(f"there is no token {token_id} that you may see; see monedula tokens list")
     return tokens[token_id]
-
-
-def _period(text: str, option: str) -> timedelta:
-    found = _PERIOD.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{option} {text}: expected a time such as 30m, 12h or 7d")
-    try:
-        return timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except OverflowError:
-        raise UsageError(f"{option} {text}: that is too long") from None
 
 
 def _row(token: DelegationToken) -> tuple[object, ...]:

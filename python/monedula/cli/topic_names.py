@@ -7,11 +7,16 @@ from typing import Annotated
 import typer
 
 from monedula.admin import Admin
+from monedula.cli.completing import complete_topics
 from monedula.cli.running import Failure, UsageError
 
 PATTERN_HELP = "^REGEX is each topic whose name matches"
 
-Names = Annotated[list[str], typer.Argument(help=f"Names of topics; {PATTERN_HELP}.")]
+Names = Annotated[list[str], typer.Argument(help=f"Names of topics; {PATTERN_HELP}.", autocompletion=complete_topics)]
+OnlyTopics = Annotated[
+    list[str] | None,
+    typer.Option("-t", "--topic", help=f"Only this topic; {PATTERN_HELP}. Repeatable.", autocompletion=complete_topics),
+]
 
 
 def is_pattern(name: str) -> bool:

@@ -1,41 +1,34 @@
 """`monedula topics`: creates, describes, changes and deletes topics."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from monedula.admin import Admin, NewTopic
+from monedula.cli import topic_partitions
+from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.completing import complete_topics
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, settings_of
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
 from monedula.cli.tables import AsJson, show
+from monedula.cli.topic_names import PATTERN_HELP, Names, expanded, topics_of
 from monedula.partitions import TopicPartition
 
-Names = Annotated[list[str], typer.Argument(help="Names of topics.")]
-Name = Annotated[str, typer.Argument(help="Name of the topic.")]
-Partitions = Annotated[
-    list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
-]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
-
-
-@contextmanager
-def administering(servers: str | None, setting: list[str] | None, file: Any) -> Iterator[Admin]:
-    """An admin client with the settings of the options, closed at the end of the block."""
-    with Admin(settings_of(servers, setting, file)) as admin:
-        yield admin
-
-
+Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
 LIST_EXAMPLES = """
 monedula topics list
+monedula topics list '^ord'
 monedula topics list --internal --json
 """
 
 
 @command("topics list")
 def list_topics(
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics too.")] = False,
     as_json: AsJson = False,
@@ -44,9 +37,14 @@ def list_topics(
 ) -> None:
     """List topics with their partitions and replicas."""
     with administering(bootstrap_servers, setting, settings_file) as admin:
-        topics = admin.list_topics(internal=internal).values()
-        rows = [(topic.name, topic.partitions, topic.replication_factor, topic.topic_id) for topic in topics]
-    show(("topic", "partitions", "replication_factor", "topic_id"), rows, as_json)
+        topics = admin.list_topics(internal=internal)
+    chosen = topics_of(names, topics) if names else sorted(topics)
+    unknown = [name for name in chosen if name not in topics]
+    if unknown:
+        raise Failure(f"there is no topic {', '.join(unknown)}")
+    rows = [(name, topics[name].partitions, topics[name].replication_factor, topics[name].topic_id) for name in chosen]
+    names_of_columns = ("topic", "partitions", "replication_factor", "topic_id")
+    show(names_of_columns, rows, as_json, spare=("topic_id", "replication_factor"))
 
 
 CREATE_EXAMPLES = """
@@ -58,7 +56,7 @@ monedula topics create payments --if-not-exists
 
 @command("topics create")
 def create(
-    names: Names,
+    names: Annotated[list[str], typer.Argument(help="Names of topics.")],
     bootstrap_servers: BootstrapServers = None,
     partitions: Annotated[
         int | None, typer.Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
@@ -98,9 +96,10 @@ def delete(
     settings_file: SettingsFile = None,
 ) -> None:
     """Delete topics with all of their records."""
-    confirm(f"Delete {', '.join(names)} with all records?", yes)
     with administering(bootstrap_servers, setting, settings_file) as admin:
-        for name in admin.delete_topics(list(dict.fromkeys(names)), missing_ok=if_exists):
+        topics = expanded(admin, names)
+        confirm(f"Delete {', '.join(topics)} with all records?", yes)
+        for name in admin.delete_topics(topics, missing_ok=if_exists):
             say(f"deleted {name}")
 
 
@@ -120,7 +119,7 @@ def describe(
 ) -> None:
     """Show partitions: leader, replicas, those in sync, and which offsets they hold."""
     with administering(bootstrap_servers, setting, settings_file) as admin:
-        topics = admin.describe_topics(list(dict.fromkeys(names)))
+        topics = admin.describe_topics(expanded(admin, names))
         led = [
             TopicPartition(topic.name, part.partition)
             for topic in topics.values()
@@ -130,12 +129,19 @@ def describe(
         first = admin.list_offsets(led, "earliest", errors="return") if led else {}
         end = admin.list_offsets(led, "latest", errors="return") if led else {}
     rows = []
-    for topic in topics.values():
+    for topic in sorted(topics.values(), key=lambda topic: topic.name):
         for part in topic.partitions:
             at = TopicPartition(topic.name, part.partition)
             edges = [found[at].offset if at in found else None for found in (first, end)]
             rows.append((*at, part.leader, part.replicas, part.isr, part.offline, *edges))
-    show(("topic", "partition", "leader", "replicas", "isr", "offline", "start_offset", "end_offset"), rows, as_json)
+    names_of_columns = ("topic", "partition", "leader", "replicas", "isr", "offline", "start_offset", "end_offset")
+    has_offline = any(row[5] for row in rows)
+    show(
+        names_of_columns,
+        rows,
+        as_json,
+        spare=("start_offset", "isr") if has_offline else ("offline", "start_offset", "isr"),
+    )
 
 
 PARTITIONS_EXAMPLES = """
@@ -195,7 +201,7 @@ def configs(
         for entry in sorted(entries.values(), key=lambda entry: entry.name)
         if everything or not entry.is_default
     ]
-    show(("name", "value", "source"), rows, as_json)
+    show(("name", "value", "source"), rows, as_json, spare=("source",))
 
 
 RECORDS_EXAMPLES = """
@@ -272,6 +278,7 @@ COMMANDS = (
     ("describe", describe, DESCRIBE_EXAMPLES),
     ("configs", configs, CONFIGS_EXAMPLES),
     ("add-partitions", add_partitions, PARTITIONS_EXAMPLES),
+    *topic_partitions.COMMANDS,
     ("delete-records", delete_records, RECORDS_EXAMPLES),
     ("delete", delete, DELETE_EXAMPLES),
 )

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
+from monedula.cli.administration import Yes, administering
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, show
-from monedula.cli.topics import Yes, administering
 
 PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"
 

@@ -8,6 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from monedula.errors import ConfigError
 from monedula.spark.bounds import Earliest, Latest
 from monedula.spark.cluster import Cluster
+from monedula.spark.errors_first import errors_first
 from monedula.spark.offsets import partition_text
 from monedula.spark.resolving import resolve
 from monedula.spark.source import KafkaInputPartition, Source
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@errors_first
 class BatchReader(DataSourceReader):
     """Plans and reads a batch query.
 

@@ -250,12 +250,21 @@ class _Numbers:
         return default if text is None else boolean(name, text)
 
 
+_TABLE = (
+    "there are no options: Spark passes those of a table, CREATE TABLE ... OPTIONS (...), to no source in Python. Make "
+    "a view, CREATE TEMPORARY VIEW name USING monedula OPTIONS (...), or give them where the table is read: "
+    "SELECT ... FROM name WITH (...)"
+)
+
+
 def _selection(options: Mapping[str, str]) -> Selection:
     given = [name for name in _STRATEGIES if name in options]
     if len(given) != 1:
         rule = "Only one of the following options can be" if given else "One of the following options must be"
         message = f"{rule} specified for Kafka source: {', '.join(_STRATEGIES)}. See the docs for more details."
-        if "path" in options:
+        if not options:
+            message = _TABLE
+        elif "path" in options:
             message += " load() has no use for a path: name topics by the option subscribe."
         raise ConfigError(message, key="subscribe")
     name, text = given[0], options[given[0]]

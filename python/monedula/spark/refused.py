@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from monedula.errors import ConfigError
+from monedula.spark.errors_first import errors_first
 
 try:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -14,6 +15,7 @@ except ImportError:  # Spark 4.0 and 4.1
         """Replaces the class that this version of Spark lacks."""
 
 
+@errors_first
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises its error in every method: raised in the constructor, it would become an UnboundLocalError in PySpark."""
 

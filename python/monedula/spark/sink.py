@@ -15,6 +15,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from monedula.errors import ConfigError
 from monedula.spark.client_settings import ClientSettings
+from monedula.spark.errors_first import errors_first
 from monedula.spark.process import show_warnings
 from monedula.spark.sink_options import SinkOptions
 from monedula.spark.writing import WriteSettings, Written, write
@@ -88,6 +89,7 @@ class Sink:
         )
 
 
+@errors_first
 class BatchWriter(DataSourceArrowWriter):
     """The writer of a batch query, `df.write`."""
 
@@ -107,6 +109,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink.say_aborted(messages, "the query ")
 
 
+@errors_first
 class StreamWriter(_StreamWriter):
     """The writer of a streaming query, `df.writeStream`; there is one for each micro-batch."""
 

@@ -20,6 +20,7 @@ from monedula.errors import DataLossError
 from monedula.partitions import TopicPartition
 from monedula.spark.bounds import Earliest, Offsets
 from monedula.spark.cluster import Cluster, Layout
+from monedula.spark.errors_first import errors_first
 from monedula.spark.limits import TriggerDelay, byte_limit, rate_limit
 from monedula.spark.offsets import PartitionOffsets, StreamOffset, partition_text, partitions_text
 from monedula.spark.resolving import resolve
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("monedula.spark")
 
 
+@errors_first
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches on the driver, in a Python process that runs as long as the query.
 

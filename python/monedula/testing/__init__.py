@@ -7,7 +7,8 @@
         consumer = monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers})
 
 A broker starts in a few milliseconds, many can run at once, and any Kafka client can connect. With pytest, the fixtures
-`monedula_broker`, `monedula_secured_broker` and `monedula_broker_factory` are available without an import.
+`monedula_broker`, `monedula_session_broker`, `monedula_secured_broker` and `monedula_broker_factory` are available
+without an import.
 """
 
 from monedula.testing.broker import Broker

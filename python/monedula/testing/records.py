@@ -35,6 +35,8 @@ def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, h
         rows = _rows_of_table(records)
     elif isinstance(records, str | bytes) or not isinstance(records, Iterable):
         raise ArgumentError(f"records are given as a list of values or of (key, value) pairs, not as {records!r:.100}")
+    elif isinstance(records, tuple) and not all(isinstance(record, tuple) for record in records):
+        raise ArgumentError(f"records={records!r:.100}: one pair is given as [(key, value)], values as [value, ...]")
     else:
         rows = [_row(record) for record in records]
     times = _times(timestamps, len(rows))

@@ -7,10 +7,12 @@ use arrow_array::{RecordBatch, RecordBatchIterator};
 use monedula_client::consumer::Unfinished;
 use monedula_client::group::{HandedBatch, RowCursor};
 use monedula_columns::ColumnBatch;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict, PyType};
+use pyo3::types::{PyBytes, PyCapsule, PyDict, PyString, PyTuple, PyType};
 
 use crate::capsule;
+use crate::convert;
 use crate::header_values::header_values;
 use crate::record::Record;
 use crate::runtime::Own;
@@ -147,17 +149,54 @@ impl Batch {
 
     /// As a `pyarrow.RecordBatch`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("pyarrow")?.call_method1("record_batch", (slf,))
+        convert::to_pyarrow(slf)
     }
 
     /// As a `pandas.DataFrame`. Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
-    fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::to_pyarrow(slf)?.call_method0("to_pandas")
+    ///
+    /// Args:
+    ///     **options: those of pyarrow's `to_pandas`, such as `types_mapper=pandas.ArrowDtype`.
+    #[pyo3(signature = (**options))]
+    fn to_pandas<'py>(slf: &Bound<'py, Self>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_pandas(slf, options)
     }
 
     /// As a `polars.DataFrame`. Needs polars (`pip install 'monedula[polars]'`).
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("polars")?.call_method1("DataFrame", (slf,))
+        convert::to_polars(slf)
+    }
+
+    /// Refuses: rows are iterated by `records()`.
+    fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let _ = slf;
+        Err(PyTypeError::new_err(
+            "a Batch is not iterable; here: records() yields its rows one by one, to_pyarrow(), to_pandas() and \
+             to_polars() have its columns",
+        ))
+    }
+
+    /// Refuses: numpy would make an array of objects.
+    #[pyo3(signature = (*_arguments, **_options))]
+    fn __array__<'py>(
+        slf: &Bound<'py, Self>,
+        _arguments: &Bound<'py, PyTuple>,
+        _options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Err(convert::no_array(slf))
+    }
+
+    /// Refuses: only the consumer that read a batch can hear that it is finished.
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let _ = slf;
+        Err(PyTypeError::new_err(
+            "a Batch can be neither pickled nor copied, because its consumer waits to hear that it is finished. Send \
+             batch.to_pyarrow(), which can be pickled, and finish(batch) here",
+        ))
+    }
+
+    /// Attributes of other clients' messages and tables: the error says what to use.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        Err(convert::no_attribute(slf, name))
     }
 
     /// Export as `arrow_schema` and `arrow_array` capsules. `requested_schema` is ignored, as the interface allows.

@@ -13,6 +13,7 @@ mod capsule;
 mod config;
 mod consumer;
 mod consumer_values;
+mod convert;
 mod error;
 mod group;
 mod group_state;

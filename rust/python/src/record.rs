@@ -6,6 +6,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
 
+use crate::convert;
+
 /// One record. Attributes of columns that the consumer does not read are `None`.
 #[pyclass(frozen, get_all, module = "monedula")]
 pub(crate) struct Record {
@@ -73,6 +75,11 @@ impl Record {
             record.headers.as_ref().map(|headers| headers.bind(py).clone()),
         );
         (slf.get_type(), fields)
+    }
+
+    /// Attributes of other clients' messages: the error says what to use.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        Err(convert::no_attribute(slf, name))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

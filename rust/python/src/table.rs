@@ -6,9 +6,10 @@ use arrow_array::builder::{BooleanBuilder, Float64Builder, Int32Builder, Int64Bu
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions};
 use arrow_schema::{Field, Schema as ArrowSchema};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::capsule;
+use crate::convert;
 use crate::error::argument_error;
 use crate::schema::Schema;
 
@@ -45,6 +46,25 @@ impl Table {
     #[getter]
     fn schema(&self) -> Schema {
         Schema(self.0.schema())
+    }
+
+    /// As a `pyarrow.Table`, without a copy. Needs pyarrow (`pip install 'monedula[arrow]'`).
+    fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_pyarrow(slf)
+    }
+
+    /// As a `pandas.DataFrame`. Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
+    ///
+    /// Args:
+    ///     **options: those of pyarrow's `to_pandas`, such as `types_mapper=pandas.ArrowDtype`.
+    #[pyo3(signature = (**options))]
+    fn to_pandas<'py>(slf: &Bound<'py, Self>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_pandas(slf, options)
+    }
+
+    /// As a `polars.DataFrame`. Needs polars (`pip install 'monedula[polars]'`).
+    fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        convert::to_polars(slf)
     }
 
     /// Export as an `arrow_array_stream` capsule of one batch. `requested_schema` is ignored, as the interface allows.

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
+use crate::convert;
 use crate::error::{argument_error, to_py};
 use crate::logging::flush_log;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
@@ -165,6 +166,11 @@ impl SendFuture {
     /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
+    }
+
+    /// Methods of other clients' futures: the error says what to use.
+    fn __getattr__(slf: &Bound<'_, Self>, name: &Bound<'_, PyString>) -> PyResult<()> {
+        Err(convert::no_attribute(slf, name))
     }
 
     /// Wakes an event loop with `number` once the future is done.

@@ -39,6 +39,7 @@ use self::callbacks::Callbacks;
 use self::send_arguments::{SendArguments, refused};
 use crate::capsule;
 use crate::config::{parse_producer, seed};
+use crate::convert;
 use crate::error::{argument_error, exception, to_py};
 use crate::logging::{flush_log, follow_level};
 use crate::operation::{Notifier, Operation};
@@ -104,7 +105,12 @@ impl ProducerCore {
     ///     BufferFullError: if there was no room for `max.block.ms`.
     ///     RecordTooLargeError: if the record is larger than `max.request.size`.
     ///     ClosedError: if the producer is closed.
-    #[pyo3(signature = (topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, on_delivery=None))]
+    #[pyo3(
+        signature = (topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, on_delivery=None,
+            **foreign),
+        text_signature = "($self, topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, \
+                          on_delivery=None)"
+    )]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn send<'py>(
         slf: &Bound<'py, Self>,
@@ -115,7 +121,11 @@ impl ProducerCore {
         headers: Option<&Bound<'py, PyAny>>,
         timestamp: Option<&Bound<'py, PyAny>>,
         on_delivery: Option<&Bound<'py, PyAny>>,
+        foreign: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
+        if let Some(foreign) = foreign {
+            return Err(convert::no_argument("send", foreign));
+        }
         let (py, core) = (slf.py(), slf.get());
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
         if core.detours.load(Ordering::Relaxed) {

@@ -52,13 +52,14 @@ impl Columns {
                 "topic" => (&mut columns.topic, is_bytes(given), "string"),
                 "headers" => (&mut columns.headers, is_headers(given), HEADERS),
                 "partition" => (&mut columns.partition, is_partition(given), "int32"),
-                "timestamp" => (&mut columns.timestamp, is_time(given), "timestamp, or int64 of milliseconds"),
-                _ if IGNORED.contains(&name) => continue,
+                "timestamp" => (&mut columns.timestamp, is_time(given), TIME),
+                _ if IGNORED.contains(&name) || is_index(name) => continue,
                 _ => return Err(ClientError::Argument(unknown(name))),
             };
             if !fits {
-                let message =
-                    format!("the column {name:?} is of type {given}; expected {wanted}. Cast it before it is sent");
+                let advice =
+                    if matches!(given, DataType::Timestamp(_, None)) { ZONE } else { "Cast it before it is sent" };
+                let message = format!("the column {name:?} is of type {given}; expected {wanted}. {advice}");
                 return Err(ClientError::Argument(message));
             }
             if place.replace(index).is_some() {
@@ -105,16 +106,23 @@ impl Columns {
 }
 
 const BYTES: &str = "binary or string (large and view types too)";
+const TIME: &str = "timestamp with a time zone, or int64 of milliseconds";
+const ZONE: &str = "Say which zone its times are in: by .dt.tz_localize(\"UTC\") of pandas, .dt.replace_time_zone(\"UTC\") of \
+                    polars, pyarrow.compute.assume_timezone";
 const HEADERS: &str = "list<struct<key: string, value: binary>>, or a map of them";
 
 fn unknown(name: &str) -> String {
     let near = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(name));
     let near = near.map(|known| format!("; did you mean {known:?}?")).unwrap_or_default();
     format!(
-        "the column {name:?} is none of a record's: {}{near}. Drop it, or encode it into \"value\", as JSON for \
-         example",
+        "a record has no column {name:?}, only {}{near}. Drop it, or encode it into \"value\", as JSON for example",
         KNOWN.join(", ")
     )
+}
+
+/// Whether pandas wrote this column for an index without a name, as a filtered frame has it.
+fn is_index(name: &str) -> bool {
+    name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"))
 }
 
 fn is_bytes(given: &DataType) -> bool {
@@ -153,7 +161,7 @@ fn is_partition(given: &DataType) -> bool {
 }
 
 fn is_time(given: &DataType) -> bool {
-    matches!(given, DataType::Timestamp(..) | DataType::Int64 | DataType::Null)
+    matches!(given, DataType::Timestamp(_, Some(_)) | DataType::Int64 | DataType::Null)
 }
 
 /// The columns of one record batch, downcast once.
@@ -189,13 +197,16 @@ impl<'b> Values<'b> {
 
     /// Whether rows may be refused: without these columns no row has to be checked.
     pub(crate) fn may_refuse(&self) -> bool {
-        self.partition.is_some() || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys)
+        self.partition.is_some()
+            || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys)
+            || self.timestamp.as_ref().is_some_and(|times| times.has_early)
     }
 
     /// Why a row is not a valid record, for whatever topic.
     pub(crate) fn refusal(&self, row: usize) -> Option<ClientError> {
         let partition = self.partition.as_ref().and_then(|partitions| partitions.refusal(row));
-        let reason = partition.or_else(|| self.headers.as_ref()?.refusal(row))?;
+        let time = || self.timestamp.as_ref()?.refusal(row);
+        let reason = partition.or_else(time).or_else(|| self.headers.as_ref()?.refusal(row))?;
         Some(ClientError::Argument(reason))
     }
 }
@@ -417,6 +428,8 @@ pub(crate) struct Times<'b> {
     /// Ticks per millisecond, and milliseconds per tick.
     divisor: i64,
     factor: i64,
+    /// Whether a time is before 1970, in a row or below a null.
+    has_early: bool,
 }
 
 impl<'b> Times<'b> {
@@ -435,7 +448,16 @@ impl<'b> Times<'b> {
             }
             _ => return None,
         };
-        Some(Self { values, nulls: present(array.nulls()), divisor, factor })
+        // All signs at once: a search for the first one would be slower.
+        let has_early = values.iter().fold(0, |signs, value| signs | value) < 0;
+        Some(Self { values, nulls: present(array.nulls()), divisor, factor, has_early })
+    }
+
+    /// Why a row's time is none of a record.
+    #[inline]
+    fn refusal(&self, row: usize) -> Option<String> {
+        let given = self.get(row).filter(|milliseconds| *milliseconds < 0)?;
+        Some(format!("timestamp={given} ms is before 1970; null has the record sent with the current time"))
     }
 
     /// Milliseconds since 1970; `None` is now.

@@ -1,0 +1,259 @@
+"""`monedula reassignments`: plans moves of partitions to other brokers, starts, follows and cancels them."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from monedula.admin import Admin, Reassignment
+from monedula.cli.administration import Yes, administering
+from monedula.cli.balance import Assignment, balanced
+from monedula.cli.cluster import described
+from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.tables import AsJson, Row, show
+from monedula.cli.topic_names import OnlyTopics, expanded
+from monedula.partitions import TopicPartition
+
+# Between two looks of `status --wait`.
+_INTERVAL_SECONDS = 1.0
+
+PLAN_EXAMPLES = """
+monedula reassignments plan
+monedula reassignments plan --topic orders --brokers 1 -o plan.json
+monedula reassignments plan --topic orders --replication-factor 1 --json
+"""
+
+
+@command("reassignments plan")
+def plan(
+    bootstrap_servers: BootstrapServers = None,
+    topic: OnlyTopics = None,
+    brokers: Annotated[
+        str | None, typer.Option(metavar="ID,...", help="The brokers that are to have the replicas; all by default.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the plan to this file, for `reassignments start`.")
+    ] = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Plan which brokers keep which partitions: evenly, on several racks, with few moves. Changes nothing.
+
+    Without --topic, of all topics, Kafka's own included: so a broker that is to go is left out of --brokers.
+    """
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        nodes = {node.id: node.rack for node in admin.describe_cluster().nodes}
+        chosen = sorted(nodes) if brokers is None else _ids(brokers)
+        unknown = [broker for broker in chosen if broker not in nodes]
+        if unknown:
+            living = ", ".join(map(str, sorted(nodes)))
+            raise Failure(f"there is no broker {unknown[0]}; there are: {living}")
+        current = _current(admin, expanded(admin, topic) or None)
+    most = replication_factor or max(map(len, current.values()), default=0)
+    if most > len(chosen):
+        raise UsageError(
+            f"{most} replicas need as many brokers; there are {len(chosen)}: {', '.join(map(str, chosen))}"
+        )
+    planned = balanced(current, chosen, nodes, replication_factor)
+    moves = {at: replicas for at, replicas in planned.items() if replicas != list(current[at])}
+    if output is not None:
+        text = _as_text(moves)
+        if output == Path("-"):
+            typer.echo(text)
+            return
+        output.write_text(text + "\n", encoding="utf-8")
+    show(("topic", "partition", "before", "after"), [(*at, current[at], moves[at]) for at in moves], as_json)
+    if not as_json:
+        say(
+            f"{len(moves)} of {len(current)} partitions move" + ("" if output is None else f"; the plan is in {output}")
+        )
+
+
+START_EXAMPLES = """
+monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
+monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
+"""
+
+
+@command("reassignments start")
+def start(
+    file: Annotated[
+        Path, typer.Argument(help="A plan: of `reassignments plan`, or of kafka-reassign-partitions; - for a pipe.")
+    ],
+    bootstrap_servers: BootstrapServers = None,
+    save_current: Annotated[
+        Path | None,
+        typer.Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan."),
+    ] = None,
+    yes: Yes = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Start the moves of a plan; `reassignments status` follows them."""
+    planned = _read(file)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        current = _current(admin, sorted({at.topic for at in planned}))
+        unknown = [f"{at.topic}-{at.partition}" for at in planned if at not in current]
+        if unknown:
+            raise Failure(f"{file}: there is no partition {', '.join(unknown)}")
+        moves = {at: replicas for at, replicas in sorted(planned.items()) if list(current[at]) != replicas}
+        if not moves:
+            say("every partition is where the plan wants it; nothing was started")
+            return
+        for at, replicas in moves.items():
+            say(f"{at.topic}-{at.partition}: {_listed(current[at])} -> {_listed(replicas)}")
+        confirm(f"Move {len(moves)} partitions?", yes)
+        if save_current is not None:
+            save_current.write_text(_as_text({at: current[at] for at in moves}) + "\n", encoding="utf-8")
+        admin.alter_partition_reassignments(moves)
+    say(f"started: {len(moves)}")
+
+
+STATUS_EXAMPLES = """
+monedula reassignments status
+monedula reassignments status --wait
+"""
+
+
+@command("reassignments status")
+def status(
+    bootstrap_servers: BootstrapServers = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Look every second until no partition moves any more.")] = False,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Show the partitions that are moving: their replicas, those that come and go, and how much was copied."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        moves = admin.list_partition_reassignments()
+        while wait and moves:
+            say(f"moving: {len(moves)} partitions")
+            time.sleep(_INTERVAL_SECONDS)
+            moves = admin.list_partition_reassignments()
+        copied = _copied(admin, moves)
+    rows: list[Row] = [
+        (*at, move.replicas, move.adding, move.removing, copied.get(at)) for at, move in sorted(moves.items())
+    ]
+    show(("topic", "partition", "replicas", "adding", "removing", "percent"), rows, as_json)
+    if not rows and not as_json:
+        say("no partition moves")
+
+
+CANCEL_EXAMPLES = """
+monedula reassignments cancel --topic orders --yes
+monedula reassignments cancel --yes
+"""
+
+
+@command("reassignments cancel")
+def cancel(
+    bootstrap_servers: BootstrapServers = None,
+    topic: OnlyTopics = None,
+    yes: Yes = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Cancel moves that have not ended: the replicas stay where they were before."""
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        topics = expanded(admin, topic)
+        moves = sorted(at for at in admin.list_partition_reassignments() if not topics or at.topic in topics)
+        if not moves:
+            say("no partition moves; nothing was cancelled")
+            return
+        names = ", ".join(f"{at.topic}-{at.partition}" for at in moves)
+        confirm(f"Cancel the moves of {names}?", yes)
+        ended = admin.alter_partition_reassignments(dict.fromkeys(moves), errors="return")
+    for at in ended:
+        say(f"cancelled: {at.topic}-{at.partition}")
+    for at, error in ended.errors.items():
+        if error.code != "NO_REASSIGNMENT_IN_PROGRESS":  # it has ended in the meantime
+            raise Failure(f"{at.topic}-{at.partition}: {error}")
+
+
+def _current(admin: Admin, topics: list[str] | None) -> dict[TopicPartition, Sequence[int]]:
+    """The brokers of each partition of these topics, or of all."""
+    found = described(admin) if topics is None else admin.describe_topics(topics).values()
+    return {TopicPartition(topic.name, part.partition): part.replicas for topic in found for part in topic.partitions}
+
+
+def _copied(admin: Admin, moves: Mapping[TopicPartition, Reassignment]) -> dict[TopicPartition, float]:
+    """How much of each partition the slowest of its new replicas has, in percent of the largest old one."""
+    if not moves:
+        return {}
+    directories = admin.describe_log_dirs(partitions=list(moves), errors="return")
+    sizes = {
+        (at, broker): replica.size
+        for broker, found in directories.items()
+        for each in found
+        for at, replica in each.replicas.items()
+    }
+    copied = {}
+    for at, move in moves.items():
+        old = max((sizes.get((at, broker), 0) for broker in move.replicas if broker not in move.adding), default=0)
+        new = min((sizes.get((at, broker), 0) for broker in move.adding), default=old)
+        copied[at] = min(100.0 * new / old, 100.0) if old else 100.0
+    return copied
+
+
+def _ids(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise UsageError(f"--brokers {text}: expected ids of brokers, such as 1,2,3")
+    return list(dict.fromkeys(map(int, parts)))
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _as_text(moves: Mapping[TopicPartition, Sequence[int]]) -> str:
+    """A plan in the JSON of Kafka's own tool."""
+    partitions = [
+        {"topic": at.topic, "partition": at.partition, "replicas": list(replicas)} for at, replicas in moves.items()
+    ]
+    return json.dumps({"version": 1, "partitions": partitions})
+
+
+def _read(file: Path) -> Assignment:
+    """The plan in a file, or on standard input for `-`.
+
+    Raises:
+        Failure: if it is no plan, or names directories, which this command does not choose.
+    """
+    text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    try:
+        entries: list[dict[str, Any]] = json.loads(text)["partitions"]
+        if any(name != "any" for entry in entries for name in entry.get("log_dirs", ())):
+            raise Failure(f"{file}: log_dirs other than any are not followed; see monedula log-dirs move")
+        plan = {TopicPartition(entry["topic"], entry["partition"]): entry["replicas"] for entry in entries}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Failure(
+            f'{file}: expected {{"partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2]}}]}}'
+        ) from None
+    for at, replicas in plan.items():
+        if not isinstance(replicas, list) or not replicas or not all(type(broker) is int for broker in replicas):
+            raise Failure(f"{file}: {at.topic}-{at.partition}: replicas are ids of brokers, such as [1, 2]")
+    return plan
+
+
+app = typer.Typer(
+    help="Plan, start, follow and cancel moves of partitions to other brokers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+COMMANDS = (
+    ("plan", plan, PLAN_EXAMPLES),
+    ("start", start, START_EXAMPLES),
+    ("status", status, STATUS_EXAMPLES),
+    ("cancel", cancel, CANCEL_EXAMPLES),
+)

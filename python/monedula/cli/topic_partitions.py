@@ -1,0 +1,109 @@
+"""`monedula topics`: offsets of partitions, and elections of their leaders."""
+
+from typing import Annotated, Any
+
+import typer
+
+from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.completing import complete_topics
+from monedula.cli.positions import partitions_of, place_of
+from monedula.cli.rendering import time_text
+from monedula.cli.running import UsageError, command, confirm, say
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.tables import AsJson, show
+from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
+from monedula.partitions import TopicPartition
+
+OFFSETS_EXAMPLES = """
+monedula topics offsets orders
+monedula topics offsets orders --at "1h ago" --partition 0,1
+"""
+
+
+@command("topics offsets")
+def offsets(
+    names: Names,
+    bootstrap_servers: BootstrapServers = None,
+    at: Annotated[
+        str, typer.Option(metavar="WHERE", help="earliest, latest, or a time, for the first record that is not older.")
+    ] = "latest",
+    partition: Partitions = None,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Show the offset of each partition at its start, its end, or a time; there is none if no record is that new."""
+    place = place_of(at, "--at")
+    if isinstance(place, int):
+        raise UsageError(f"--at {at}: expected earliest, latest, or a time; '@{abs(place)}' is milliseconds since 1970")
+    indexes = partitions_of(partition)
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        topics = expanded(admin, names)
+        what: Any = [(name, index) for name in topics for index in indexes] or topics
+        found = admin.list_offsets(what, place)
+    rows = [
+        (*where, each.offset, time_text(each.timestamp)) for where, each in sorted(found.items(), key=lambda i: i[0])
+    ]
+    show(("topic", "partition", "offset", "timestamp"), rows, as_json)
+
+
+ELECT_EXAMPLES = """
+monedula topics elect-leaders
+monedula topics elect-leaders orders --partition 0
+"""
+
+
+@command("topics elect-leaders")
+def elect_leaders(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
+    ] = None,
+    bootstrap_servers: BootstrapServers = None,
+    partition: Partitions = None,
+    unclean: Annotated[
+        bool,
+        typer.Option(
+            "--unclean", help="Let a replica lead that is not in sync, if no other is alive: RECORDS ARE LOST."
+        ),
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    setting: Setting = None,
+    settings_file: SettingsFile = None,
+) -> None:
+    """Let the preferred replica, the first of each partition, lead again; shows the partitions whose leader changed."""
+    indexes = partitions_of(partition)
+    if not names and (indexes or unclean):
+        raise UsageError(f"{'--unclean' if unclean else '--partition'} needs a topic")
+    with administering(bootstrap_servers, setting, settings_file) as admin:
+        topics = expanded(admin, names)
+        described = admin.describe_topics(topics).values() if topics else ()
+        chosen = [
+            (topic.name, part.partition)
+            for topic in described
+            for part in topic.partitions
+            if not indexes or part.partition in indexes
+        ]
+        missing = [index for index in indexes if index not in {number for _, number in chosen}]
+        if missing:
+            raise UsageError(f"--partition {missing[0]}: {', '.join(topics)} has no such partition")
+        if unclean:
+            named = ", ".join(f"{topic}-{index}" for topic, index in chosen)
+            confirm(f"Elect leaders of {named} that may lack records, for good?", yes)
+        elected = admin.elect_leaders(chosen or None, unclean=unclean)
+        changed = sorted(at for at, is_new in elected.items() if is_new)
+        leaders = {
+            TopicPartition(topic.name, part.partition): part.leader
+            for topic in (admin.describe_topics(sorted({at.topic for at in changed})).values() if changed else ())
+            for part in topic.partitions
+        }
+    show(("topic", "partition", "leader"), [(*at, leaders.get(at)) for at in changed], as_json)
+    if not changed and not as_json:
+        say("no leader changed")
+
+
+COMMANDS = (
+    ("offsets", offsets, OFFSETS_EXAMPLES),
+    ("elect-leaders", elect_leaders, ELECT_EXAMPLES),
+)
