@@ -26,6 +26,7 @@ _PARTS = (
     "producer.end",
     "transaction",
     "admin",
+    "telemetry",
     "log",
 )
 """The child loggers of clients. The embedded broker has its own level: `monedula.broker`."""

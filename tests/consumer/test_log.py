@@ -13,6 +13,7 @@ from typing import Any
 
 import monedula
 import pytest
+from monedula._logging import _PARTS
 from monedula.testing import Broker
 
 from tests.consumer.conftest import ConsumerFactory
@@ -231,6 +232,12 @@ def test_the_end_of_the_interpreter_passes_on_what_is_left(broker: Broker, pause
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     assert done.stdout.splitlines()[-1] == "left"
+
+
+def test_the_level_of_every_part_is_followed() -> None:
+    kinds = (Path(__file__).parents[2] / "rust/client/src/log/kinds.rs").read_text()
+    parts = set(re.findall(r'"([a-z.]+)" "[a-z_]+" (?:Trace|Debug|Info|Warning)', kinds))
+    assert parts - {"broker"} == set(_PARTS) - {"log"}
 
 
 def test_every_event_is_in_the_table_of_the_documentation() -> None:
