@@ -74,8 +74,8 @@ def test_other_answers_are_errors_without_their_values(answer: Any) -> None:
         (0, "0 for the expiry, which looks like a duration"),
         (-1.5, "-1.5 for the expiry, which looks like a duration"),
         (float("nan"), "nan for the expiry, which looks like a duration"),
-        (round(NOW * 1000), "for the expiry, which looks like milliseconds; give seconds since 1970"),
-        (round(NOW * 1e9), "looks like milliseconds"),
+        (1_900_000_000_000, "for the expiry, which looks like milliseconds; give seconds since 1970"),
+        (1_900_000_000_000_000_000, "looks like milliseconds"),
     ],
 )
 def test_an_expiry_that_is_no_time_in_seconds_is_an_error(expiry: float, says: str) -> None:
