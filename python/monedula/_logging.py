@@ -2,7 +2,7 @@
 
 import logging
 from contextlib import suppress
-from time import time
+from time import monotonic, time
 
 _LOGGER = logging.getLogger("monedula")
 _LOGGER.addHandler(logging.NullHandler())
@@ -34,6 +34,23 @@ _PARTS = (
 _CHILDREN = [_LOGGER.getChild(part) for part in _PARTS]
 
 
+_ends_at: float | None = None
+"""When handlers get nothing more, on the clock of `monotonic`; `None` before the interpreter ends."""
+
+_LAST_WORDS = 1.0
+"""For how many seconds handlers are called once the interpreter ends."""
+
+
+def begin_to_end() -> None:
+    """Give handlers a last second from now on: the interpreter ends, and must not wait for slow ones."""
+    global _ends_at
+    _ends_at = monotonic() + _LAST_WORDS
+
+
+def _is_over() -> bool:
+    return _ends_at is not None and monotonic() > _ends_at
+
+
 def emit(events: list[Event], lost: int, is_ending: bool) -> None:
     """Log events.
 
@@ -46,9 +63,11 @@ def emit(events: list[Event], lost: int, is_ending: bool) -> None:
         message = f"{lost} older log events were lost: handlers took too long for them"
         events = [(logging.WARNING, "log", "events_lost", message, time(), {**_NO_FIELDS, "repeated": 0}), *events]
     for event in events:
-        # Handlers catch their own errors. What a filter raises must not keep other events back.
-        with suppress(Exception):
-            _log(*event)
+        # Looked at between any two events: a thread that still calls handlers when the interpreter is gone crashes it.
+        if not _is_over():
+            # Handlers catch their own errors. What a filter raises must not keep other events back.
+            with suppress(Exception):
+                _log(*event)
         _, part, _, message, _, _ = event
         if is_ending and part == "producer.end":
             _say_if_unheard(part, logging.WARNING, message)

@@ -190,8 +190,10 @@ def seconds(name: str, value: object) -> float:
         raise ArgumentError(f"{name}={value!r}: expected seconds, fewer of them") from None
 
 
-def topic_names(topics: Iterable[object], instead: str) -> list[str]:
+def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str | None = None) -> list[str]:
     """Topic names, checked; `instead` is the end of the error message, which says what to write.
+
+    `instead_of_pattern` is what it ends with if the name looks like a pattern, where `subscribe` is not meant.
 
     Raises:
         ArgumentError: if one of them is not a valid topic name.
@@ -201,7 +203,9 @@ def topic_names(topics: Iterable[object], instead: str) -> list[str]:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{name!r} is no topic's name; {instead}")
         if not _is_name(name):
-            meant = f"did you mean subscribe(pattern={name!r})?" if _OF_PATTERNS.intersection(name) else instead
+            meant = instead
+            if _OF_PATTERNS.intersection(name):
+                meant = instead_of_pattern or f"did you mean subscribe(pattern={name!r})?"
             raise ArgumentError(f"{name!r} is no topic's name: {_NAMES}; {meant}")
         names.append(name)
     return names

@@ -255,8 +255,7 @@ def _targets(
                 raise ArgumentError(
                     f"start or end is given by partition, so {item!r} must be too: use [({item!r}, 0), ...]"
                 )
-            instead = _PATTERN_INSTEAD if set(item) & set("^$*+?[](){}|\\") else _INSTEAD
-            targets.extend((name, None) for name in topic_names([item], instead))
+            targets.extend((name, None) for name in topic_names([item], _INSTEAD, _PATTERN_INSTEAD))
         elif isinstance(item, bytes):
             topic_names([item], _INSTEAD)
         else:

@@ -92,7 +92,8 @@ def kill(request: pytest.FixtureRequest, broker: Broker) -> Callable[[], object]
 
     def stop() -> None:
         broker.stop_node(1)
-        while broker.connections():
+        until = time.monotonic() + 5
+        while broker.connections() and time.monotonic() < until:
             time.sleep(0.01)
 
     if request.param == "stopped":

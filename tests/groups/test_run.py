@@ -230,6 +230,61 @@ def test_what_a_handler_raises_ends_the_run_and_the_rest_is_read_again(ground: G
         assert take(consumer, 38) == list(range(12, 50))
 
 
+@FACES
+@pytest.mark.parametrize("order", ["key", "partition"])
+def test_nothing_of_the_same_key_or_partition_is_begun_after_a_failure(ground: Ground, face: str, order: str) -> None:
+    topic = ground.topic()
+    keyed(ground, topic, 1, 300)
+    handled: list[int | None] = []
+
+    def handle(record: monedula.Record) -> None:
+        handled.append(record.offset)
+        if record.offset == 1:
+            raise LookupError("no such customer")
+
+    runner = Runner(face, ground.settings(ground.name("group")), topic, handle, concurrency=8, order=order)
+    with pytest.raises(LookupError):
+        runner.join()
+    assert handled == [0, 1]
+
+
+@FACES
+def test_the_end_waits_for_one_more_attempt_only(ground: Ground, face: str) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    keyed(ground, topic, 1, 3)
+    handled: list[int | None] = []
+
+    def handle(record: monedula.Record) -> None:
+        handled.append(record.offset)
+        if record.offset == 1:
+            raise TimeoutError("not yet")
+
+    retry = monedula.Retry(None, backoff=1000.0, max_backoff=1000.0)
+    runner = Runner(face, ground.settings(group), topic, handle, retries=retry, grace=1000.0)
+    until(lambda: runner.metric("run_retries") == 1)
+    runner.wakeup()
+    runner.join()
+    assert handled == [0, 1, 1], "the record behind it, of the same key, is not handled before it"
+    assert runner.committed == {TopicPartition(topic, 0): 1}
+
+
+def test_a_handler_whose_own_task_is_cancelled_has_failed(ground: Ground) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+
+    async def handle(_: monedula.Record) -> None:
+        cancelled = asyncio.create_task(asyncio.sleep(PATIENCE_SECONDS))
+        cancelled.cancel()
+        await cancelled
+
+    async def main() -> None:
+        async with monedula.AsyncConsumer(ground.settings(ground.name("group")), topics=topic) as consumer:
+            with pytest.raises(RuntimeError, match="the handler waited for was cancelled"):
+                await consumer.run(handle)
+
+    asyncio.run(main())
+
+
 def test_a_consumer_reads_on_after_a_run_that_failed(ground: Ground, member: MemberFactory) -> None:
     topic = ground.topic()
     keyed(ground, topic, 5, 50)

@@ -106,3 +106,24 @@ assert monedula.AsyncConsumer and monedula.read
 print({"asyncio", "logging", "numpy", "pandas", "polars", "pyarrow"} & set(sys.modules))
 """
     assert run("", before=heavy) == "set()\n"
+
+
+SLOW = """
+import logging
+class Slow(logging.Handler):
+    def emit(self, record):
+        time.sleep(0.05)
+logging.getLogger("monedula").addHandler(Slow())
+logging.getLogger("monedula").setLevel("DEBUG")
+settings = {"bootstrap.servers": sys.argv[1], "group.id": "etl", "auto.offset.reset": "earliest"}
+with monedula.Consumer(settings, topics="orders") as consumer:
+    assert consumer.poll(timeout=20)
+print("read")
+"""
+
+
+def test_a_slow_log_handler_does_not_crash_the_exit() -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        broker.append("orders", ["a"])
+        # Once the interpreter was gone, the thread that passes log events on came back to it.
+        assert run(SLOW, broker.bootstrap_servers) == "read\n"

@@ -5,7 +5,7 @@ It neither waits nor knows of threads or tasks: whoever calls it from several th
 
 from collections import deque
 from collections.abc import Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Literal, NamedTuple
 
@@ -41,13 +41,14 @@ class Lane:
 class Task:
     """Records for one call of the handler. They stay together until the call succeeds, or they are given up."""
 
-    __slots__ = ("attempts", "items", "lane", "part")
+    __slots__ = ("attempts", "is_last_attempt", "items", "lane", "part")
 
     def __init__(self, lane: Lane, items: list[Item]) -> None:
         self.lane = lane
         self.part = items[0].part
         self.items = items
         self.attempts = 0
+        self.is_last_attempt = False
 
 
 class Assigned:
@@ -154,6 +155,23 @@ class Lanes:
         for part, row, _ in task.items:
             self._give_up(part, row)
         self._ended(task)
+
+    def leave_out(self, task: Task) -> None:
+        """Give up a task, and what waits behind it in its lane: a record must not be handled before an earlier one."""
+        if not task.lane.shared:
+            items, task.lane.items = task.lane.items, deque[Item]()
+            self.waiting -= len(items)
+            for item in items:
+                self._give_up(item.part, item.row)
+        self.forgotten(task)
+
+    def hurry_retries(self, now: float) -> None:
+        """Have what waits for another attempt tried at once, for the last time."""
+        for index, (at, number, task) in enumerate(self._later):
+            if task.attempts:
+                task.is_last_attempt = True
+                self._later[index] = (min(at, now), number, task)
+        heapify(self._later)
 
     def freeze(self, topic: str, partition: int) -> None:
         """Begin no row of a partition behind those that were begun: so the finished ones will have no gap."""

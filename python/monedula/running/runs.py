@@ -70,6 +70,8 @@ class Run:
         self.limit = 1 if plan.batch_size is None else plan.batch_size
         self.since: dict[int, float] = {}
         """When each handler that runs now was called, by the number of its worker."""
+        self.is_ending = False
+        """Whether a record whose handler fails gets one more attempt only, and at once: the run was woken up."""
         self.left_behind = False
         """Whether rows were given up that this consumer may still own."""
         self._member = member
@@ -159,6 +161,19 @@ class Run:
             f"{reason}: records of {places} stay uncommitted, and are handled again",
         )
 
+    def take(self) -> Task | None:
+        """The next records to be handled; `None` if there is nothing to do now, or the run has failed."""
+        return None if self.failure is not None else self.lanes.take(self.limit, monotonic())
+
+    def end_gracefully(self) -> None:
+        """Begin nothing behind what was begun. What waits for another attempt gets its last one now.
+
+        Records that were finished behind it are handled again only if that fails too.
+        """
+        self.is_ending = True
+        self.lanes.freeze_all()
+        self.lanes.hurry_retries(monotonic())
+
     def handled(self, task: Task) -> None:
         """The handler has succeeded."""
         self.figures.handled += len(task.items)
@@ -168,9 +183,13 @@ class Run:
         """The handler has failed, and this was decided; a dead letter is written by now."""
         if verdict == "stop":
             self.stop(error, task)
+        elif verdict == "retry" and task.is_last_attempt:
+            # Further attempts would hold up the end. The record is not committed, and read again.
+            self.lanes.leave_out(task)
         elif verdict == "retry":
             self.figures.retries += 1
-            self.lanes.again(task, monotonic() + self.failures.retry.delay(task.attempts))
+            task.is_last_attempt = self.is_ending
+            self.lanes.again(task, monotonic() + (0.0 if self.is_ending else self.failures.retry.delay(task.attempts)))
         elif verdict == "skip":
             self.figures.skipped += len(task.items)
             self.lanes.done(task)
@@ -184,5 +203,7 @@ class Run:
         annotate(error, task)
         if self.failure is None:
             self.failure = error
+            # At once, and not when the reader notices: records behind this one, also of its key, must not be begun.
+            self.lanes.drop_all()
         else:
             error_of_user("running", "another handler raised while the run ended", error)

@@ -107,7 +107,7 @@ class TaskRun:
             deadline = monotonic() + run.plan.grace
             # What is before a finished record is handled too, so that it need not be handled again.
             is_graceful = isinstance(error, Exception) and run.failure is None
-            run.lanes.freeze_all() if is_graceful else run.lanes.drop_all()
+            run.end_gracefully() if is_graceful else run.lanes.drop_all()
         serves = error is None or isinstance(error, WakeupError)
         while not run.is_idle():
             if run.failure is not None and run.lanes.waiting:
@@ -199,7 +199,7 @@ class TaskRun:
         for turn in itertools.count():
             if turn % TURNS == 0:
                 await asyncio.sleep(0)
-            task = lanes.take(run.limit, monotonic())
+            task = run.take()
             if task is None:
                 if self._ended:
                     return
@@ -230,10 +230,16 @@ class TaskRun:
                 await result
         except Exception as error:
             await self._failed(task, given, error)
-        except BaseException as error:
-            if self._cancels:
+        except asyncio.CancelledError as error:
+            if self._cancels or _is_cancelled():
                 lanes.forgotten(task)
                 raise
+            # Something that the handler waited for was cancelled. Raised as it is, it would end the caller's task
+            # without an error.
+            failure = RuntimeError("something that the handler waited for was cancelled")
+            failure.__cause__ = error
+            await self._failed(task, given, failure)
+        except BaseException as error:
             run.stop(error, task)
         else:
             run.handled(task)
@@ -256,6 +262,12 @@ class TaskRun:
             run.stop(raised, task)
         else:
             run.decided(verdict, error, task)
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task itself was cancelled."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
 
 
 def _finish(waiter: "asyncio.Future[None]") -> None:

@@ -107,7 +107,7 @@ class ThreadRun:
             with self._lock:
                 # What is before a finished record is handled too, so that it need not be handled again.
                 is_graceful = isinstance(error, Exception) and run.failure is None
-                run.lanes.freeze_all() if is_graceful else run.lanes.drop_all()
+                run.end_gracefully() if is_graceful else run.lanes.drop_all()
         serves = error is None or isinstance(error, WakeupError)
         while not run.is_idle():
             if run.failure is not None and run.lanes.waiting:
@@ -186,7 +186,7 @@ class ThreadRun:
                         otherwise()
                     if self._reader_waits and (run.failure is not None or run.is_idle() or run.room()):
                         self._changed.notify()
-                while (task := lanes.take(run.limit, monotonic())) is None:
+                while (task := run.take()) is None:
                     if self._ended:
                         return
                     self._idle += 1

@@ -71,11 +71,16 @@ fn parsed<T: Send + 'static>(
     parse: fn(&Pairs) -> Result<T, ConfigError>,
 ) -> PyResult<T> {
     let (sender, receiver) = mpsc::channel();
+    let pairs = Arc::new(pairs);
+    let theirs = pairs.clone();
     let work = move || {
         // Fails if Ctrl-C has ended the wait.
-        let _ = sender.send(parse(&pairs));
+        let _ = sender.send(parse(&theirs));
     };
-    std::thread::Builder::new().name("monedula-config".into()).spawn(work)?;
+    if std::thread::Builder::new().name("monedula-config".into()).spawn(work).is_err() {
+        // The system grants no thread.
+        return py.detach(|| parse(&pairs)).map_err(|error| to_py(py, error.into()));
+    }
     in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(outcome) => Ok(Some(outcome?)),
         Err(RecvTimeoutError::Timeout) => Ok(None),

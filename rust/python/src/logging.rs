@@ -29,8 +29,9 @@ type PyLogged<'py> = (u8, &'static str, &'static str, String, f64, Bound<'py, Py
 /// lock of the caller's, holds a call up no longer.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// For how long the interpreter's exit waits for handlers.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// For how long the interpreter's exit waits for the thread: handlers are called for another second, and the one that runs
+/// then is waited for. A thread that comes back from a handler when the interpreter is gone would crash the process.
+const LAST_HANDLER: Duration = Duration::from_secs(30);
 
 /// What passes events on, in one process.
 struct Forwarder {
@@ -209,10 +210,15 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &'static str) {
 /// Ends the thread, and waits for it for a while. Called detached, when the interpreter exits and no client is left.
 pub(crate) fn end() {
     let Some(forwarder) = forwarder() else { return };
+    Python::attach(|py| {
+        if let Err(error) = function(py, &BEGIN_TO_END, "begin_to_end").and_then(|begin| begin.call0().map(drop)) {
+            put_off(py, error);
+        }
+    });
     forwarder.ends.store(true, Ordering::Release);
     forwarder.thread.unpark();
     let has_ended = lock(&forwarder.has_ended);
-    drop(forwarder.ended.wait_timeout_while(has_ended, LAST_WORDS, |has_ended| !*has_ended));
+    drop(forwarder.ended.wait_timeout_while(has_ended, LAST_HANDLER, |has_ended| !*has_ended));
 }
 
 /// Passes on everything that is left, at the end of the interpreter.
@@ -290,6 +296,7 @@ extern "C" fn raise_put_off(_nothing: *mut c_void) -> c_int {
     -1
 }
 
+static BEGIN_TO_END: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static THRESHOLD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 

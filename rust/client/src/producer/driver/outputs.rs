@@ -157,6 +157,10 @@ impl Running {
                 Entry::new(format!("{records} records to {partition} failed: {fault}")).partition(partition)
             });
             let refusal = matches!(fault, SendFault::Fatal { .. }).then(|| self.driver.network.refusal()).flatten();
+            if let Some(refusal) = &refusal {
+                // Before the outcome is reported: whoever has seen it must not get a further record admitted.
+                self.driver.session.refuse_client(refusal.clone());
+            }
             refusal.unwrap_or_else(|| self.explained(fault).into())
         });
         // Frees the memory before the outcome is reported, so that a caller who waits for the outcome finds room.
