@@ -63,8 +63,16 @@ pub(super) async fn listen(
     Ok(address)
 }
 
+/// Whether the node runs. It may have been stopped since a connection was accepted, which nobody would ever close then.
+fn is_alive(shared: &Shared, node: NodeId) -> bool {
+    shared.with(|core, _| core.nodes.get(node).is_some_and(|node| node.alive))
+}
+
 /// Begins a connection and serves it.
 async fn enter(shared: Shared, node: NodeId, protocol: SecurityProtocol, stream: TcpStream, host: String) {
+    if !is_alive(&shared, node) {
+        return;
+    }
     let acceptor = match shared.entrance(protocol) {
         Entrance::Plain => return connection::serve(shared, node, protocol, stream, host, None).await,
         Entrance::Tls(acceptor) => acceptor,
@@ -77,6 +85,7 @@ async fn enter(shared: Shared, node: NodeId, protocol: SecurityProtocol, stream:
         () = connection::idle(connection::max_idle(&shared)) => return log::info!("a TLS handshake of {host} took too long"),
     };
     match accepted {
+        Ok(_) if !is_alive(&shared, node) => {}
         Ok(stream) => {
             let subject = tls::client_subject(&stream);
             let mapped = |subject: &String| {
