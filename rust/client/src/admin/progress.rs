@@ -70,16 +70,21 @@ impl Shared {
             return Ok(progress.done);
         }
         let started = Instant::now();
-        let ended = tokio::time::timeout(timeout, self.until_done(&mut progress)).await;
-        if let Ok(Err(error)) = ended {
-            return Err(error);
+        let mut owed = None;
+        {
+            let mut work = std::pin::pin!(self.until_done(&mut progress));
+            match tokio::time::timeout(timeout, work.as_mut()).await {
+                Ok(ended) => ended?,
+                // Before the work is dropped: its requests and connections are what the brokers owe.
+                Err(_) => owed = self.network.explain(None),
+            }
         }
-        self.out_of_time(&mut progress, started)?;
+        self.out_of_time(&mut progress, started, owed)?;
         Ok(progress.done)
     }
 
     /// Gives each item without an outcome the error [`ClientError::TimedOut`].
-    fn out_of_time(&self, progress: &mut Progress, started: Instant) -> Result<(), ClientError> {
+    fn out_of_time(&self, progress: &mut Progress, started: Instant, owed: Option<String>) -> Result<(), ClientError> {
         let after = started.elapsed();
         let (answers, failing) = {
             let view = self.metadata.watch().borrow().clone();
@@ -89,7 +94,7 @@ impl Shared {
             return Err(self.network.unreachable(after));
         }
         let failing = || failing.as_ref().map(|(_, error)| error.clone());
-        let last_error = self.network.explain(progress.last_error.clone().or_else(failing));
+        let last_error = self.network.explain(progress.last_error.clone().or_else(failing).or(owed));
         for item in std::mem::take(&mut progress.open) {
             let what = progress.call.what(item);
             let last_error = last_error.clone();
