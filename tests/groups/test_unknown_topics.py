@@ -70,7 +70,6 @@ def test_another_subscription_forgets_what_was_unknown(ground: Ground, member: M
         lambda settings: monedula.Consumer(settings).subscribe(["orders", PATTERN]),
         lambda settings: monedula.Consumer(settings).assign(PATTERN),
         lambda settings: monedula.Consumer(settings).partitions_of(PATTERN),
-        lambda settings: monedula.read(settings, PATTERN),
         lambda settings: monedula.AsyncConsumer(settings, PATTERN),
         lambda settings: monedula.AsyncConsumer(settings).assign([PATTERN]),
     ],
@@ -81,6 +80,12 @@ def test_a_pattern_in_place_of_a_name_is_refused_with_how_to_subscribe_to_it(
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", **TIMING}
     with pytest.raises(monedula.ArgumentError, match=REFUSED):
         use(settings)
+
+
+def test_read_says_how_to_find_the_topics_of_a_pattern(broker: Broker) -> None:
+    found = r"'\^ux-\.\*' is no topic's name: .*; read\(\) takes names, not a pattern: .*list_topics\(\)"
+    with pytest.raises(monedula.ArgumentError, match=found):
+        monedula.read({"bootstrap.servers": broker.bootstrap_servers}, PATTERN)
 
 
 def test_a_name_that_no_topic_can_have_is_refused_by_a_producer(broker: Broker) -> None:

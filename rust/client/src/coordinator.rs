@@ -158,10 +158,10 @@ impl Coordinators {
     async fn run<C: GroupCall>(&self, mut call: C, timeout: Duration) -> Result<C::Outcome, ClientError> {
         let what = call.what();
         let mut last_error = None;
-        let outcome = tokio::time::timeout(timeout, self.until_answered(&mut call, &mut last_error)).await;
-        outcome.unwrap_or_else(|_| {
+        let outcome = self.network.within(timeout, self.until_answered(&mut call, &mut last_error)).await;
+        outcome.unwrap_or_else(|owed| {
             let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
-            let last_error = self.network.explain(last_error.or_else(failing));
+            let last_error = owed.explain(last_error.or_else(failing));
             Err(ClientError::TimedOut { what, after: timeout, last_error })
         })
     }

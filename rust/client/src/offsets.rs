@@ -22,7 +22,7 @@ use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
-use crate::net::network::{Network, NodeId, Purpose};
+use crate::net::network::{Network, NodeId, Owed, Purpose};
 use crate::topic_name;
 
 /// ListOffsets' name for the end of the log (for read_committed, the last stable offset).
@@ -96,14 +96,14 @@ impl Offsets {
         let topics: Vec<Arc<str>> = questions.iter().map(|question| question.partition.topic.clone()).collect();
         self.metadata.hold(topics.iter().cloned());
         let last_error = LastError::default();
-        let outcome = tokio::time::timeout(timeout, self.list_all(questions, &last_error)).await;
+        let outcome = self.network.within(timeout, self.list_all(questions, &last_error)).await;
         self.metadata.release(topics);
-        outcome.unwrap_or_else(|_| Err(self.timed_out("the offset lookup", timeout, last_error)))
+        outcome.unwrap_or_else(|owed| Err(self.timed_out("the offset lookup", timeout, last_error, owed)))
     }
 
-    fn timed_out(&self, what: &str, after: Duration, last_error: LastError) -> ClientError {
+    fn timed_out(&self, what: &str, after: Duration, last_error: LastError, owed: Owed) -> ClientError {
         let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
-        let last_error = self.network.explain(last_error.into_inner().unwrap_or_default().or_else(failing));
+        let last_error = owed.explain(last_error.into_inner().unwrap_or_default().or_else(failing));
         ClientError::TimedOut { what: what.into(), after, last_error }
     }
 
@@ -126,10 +126,10 @@ impl Offsets {
             .map(|name| Question { partition: TopicPartition::new(name.clone(), 0), what: LATEST })
             .collect();
         let last_error = LastError::default();
-        let known = tokio::time::timeout(timeout, self.know(&firsts, Known::Partitions, &last_error)).await;
+        let known = self.network.within(timeout, self.know(&firsts, Known::Partitions, &last_error)).await;
         let cluster = self.metadata.cluster();
         self.metadata.release(names.iter().cloned());
-        known.unwrap_or_else(|_| Err(self.timed_out("the lookup of partitions", timeout, last_error)))?;
+        known.unwrap_or_else(|owed| Err(self.timed_out("the lookup of partitions", timeout, last_error, owed)))?;
         let partitions = names.iter().flat_map(|name| {
             let topic = cluster.topics.get(name);
             let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys().copied()).collect::<Vec<_>>();

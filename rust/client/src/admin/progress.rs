@@ -19,7 +19,7 @@ use super::call::{Asking, Place, Refusal, Subject, refused_of};
 use crate::coordinator::{Failure, again};
 use crate::error::ClientError;
 use crate::log::kinds;
-use crate::net::network::NodeId;
+use crate::net::network::{NodeId, Owed};
 
 /// An item, by its index in the call.
 pub(super) type Item = usize;
@@ -70,21 +70,15 @@ impl Shared {
             return Ok(progress.done);
         }
         let started = Instant::now();
-        let mut owed = None;
-        {
-            let mut work = std::pin::pin!(self.until_done(&mut progress));
-            match tokio::time::timeout(timeout, work.as_mut()).await {
-                Ok(ended) => ended?,
-                // Before the work is dropped: its requests and connections are what the brokers owe.
-                Err(_) => owed = self.network.explain(None),
-            }
+        match self.network.within(timeout, self.until_done(&mut progress)).await {
+            Ok(ended) => ended?,
+            Err(owed) => self.out_of_time(&mut progress, started, owed)?,
         }
-        self.out_of_time(&mut progress, started, owed)?;
         Ok(progress.done)
     }
 
     /// Gives each item without an outcome the error [`ClientError::TimedOut`].
-    fn out_of_time(&self, progress: &mut Progress, started: Instant, owed: Option<String>) -> Result<(), ClientError> {
+    fn out_of_time(&self, progress: &mut Progress, started: Instant, owed: Owed) -> Result<(), ClientError> {
         let after = started.elapsed();
         let (answers, failing) = {
             let view = self.metadata.watch().borrow().clone();
@@ -94,7 +88,7 @@ impl Shared {
             return Err(self.network.unreachable(after));
         }
         let failing = || failing.as_ref().map(|(_, error)| error.clone());
-        let last_error = self.network.explain(progress.last_error.clone().or_else(failing).or(owed));
+        let last_error = owed.explain(progress.last_error.clone().or_else(failing));
         for item in std::mem::take(&mut progress.open) {
             let what = progress.call.what(item);
             let last_error = last_error.clone();

@@ -37,18 +37,17 @@ impl Metadata {
     async fn describe_asked(&self, topics: Asked, timeout: Duration) -> Result<Cluster, ClientError> {
         let started = Instant::now();
         let mut last_error = None;
-        tokio::time::timeout(timeout, self.describe_until_answered(topics, &mut last_error)).await.unwrap_or_else(
-            |_| {
-                let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
-                Err(match never_reached {
-                    true => self.network.unreachable(started.elapsed()),
-                    false => {
-                        let last_error = self.network.explain(last_error);
-                        ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error }
-                    }
-                })
-            },
-        )
+        let described = self.network.within(timeout, self.describe_until_answered(topics, &mut last_error)).await;
+        described.unwrap_or_else(|owed| {
+            let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
+            Err(match never_reached {
+                true => self.network.unreachable(started.elapsed()),
+                false => {
+                    let last_error = owed.explain(last_error);
+                    ClientError::TimedOut { what: "the lookup of topics".into(), after: timeout, last_error }
+                }
+            })
+        })
     }
 
     async fn describe_until_answered(

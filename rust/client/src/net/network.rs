@@ -90,6 +90,22 @@ struct ConnectionSlot {
 /// A broker that has not answered for so long owes the answer, and one that is not connected to is told of.
 const OWED: Duration = Duration::from_secs(1);
 
+/// What is wrong with brokers, or what they were asked for, when a wait was over.
+pub(crate) struct Owed(Option<String>);
+
+impl Owed {
+    /// The last error of that wait, with what is wrong with the brokers where the error does not say it.
+    pub(crate) fn explain(self, last_error: Option<String>) -> Option<String> {
+        match (last_error, self.0) {
+            // A request that failed names its broker.
+            (Some(error), Some(owed)) if !error.contains(": ") || error.ends_with("NETWORK_EXCEPTION") => {
+                Some(format!("{error}; {owed}"))
+            }
+            (last_error, owed) => last_error.or(owed),
+        }
+    }
+}
+
 /// Notes that an address is being connected to, until it is dropped.
 struct Connecting<'a> {
     all: &'a Mutex<BTreeMap<String, Instant>>,
@@ -273,16 +289,22 @@ impl Network {
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 
+    /// What brokers owe a wait that is over: what is wrong with them, or else what was waited for just now.
+    fn owed(&self) -> Owed {
+        Owed(self.trouble().or_else(|| self.trouble_within(Duration::ZERO)))
+    }
+
     /// The last error of a wait that is over, with what is wrong with the brokers where the error does not say it. If
     /// nothing is, with what was waited for just now.
     pub(crate) fn explain(&self, last_error: Option<String>) -> Option<String> {
-        match (last_error, self.trouble().or_else(|| self.trouble_within(Duration::ZERO))) {
-            // A request that failed names its broker.
-            (Some(error), Some(trouble)) if !error.contains(": ") || error.ends_with("NETWORK_EXCEPTION") => {
-                Some(format!("{error}; {trouble}"))
-            }
-            (last_error, trouble) => last_error.or(trouble),
-        }
+        self.owed().explain(last_error)
+    }
+
+    /// The outcome of `work`. Past `timeout`, what brokers owe it, which is asked before the work is dropped: its
+    /// requests and connections are gone then.
+    pub(crate) async fn within<T>(&self, timeout: Duration, work: impl Future<Output = T>) -> Result<T, Owed> {
+        let mut work = std::pin::pin!(work);
+        tokio::time::timeout(timeout, work.as_mut()).await.map_err(|_| self.owed())
     }
 
     /// Whether a connection to this node stands.
