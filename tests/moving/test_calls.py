@@ -246,10 +246,9 @@ def test_a_misspelt_name_still_has_the_nearest_one() -> None:
 
 @pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
 def test_a_partition_of_another_client_is_told_to_be_a_tuple(clients: dict[type, Any], kind: type) -> None:
-    make: Any = confluent_kafka.TopicPartition
-    theirs = make("orders", 0, 42)
-    for call in (lambda: clients[kind].seek(theirs), lambda: clients[kind].seek(("orders", 0), offset=42)):
+    theirs = confluent_kafka.TopicPartition("orders", 0, 42)
+    for arguments, keywords in [((theirs,), {}), ((("orders", 0),), {"offset": 42})]:
         with pytest.raises(TypeError, match=r"here: seek\(\('orders', 0\), 42\)"):
-            call()
+            clients[kind].seek(*arguments, **keywords)
     with pytest.raises(monedula.ArgumentError, match=r"not TopicPartition: give \('orders', 0\)"):
         clients[kind].seek(theirs, 42)
