@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
+from monedula._consumer_base import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
 from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._moving import tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula._until import SLICE_SECONDS, Until, UntilLoop
-from monedula.consumer import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
 from monedula.errors import ArgumentError, ForkError, KafkaError, WakeupError
 from monedula.partitions import (
     OffsetAndMetadata,

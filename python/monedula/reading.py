@@ -5,10 +5,10 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from monedula._consumer_base import MAX_BYTES, MAX_ROWS
 from monedula._conversions import no_array, to_pandas, to_polars, to_pyarrow
 from monedula._monedula import Batch, ReaderCore, Schema
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
-from monedula.consumer import MAX_BYTES, MAX_ROWS
 from monedula.errors import ArgumentError
 from monedula.partitions import (
     RawPosition,

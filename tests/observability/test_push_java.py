@@ -129,6 +129,18 @@ def test_javas_client_pushes_to_the_embedded_broker() -> None:
     assert {name: java_points[name].is_sum for name in shared} == {name: ours[name] for name in shared}
 
 
+@pytest.mark.jvms(1)
+def test_javas_consumer_pushes_to_the_embedded_broker_as_it_ends() -> None:
+    """Java's producer skips this push if its thread does not poll again while it closes. Its consumer has to leave."""
+    reading = ("--topic", "orders", "--group", "g", "--from-beginning", "--max-messages", "5", "--timeout-ms", "30000")
+    with receiver() as (broker, settings):
+        broker.append("orders", ["value"] * 5)
+        java.tool(java.CONSOLE_CONSUMER, settings["bootstrap.servers"], *reading)
+        pushes = broker.client_metrics()
+    assert [push.terminating for push in pushes] == [False] * (len(pushes) - 1) + [True]
+    assert sum(decoded(push.metrics).points[CONSUMED].value for push in pushes) == 5
+
+
 def ours_by_kind() -> dict[str, bool]:
     """The names that our producer pushes, and whether each is a sum."""
     with receiver() as (broker, settings):

@@ -15,6 +15,7 @@ import typer
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
+from monedula._consumer_base import MAX_ROWS
 from monedula.cli.completing import complete_groups
 from monedula.cli.filters import SYNTAX, Filter
 from monedula.cli.formats import Format, format_of, open_sink
@@ -27,7 +28,6 @@ from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import LETTERS, Template
 from monedula.cli.topic_names import Names, compiled, expanded, is_pattern
-from monedula.consumer import MAX_ROWS
 from monedula.errors import BrokersUnavailableError
 from monedula.partitions import Position
 

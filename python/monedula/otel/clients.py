@@ -9,9 +9,9 @@ from opentelemetry.trace import Span
 
 import monedula
 from monedula._client_names import ClientNames
+from monedula._consumer_base import ConsumerBase
 from monedula._monedula import Batch
 from monedula.config import Settings
-from monedula.consumer import ConsumerBase
 from monedula.errors import WakeupError
 from monedula.otel import conventions as c
 from monedula.otel.telemetry import Began, Handler, Telemetry, What

@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector as PrometheusCollector
 
 from monedula._client_names import names_of
+from monedula._consumer_base import ConsumerBase
 from monedula.admin.calls import AdminBase
-from monedula.consumer import ConsumerBase
 from monedula.errors import ArgumentError, ForkError
 from monedula.producer import ProducerBase
 from monedula.prometheus import families

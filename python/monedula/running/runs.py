@@ -13,7 +13,7 @@ from monedula.running.parts import Part
 from monedula.running.plans import Plan
 
 if TYPE_CHECKING:
-    from monedula.consumer import ConsumerBase
+    from monedula._consumer_base import ConsumerBase
 
 BYTES_AT_ONCE = 32 << 20
 """The most bytes that are taken from the consumer at once."""

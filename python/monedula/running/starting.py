@@ -11,7 +11,7 @@ from monedula.running.plans import Plan, group_of
 from monedula.running.runs import Run
 
 if TYPE_CHECKING:
-    from monedula.consumer import ConsumerBase
+    from monedula._consumer_base import ConsumerBase
 
 
 @contextmanager
