@@ -135,6 +135,10 @@ impl Model {
 }
 
 fn codec_of(choice: u8) -> Compression {
+    // An encoder's tables alone take Miri minutes; `walking` has each codec once.
+    if cfg!(miri) {
+        return Compression::None;
+    }
     let codecs = codecs();
     codecs[usize::from(choice) % codecs.len()]
 }
@@ -318,7 +322,8 @@ fn arbitrary_payloads_are_walked_to_an_end() {
             data.extend_from_slice(payload);
             let length = (data.len() - 12) as i32;
             data[8..12].copy_from_slice(&length.to_be_bytes());
-            data[22] = *attributes;
+            // Miri cannot call the C of zstd, and an arbitrary codec may be that.
+            data[22] = if cfg!(miri) { *attributes & !7 } else { *attributes };
             data[59..61].copy_from_slice(&(count % 1000).to_be_bytes());
             walk_hostile(&Bytes::from(data), *feeding, 50);
         },
