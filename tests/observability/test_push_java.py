@@ -131,8 +131,8 @@ def test_javas_client_pushes_to_the_embedded_broker() -> None:
 
 @pytest.mark.jvms(1)
 def test_javas_consumer_pushes_to_the_embedded_broker_as_it_ends() -> None:
-    """Java's producer skips this push if its thread does not poll again once it closes; its consumer still leaves a group."""
-    reading = ("--topic", "orders", "--group", "etl", "--from-beginning", "--max-messages", "5", "--timeout-ms", "30000")
+    """Java's producer skips this push if its thread does not poll again while it closes. Its consumer has to leave."""
+    reading = ("--topic", "orders", "--group", "g", "--from-beginning", "--max-messages", "5", "--timeout-ms", "30000")
     with receiver() as (broker, settings):
         broker.append("orders", ["value"] * 5)
         java.tool(java.CONSOLE_CONSUMER, settings["bootstrap.servers"], *reading)
