@@ -91,24 +91,32 @@ const fn int(min: i64, max: i64) -> Kind {
 /// All settings.
 pub const KEYS: &[Key] = &joined::<{ count(LISTS) }>(LISTS);
 
-const LISTS: &[&[Key]] = &[GENERAL, consumer::KEYS, producer::KEYS, tls::KEYS, sasl::KEYS];
+/// The settings of each role.
+const LISTS: &[(Role, &[Key])] = &[
+    (Role::All, GENERAL),
+    (Role::Consumer, consumer::KEYS),
+    (Role::Producer, producer::KEYS),
+    (Role::All, tls::KEYS),
+    (Role::All, sasl::KEYS),
+];
 
-const fn count(lists: &[&[Key]]) -> usize {
+const fn count(lists: &[(Role, &[Key])]) -> usize {
     let (mut list, mut count) = (0, 0);
     while list < lists.len() {
-        count += lists[list].len();
+        count += lists[list].1.len();
         list += 1;
     }
     count
 }
 
-const fn joined<const COUNT: usize>(lists: &[&[Key]]) -> [Key; COUNT] {
-    let mut all = [lists[0][0]; COUNT];
+const fn joined<const COUNT: usize>(lists: &[(Role, &[Key])]) -> [Key; COUNT] {
+    let mut all = [lists[0].1[0]; COUNT];
     let (mut list, mut place) = (0, 0);
     while list < lists.len() {
+        let (role, keys) = lists[list];
         let mut index = 0;
-        while index < lists[list].len() {
-            all[place] = lists[list][index];
+        while index < keys.len() {
+            all[place] = Key { role, ..keys[index] };
             (index, place) = (index + 1, place + 1);
         }
         list += 1;

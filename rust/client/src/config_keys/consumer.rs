@@ -1,6 +1,6 @@
 //! Settings of consumers: groups, positions, fetching, decoding.
 
-use super::{DAY_MS, GIB_2, Key, Kind, Role, int};
+use super::{DAY_MS, GIB_2, Key, Kind, int, key};
 
 pub(super) const KEYS: &[Key] = &[
     key(
@@ -187,13 +187,3 @@ pub(super) const KEYS: &[Key] = &[
          all cores but one, at most 8",
     ),
 ];
-
-const fn key(
-    name: &'static str,
-    aliases: &'static [(&'static str, i64)],
-    kind: Kind,
-    default: &'static str,
-    description: &'static str,
-) -> Key {
-    Key { role: Role::Consumer, ..super::key(name, aliases, kind, default, description) }
-}

@@ -1,6 +1,6 @@
 //! Settings of producers: batches, delivery, compression, transactions.
 
-use super::{DAY_MS, GIB_2, Key, Kind, Role, int};
+use super::{DAY_MS, GIB_2, Key, Kind, int, key};
 
 pub(super) const KEYS: &[Key] = &[
     key(
@@ -135,13 +135,3 @@ pub(super) const KEYS: &[Key] = &[
         "the coordinator aborts a transaction that is open for so long, ms",
     ),
 ];
-
-const fn key(
-    name: &'static str,
-    aliases: &'static [(&'static str, i64)],
-    kind: Kind,
-    default: &'static str,
-    description: &'static str,
-) -> Key {
-    Key { role: Role::Producer, ..super::key(name, aliases, kind, default, description) }
-}
