@@ -9,6 +9,7 @@ import typer
 
 from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
+from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
 from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.settings import pair, read_properties
 from monedula.cli.tables import AsJson, show
@@ -32,7 +33,12 @@ _ALL_BROKERS = "all"
 _SECRET = re.compile(r"(password|secret)(\.key)?$")
 
 KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.", show_default=False)]
-Name = Annotated[str, typer.Argument(help="Its name; for a broker its id, or `all` for what all brokers share.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Its name; for a broker its id, or `all` for what all brokers share.", autocompletion=complete_resources
+    ),
+]
 
 LIST_EXAMPLES = """
 monedula configs list
@@ -64,7 +70,11 @@ def describe(
     kind: KindArgument,
     names: Annotated[
         list[str],
-        typer.Argument(help="Their names; of topics also ^REGEX; of brokers ids, or `all`.", metavar="NAME..."),
+        typer.Argument(
+            help="Their names; of topics also ^REGEX; of brokers ids, or `all`.",
+            metavar="NAME...",
+            autocompletion=complete_resources,
+        ),
     ],
     connection: Connection,
     everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
@@ -105,7 +115,9 @@ def set_(
     kind: KindArgument,
     name: Name,
     connection: Connection,
-    pairs: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...")] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
+    ] = None,
     append: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
     ] = None,
@@ -154,7 +166,10 @@ def delete(
     kind: KindArgument,
     name: Name,
     connection: Connection,
-    keys: Annotated[list[str] | None, typer.Argument(help="Names of settings.", metavar="[KEY]...")] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are set for this resource itself.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
