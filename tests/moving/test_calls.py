@@ -252,3 +252,15 @@ def test_a_partition_of_another_client_is_told_to_be_a_tuple(clients: dict[type,
             clients[kind].seek(*arguments, **keywords)
     with pytest.raises(monedula.ArgumentError, match=r"not TopicPartition: give \('orders', 0\)"):
         clients[kind].seek(theirs, 42)
+
+
+@pytest.mark.parametrize("kind", [AsyncConsumer, AsyncProducer, AsyncAdmin])
+def test_a_plain_with_over_a_client_for_asyncio_is_told_to_be_async(clients: dict[type, Any], kind: type) -> None:
+    with pytest.raises(TypeError, match="use `async with`"), clients[kind]:
+        pass
+
+
+@pytest.mark.parametrize("method", ["batches", "records"])
+def test_a_plain_loop_over_a_client_for_asyncio_is_told_to_be_async(clients: dict[type, Any], method: str) -> None:
+    with pytest.raises(TypeError, match="use `async for`"):
+        iter(getattr(clients[AsyncConsumer], method)())
