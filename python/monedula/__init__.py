@@ -166,13 +166,20 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> object:
-    """Import these names on first use: programs that only read should not wait for what these import."""
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers would take any name
 
-    return getattr(import_module(_LATER[name]), name)
+    def __getattr__(name: str) -> object:
+        """Import these names on first use: programs that only read should not wait for what these import."""
+        if name not in _LATER:
+            from sys import _getframe
+
+            from monedula._moving import no_name
+
+            # `from monedula import name` asks first by this function of importlib.
+            raise no_name(__name__, name, is_imported=_getframe(1).f_code.co_name == "_handle_fromlist")
+        from importlib import import_module
+
+        return getattr(import_module(_LATER[name]), name)
 
 
 # At exit the core closes its connections, and its threads end before the interpreter does.

@@ -112,6 +112,9 @@ def raw_partition(partition: object) -> tuple[str, int]:
         ArgumentError: if it is not a tuple of a topic name and a partition number.
     """
     if not isinstance(partition, tuple) or len(partition) != 2:
+        if hasattr(partition, "topic") and hasattr(partition, "partition"):  # of confluent-kafka
+            parts = f"({partition.topic!r}, {partition.partition!r})"
+            raise ArgumentError(f"a partition is (topic, partition) here, not {type(partition).__name__}: give {parts}")
         raise ArgumentError(f"{partition!r} is no partition: expected (topic, partition), such as ('orders', 0)")
     topic, index = partition
     if not isinstance(topic, str) or not topic:

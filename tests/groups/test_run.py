@@ -1,6 +1,7 @@
 """`run`: a handler is called for each record, many at once, in order by key; commits stop before what is unfinished."""
 
 import asyncio
+import math
 import threading
 import time
 from collections import defaultdict
@@ -643,7 +644,7 @@ def test_callbacks_run_in_the_thread_that_runs(ground: Ground, member: MemberFac
         ({"batch_size": 0}, "batch_size=0"),
         ({"retries": -1}, "retries=-1"),
         ({"retries": "three"}, "retries='three'"),
-        ({"retries": monedula.Retry(1, factor=0.5)}, "do not shrink"),
+        ({"retries": 1.5}, "retries=1.5"),
         ({"dead_letter": "failed"}, "headers=True"),
         ({"dead_letter": "no topic"}, "no topic's name"),
         ({"producer": object()}, "dead_letter="),
@@ -660,6 +661,29 @@ def test_arguments_that_make_no_sense_are_refused(
     with pytest.raises(monedula.ArgumentError) as refused:
         member("etl", "orders").run(print, **arguments)
     assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"retries": -1},
+        {"backoff": -0.5},
+        {"backoff": "1s"},
+        {"backoff": math.nan},
+        {"factor": 0.5},
+        {"max_backoff": -1},
+        {"jitter": 1.5},
+        {"on": "TimeoutError"},
+        {"on": ("TimeoutError",)},
+        {"on": KeyboardInterrupt},
+        {"on": ()},
+    ],
+)
+def test_a_retry_that_makes_no_sense_is_refused_when_it_is_made(arguments: dict[str, Any]) -> None:
+    ((name, value),) = arguments.items()
+    with pytest.raises(monedula.ArgumentError) as refused:
+        monedula.Retry(**arguments)
+    assert f"{name}={value!r}" in str(refused.value)
 
 
 def test_consumers_that_cannot_run_are_refused(broker: Broker, member: MemberFactory) -> None:

@@ -196,11 +196,9 @@ public final class Helper {
         TopicPartition partition = partition(command);
         int leader = command.get("leader").asInt();
         List<Integer> replicas = new ArrayList<>(List.of(leader));
-        // The broker that is asked may not know a topic yet that another one tells of.
-        await("replicas of " + partition, () -> describeTopic(partition.topic()));
-        for (Node node : describe(partition.topic()).partitions().get(partition.partition()).replicas()) {
-            if (node.id() != leader) {
-                replicas.add(node.id());
+        for (int node : ints(known(partition).get("partitions").get(partition.partition()).get("replicas"))) {
+            if (node != leader) {
+                replicas.add(node);
             }
         }
         reassign(partition, replicas);
@@ -213,7 +211,12 @@ public final class Helper {
         if (failed.isPresent() && !(failed.get() instanceof ElectionNotNeededException)) {
             throw new ExecutionException(failed.get());
         }
-        return describeTopic(partition.topic());
+        return known(partition);
+    }
+
+    /** The topic of a partition. Each question may go to another broker, and that one may not know the topic yet. */
+    private JsonNode known(TopicPartition partition) throws Exception {
+        return await("the topic of " + partition, () -> describeTopic(partition.topic()));
     }
 
     private JsonNode reassign(TopicPartition partition, List<Integer> replicas) throws Exception {

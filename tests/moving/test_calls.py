@@ -15,6 +15,7 @@ import monedula
 import pytest
 from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer
 from monedula._moving.calls import CALLS
+from monedula._moving.names import NAMES
 from monedula.admin import Admin, AsyncAdmin
 from monedula.testing import Broker
 
@@ -202,3 +203,52 @@ def test_arguments_of_other_producers_are_explained(broker: Broker) -> None:
             send("orders", "c", callback=print)
         with pytest.raises(TypeError, match=r"send\(\) got an unexpected keyword argument 'kye'"):
             send("orders", "c", kye="k")
+
+
+@pytest.mark.parametrize("theirs", [confluent_kafka, aiokafka, kafka])
+def test_every_name_of_another_client_is_there_or_explained(theirs: Any) -> None:
+    names = [name for name, value in vars(theirs).items() if name[0].isupper() and not isinstance(value, type(kafka))]
+    assert len(names) > 9
+    known = {"Consumer", "Producer"}  # the same names with other arguments
+    assert [
+        name
+        for name in names
+        if not any(hasattr(ours, name) for ours in (monedula, monedula.admin)) and name not in NAMES.keys() | known
+    ] == []
+
+
+def test_no_name_that_is_explained_is_one_of_ours() -> None:
+    assert [name for name in NAMES if hasattr(monedula, name) or hasattr(monedula.admin, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "says"),
+    [
+        ("from monedula import KafkaConsumer", ImportError, "here: monedula.Consumer"),
+        ("from monedula import Consumer, AIOKafkaProducer", ImportError, "here: monedula.AsyncProducer"),
+        ("from monedula.admin import AdminClient", ImportError, "here: monedula.Admin"),
+        ("import monedula; monedula.AdminClient", AttributeError, "here: monedula.Admin"),
+        ("import monedula; monedula.ConfigResource", AttributeError, "here: monedula.admin.ConfigResource"),
+        ("import monedula; monedula.OFFSET_BEGINNING", AttributeError, "'earliest'"),
+    ],
+)
+def test_who_imports_a_name_of_another_client_is_told_what_to_import(source: str, kind: type, says: str) -> None:
+    with pytest.raises(kind) as caught:
+        exec(source)
+    assert says in str(caught.value)
+
+
+def test_a_misspelt_name_still_has_the_nearest_one() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = monedula.Consumr  # type: ignore[attr-defined]
+    assert (caught.value.name, caught.value.obj) == ("Consumr", monedula)
+
+
+@pytest.mark.parametrize("kind", [Consumer, AsyncConsumer])
+def test_a_partition_of_another_client_is_told_to_be_a_tuple(clients: dict[type, Any], kind: type) -> None:
+    theirs = confluent_kafka.TopicPartition("orders", 0, 42)
+    for arguments, keywords in [((theirs,), {}), ((("orders", 0),), {"offset": 42})]:
+        with pytest.raises(TypeError, match=r"here: seek\(\('orders', 0\), 42\)"):
+            clients[kind].seek(*arguments, **keywords)
+    with pytest.raises(monedula.ArgumentError, match=r"not TopicPartition: give \('orders', 0\)"):
+        clients[kind].seek(theirs, 42)

@@ -108,6 +108,7 @@ def test_advice_names_settings_that_exist() -> None:
         ("value_deserializer", "decode the column"),
         ("ssl_cafile", "ssl.ca.location"),
         ("ssl.engine.location", "leave it out"),
+        ("schema.registry.url", "keys and values are bytes"),
     ],
 )
 @pytest.mark.parametrize("client", [monedula.Consumer, monedula.Producer])

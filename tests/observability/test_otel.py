@@ -196,6 +196,13 @@ def test_rows_with_headers_get_the_context_besides_unless_they_have_one(broker: 
     assert (sent_headers(broker, topic)[2] or [])[0] == ("traceparent", own["value"])
 
 
+@pytest.mark.parametrize("name", ["tracer_provider", "meter_provider"])
+def test_a_provider_that_is_none_is_refused_when_it_is_given(seen: Seen, name: str) -> None:
+    wrong: Any = trace.get_tracer("not a provider") if name == "tracer_provider" else seen.reader
+    with pytest.raises(monedula.ArgumentError, match=f"{name}: expected a .*Provider of OpenTelemetry"):
+        otel.Telemetry(**{name: wrong})
+
+
 def test_a_failed_send_says_why(broker: Broker, topic: str, seen: Seen) -> None:
     broker.fault(api="Produce", error="INVALID_RECORD", topic=topic, count=1)
     with otel.Producer({"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry()) as producer:

@@ -161,6 +161,7 @@ def test_what_is_wrong_at_the_start_is_reported() -> None:
             Broker(port=port)
     for options, problem in [
         ({"topics": ["a:b"]}, "name:partitions"),
+        ({"topics": [("a", 3)]}, r"topics: \('a', 3\) is no topic's name"),
         ({"settings": {"num.partition": 1}}, "perhaps num.partitions"),
         ({"settings": {"num.partitions": "many"}}, "not a number"),
         ({"max_versions": {"Fetsh": 1}}, "no API Fetsh"),

@@ -1,5 +1,7 @@
 """Faults and observers from Python."""
 
+from typing import Any
+
 import monedula
 import monedula_pytest
 import pytest
@@ -69,6 +71,18 @@ def test_what_is_held_is_released(broker: Broker) -> None:
         batch = next(iter(consumer.batches()))
         assert batch.num_rows == 2
         consumer.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"count": 0}, {"count": "1"}, {"skip": -1}, {"probability": 1.5}, {"probability": 0}, {"delay_ms": -1}],
+)
+def test_a_number_out_of_its_range_is_refused(broker: Broker, arguments: dict[str, Any]) -> None:
+    ((name, value),) = arguments.items()
+    effect: dict[str, Any] = {} if "delay_ms" in arguments else {"hold": True}
+    with pytest.raises(ArgumentError, match=f"{name}={value!r}: expected"):
+        broker.fault(api="Fetch", **effect, **arguments)
+    assert broker.faults() == []
 
 
 def test_exactly_one_effect_is_given(broker: Broker) -> None:

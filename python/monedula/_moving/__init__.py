@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import iscoroutinefunction, isfunction
+from sys import modules
 from typing import Any, TypeVar
 
 from monedula.errors import ConfigError
@@ -66,6 +67,35 @@ def _advice_on(kind: type, name: str) -> str | None:
     return table.get(name) or table.get(snake)
 
 
+def no_name(module: str, name: str, *, is_imported: bool) -> Exception:
+    """The error of a name that a module of ours does not have, with what to use if another client has it.
+
+    Args:
+        module: the module.
+        name: the name.
+        is_imported: whether it is asked for by `from monedula import name`, which replaces an `AttributeError` by an
+            error without the hint.
+    """
+    plain = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(plain)
+    from monedula._moving.names import NAMES
+
+    advice = NAMES.get(name) or _admin_name(module, name)
+    if advice is None:
+        # With these, Python names the one that is spelled most like it.
+        return AttributeError(plain, name=name, obj=modules[module])
+    if is_imported:
+        return ImportError(f"cannot import name {name!r} from {module!r}; here: {advice}", name=module)
+    return AttributeError(f"{plain}; here: {advice}")
+
+
+def _admin_name(module: str, name: str) -> str | None:
+    import monedula.admin
+
+    return f"monedula.admin.{name}" if module == "monedula" and name in monedula.admin.__all__ else None
+
+
 def no_argument(method: str, keywords: Iterable[str]) -> TypeError:
     """The error of keywords that a method of the core does not take; there is at least one."""
     from monedula._moving.arguments import ARGUMENTS
@@ -100,6 +130,8 @@ def tells(kind: type[T]) -> type[T]:
 
 
 def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..., Any]:
+    from monedula._moving.arguments import ALONE
+
     def check(keywords: dict[str, Any]) -> None:
         if named := keywords.keys() & foreign.keys():
             raise no_argument(method.__name__, named)
@@ -113,10 +145,14 @@ def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..
 
         return awaited
 
+    alone = ALONE.get(method.__name__)
+
     @wraps(method)
     def called(*arguments: Any, **keywords: Any) -> Any:
         if keywords:
             check(keywords)
+        elif alone is not None and len(arguments) == 2:  # self, and one more
+            raise TypeError(f"{method.__name__}() takes no partition with its offset in one; here: {alone}")
         return method(*arguments, **keywords)
 
     return called

@@ -28,6 +28,10 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "timeout_ms": _SECONDS,
         "null_logger": "leave it out",
     },
+    "seek": {
+        "offset": "seek(('orders', 0), 42)",
+        "tp": "seek(('orders', 0), 42)",
+    },
     "beginning_offsets": {"timeout_ms": _SECONDS},
     "end_offsets": {"timeout_ms": _SECONDS},
     "offsets_for_times": {"timeout_ms": _SECONDS},
@@ -44,3 +48,8 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "partition": "a column partition names the partition of each row",
     },
 }
+
+ALONE: dict[str, str] = {
+    "seek": "seek(('orders', 0), 42), with the position as the second argument",
+}
+"""Methods that take one argument elsewhere and two here."""

@@ -34,6 +34,9 @@ PREFIXES: dict[str, str] = {
     "default.topic.con": "put its settings into the dict itself",
     "metrics.": _METRICS,
     "sasl.oauthbearer.jwks.": _BROKER,
+    "schema.registry.": (
+        "there is no schema registry here yet: keys and values are bytes, which your own code decodes and encodes"
+    ),
     "ssl.engine.": _NOT_TLS.format("engine"),
     "ssl.provider": _NOT_TLS.format("provider"),
 }

@@ -1,5 +1,7 @@
 """Administration: `Admin` and `AsyncAdmin`, with the types of their arguments and results."""
 
+from typing import TYPE_CHECKING
+
 from monedula._monedula import Secret
 from monedula.admin.admin import Admin
 from monedula.admin.aio import AsyncAdmin
@@ -128,3 +130,13 @@ __all__ = [
     "Topics",
     "TopicsDescribed",
 ]
+
+
+if not TYPE_CHECKING:  # type checkers would take any name
+
+    def __getattr__(name: str) -> object:
+        from sys import _getframe
+
+        from monedula._moving import no_name
+
+        raise no_name(__name__, name, is_imported=_getframe(1).f_code.co_name == "_handle_fromlist")

@@ -9,6 +9,7 @@ import typer
 
 from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
 from monedula.cli.administration import DryRun, Yes, administering
+from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, read_properties
 from monedula.cli.tables import AsJson, show
@@ -32,7 +33,12 @@ _ALL_BROKERS = "all"
 _SECRET = re.compile(r"(password|secret)(\.key)?$")
 
 KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.", show_default=False)]
-Name = Annotated[str, typer.Argument(help="Its name; for a broker its id, or `all` for what all brokers share.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Its name; for a broker its id, or `all` for what all brokers share.", autocompletion=complete_resources
+    ),
+]
 
 LIST_EXAMPLES = """
 monedula configs list
@@ -66,7 +72,11 @@ def describe(
     kind: KindArgument,
     names: Annotated[
         list[str],
-        typer.Argument(help="Their names; of topics also ^REGEX; of brokers ids, or `all`.", metavar="NAME..."),
+        typer.Argument(
+            help="Their names; of topics also ^REGEX; of brokers ids, or `all`.",
+            metavar="NAME...",
+            autocompletion=complete_resources,
+        ),
     ],
     bootstrap_servers: BootstrapServers = None,
     everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
@@ -108,7 +118,9 @@ monedula configs set group etl consumer.session.timeout.ms=50000
 def set_(
     kind: KindArgument,
     name: Name,
-    pairs: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...")] = None,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     append: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
@@ -159,7 +171,10 @@ monedula configs delete group etl --all --yes
 def delete(
     kind: KindArgument,
     name: Name,
-    keys: Annotated[list[str] | None, typer.Argument(help="Names of settings.", metavar="[KEY]...")] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings),
+    ] = None,
     bootstrap_servers: BootstrapServers = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are set for this resource itself.")] = False,
     dry_run: DryRun = False,

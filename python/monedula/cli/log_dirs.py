@@ -7,7 +7,7 @@ import typer
 from monedula.cli.administration import Partitions, Yes, administering
 from monedula.cli.completing import complete_topics
 from monedula.cli.positions import partitions_of
-from monedula.cli.running import Failure, UsageError, command, confirm, say
+from monedula.cli.running import Failure, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
@@ -98,7 +98,7 @@ def move(
         (directories,) = admin.describe_log_dirs(broker).values()
         paths = sorted(each.path for each in directories)
         if to not in paths:
-            raise UsageError(f"--to {to}: the directories of broker {broker} are {', '.join(paths)}")
+            raise Failure(f"--to {to}: the directories of broker {broker} are {', '.join(paths)}")
         kept = {at.partition for each in directories for at in each.replicas if at.topic == topic}
         missing = [index for index in indexes if index not in kept]
         if missing or not kept:

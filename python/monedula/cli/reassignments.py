@@ -51,19 +51,19 @@ def plan(
 
     Without --topic, of all topics, Kafka's own included: so a broker that is to go is left out of --brokers.
     """
+    named = None if brokers is None else _ids(brokers)
+    if named is not None and replication_factor is not None:
+        _check_count(replication_factor, named, UsageError)
     with administering(bootstrap_servers, setting, settings_file) as admin:
         nodes = {node.id: node.rack for node in admin.describe_cluster().nodes}
-        chosen = sorted(nodes) if brokers is None else _ids(brokers)
+        chosen = sorted(nodes) if named is None else named
         unknown = [broker for broker in chosen if broker not in nodes]
         if unknown:
             living = ", ".join(map(str, sorted(nodes)))
             raise Failure(f"there is no broker {unknown[0]}; there are: {living}")
         current = _current(admin, expanded(admin, topic) or None)
     most = replication_factor or max(map(len, current.values()), default=0)
-    if most > len(chosen):
-        raise UsageError(
-            f"{most} replicas need as many brokers; there are {len(chosen)}: {', '.join(map(str, chosen))}"
-        )
+    _check_count(most, chosen, Failure)
     planned = balanced(current, chosen, nodes, replication_factor)
     moves = {at: replicas for at, replicas in planned.items() if replicas != list(current[at])}
     if output is not None:
@@ -203,6 +203,12 @@ def _copied(admin: Admin, moves: Mapping[TopicPartition, Reassignment]) -> dict[
         new = min((sizes.get((at, broker), 0) for broker in move.adding), default=old)
         copied[at] = min(100.0 * new / old, 100.0) if old else 100.0
     return copied
+
+
+def _check_count(replicas: int, brokers: Sequence[int], error: type[Exception]) -> None:
+    if replicas > len(brokers):
+        listed = ", ".join(map(str, brokers))
+        raise error(f"{replicas} replicas need as many brokers; there are {len(brokers)}: {listed}")
 
 
 def _ids(text: str) -> list[int]:

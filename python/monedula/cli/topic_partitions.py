@@ -8,7 +8,7 @@ from monedula.cli.administration import Partitions, Yes, administering
 from monedula.cli.completing import complete_topics
 from monedula.cli.positions import partitions_of, place_of
 from monedula.cli.rendering import time_text
-from monedula.cli.running import UsageError, command, confirm, say
+from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
@@ -87,7 +87,7 @@ def elect_leaders(
         ]
         missing = [index for index in indexes if index not in {number for _, number in chosen}]
         if missing:
-            raise UsageError(f"--partition {missing[0]}: {', '.join(topics)} has no such partition")
+            raise Failure(f"--partition {missing[0]}: {', '.join(topics)} has no such partition")
         if unclean:
             named = ", ".join(f"{topic}-{index}" for topic, index in chosen)
             confirm(f"Elect leaders of {named} that may lack records, for good?", yes)

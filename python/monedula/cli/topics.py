@@ -13,7 +13,7 @@ from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, command, confirm, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
 from monedula.cli.tables import AsJson, show
-from monedula.cli.topic_names import PATTERN_HELP, Names, expanded, topics_of
+from monedula.cli.topic_names import PATTERN_HELP, Names, check_patterns, expanded, topics_of
 from monedula.partitions import TopicPartition
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
@@ -36,6 +36,7 @@ def list_topics(
     settings_file: SettingsFile = None,
 ) -> None:
     """List topics with their partitions and replicas."""
+    check_patterns(names or ())
     with administering(bootstrap_servers, setting, settings_file) as admin:
         topics = admin.list_topics(internal=internal)
     chosen = topics_of(names, topics) if names else sorted(topics)

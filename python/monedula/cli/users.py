@@ -125,7 +125,7 @@ def _password(user: str, file: Path | None) -> Secret:
     else:
         raise UsageError(f"nobody can be asked for the password here: give --password-file, or set {PASSWORD_VARIABLE}")
     if not password:
-        raise UsageError("the password is empty")
+        raise Failure("the password is empty")
     return password
 
 

@@ -38,7 +38,7 @@ class Telemetry:
         keys: whether the keys of single records become attributes. They are often personal data.
 
     Raises:
-        ArgumentError: if `max_links` is negative.
+        ArgumentError: if `max_links` is negative, or a provider is none.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class Telemetry:
     ) -> None:
         if max_links < 0:
             raise ArgumentError(f"max_links={max_links}: expected 0 or more")
+        _check_provider("tracer_provider", tracer_provider, "get_tracer", "TracerProvider")
+        _check_provider("meter_provider", meter_provider, "get_meter", "MeterProvider")
         self.propagate = propagate
         self.parent = parent
         self.max_links = max_links
@@ -359,3 +361,9 @@ def _pairs(headers: Any) -> Sequence[tuple[Any, Any]] | None:
 
 def _histogram(meter: metrics.Meter, instrument: c.Instrument) -> metrics.Histogram:
     return meter.create_histogram(*instrument, explicit_bucket_boundaries_advisory=c.BUCKETS)
+
+
+def _check_provider(name: str, provider: object, method: str, kind: str) -> None:
+    if provider is not None and not callable(getattr(provider, method, None)):
+        given = type(provider).__name__
+        raise ArgumentError(f"{name}: expected a {kind} of OpenTelemetry, which has {method}(), not a {given}")

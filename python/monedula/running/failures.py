@@ -1,11 +1,13 @@
 """What becomes of records whose handler raised: another attempt, a dead letter, or the end of the run."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import uniform
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from monedula._monedula import Record
 from monedula.errors import ArgumentError
+from monedula.partitions import whole_number
 from monedula.running.lanes import Task
 
 Verdict = Literal["retry", "dead_letter", "skip", "stop"]
@@ -17,11 +19,15 @@ OnError = Callable[[Any, Exception, int], Any]
 _VERDICTS = ("retry", "dead_letter", "skip", "stop")
 
 
-class Retry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Retry:
     """How often, and after which waits, records are tried again whose handler raised.
 
     The waits grow from `backoff` by `factor` up to `max_backoff` seconds, each shorter or longer by up to `jitter` of
     it. The records' key waits meanwhile; all others go on.
+
+    Raises:
+        ArgumentError: if a number is negative or none, the waits shrink, or `on` names no exceptions.
     """
 
     retries: int | None = 3
@@ -36,6 +42,19 @@ class Retry(NamedTuple):
     """The random part of a wait."""
     on: type[Exception] | tuple[type[Exception], ...] = Exception
     """The exceptions after which to try again. Others are given up at once."""
+
+    def __post_init__(self) -> None:
+        if self.retries is not None and (whole_number(self.retries) is None or self.retries < 0):
+            raise ArgumentError(f"retries={self.retries!r}: expected a number of retries, 0 or more, or None")
+        for name, least in (("backoff", 0.0), ("factor", 1.0), ("max_backoff", 0.0), ("jitter", 0.0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+                raise ArgumentError(f"Retry({name}={value!r}): expected a number, {least:g} or more")
+        if self.jitter > 1:
+            raise ArgumentError(f"Retry(jitter={self.jitter!r}): expected a part of the wait, 0 to 1")
+        kinds = self.on if isinstance(self.on, tuple) else (self.on,)
+        if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+            raise ArgumentError(f"Retry(on={self.on!r}): expected exception classes, such as on=TimeoutError")
 
     def delay(self, attempt: int) -> float:
         """The seconds to wait before the next attempt.
@@ -54,13 +73,11 @@ def as_retry(retries: "int | Retry | None") -> Retry:
     Raises:
         ArgumentError: if it is neither a number nor a `Retry`, or makes no sense.
     """
-    if isinstance(retries, bool) or not isinstance(retries, (int, Retry, type(None))):
+    if isinstance(retries, Retry):
+        return retries
+    if isinstance(retries, bool) or not isinstance(retries, (int, type(None))):
         raise ArgumentError(f"retries={retries!r}: expected a number of retries, or monedula.Retry(...)")
-    retry = retries if isinstance(retries, Retry) else Retry(retries or 0)
-    is_sound = (retry.retries is None or retry.retries >= 0) and retry.backoff >= 0 and retry.factor >= 1
-    if not is_sound or retry.max_backoff < 0 or not 0 <= retry.jitter <= 1:
-        raise ArgumentError(f"retries={retries!r}: expected 0 or more, with waits of 0 s or more that do not shrink")
-    return retry
+    return Retry(retries or 0)
 
 
 class Failures:

@@ -474,7 +474,12 @@ class Broker(FaultSetter, SecurityControl):
 def _topic_specs(topics: Topics) -> list[str]:
     if isinstance(topics, Mapping):
         return [f"{name}:{partitions}" for name, partitions in topics.items()]
-    return [topics] if isinstance(topics, str) else list(topics)
+    specs = [topics] if isinstance(topics, str) else list(topics)
+    for spec in specs:
+        if not isinstance(spec, str):
+            expected = 'expected {"orders": 3} or ["orders:3"]'
+            raise ConfigError(f"topics: {spec!r} is no topic's name with its partition count; {expected}", key="topics")
+    return specs
 
 
 def _texts(settings: Mapping[str, object] | None) -> dict[str, str]:

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 from monedula.errors import ArgumentError, KafkaTimeoutError
+from monedula.partitions import whole_number
 
 
 class Control(Protocol):
@@ -167,16 +168,29 @@ class FaultSetter:
                 default `truncate_bytes`, `fragment_bytes`, `corrupt`, `throttle_ms` and those of SCRAM take effect on
                 the response, and the other effects on the request.
             skip: the number of matching requests that pass before the fault takes effect.
-            count: the number of requests on which it takes effect; all if not given.
+            count: the number of requests on which it takes effect, 1 or more; all if not given.
             probability: the probability of an effect on each request, drawn from the broker's seed.
 
         Returns:
             The fault, to wait for, release and remove.
 
         Raises:
-            ArgumentError: not exactly one effect is given.
+            ArgumentError: not exactly one effect is given, or a number is out of its range.
             BrokerCommandError: a name does not exist, or the arguments contradict each other.
         """
+        _check_numbers(
+            delay_ms=(delay_ms, 0),
+            truncate_bytes=(truncate_bytes, 0),
+            fragment_bytes=(fragment_bytes, 1),
+            fragment_pause_ms=(fragment_pause_ms, 0),
+            corrupt_offset=(corrupt_offset, 0),
+            corrupt_bytes=(corrupt_bytes, 1),
+            throttle_ms=(throttle_ms, 0),
+            skip=(skip, 0),
+            count=(count, 1),
+        )
+        if probability is not None and not 0 < probability <= 1:
+            raise ArgumentError(f"probability={probability!r}: expected a number above 0, up to 1")
         corrupts = corrupt or corrupt_offset is not None
         lies = scram is not None or scram_iterations is not None
         effects: dict[str, dict[str, object] | None] = {
@@ -243,6 +257,14 @@ class FaultSetter:
     def _set(self, fault: dict[str, Any]) -> Fault:
         effect = str(fault["what"]["effect"])
         return Fault(self._control, int(self._control("fault", fault=fault)["fault"]), effect)
+
+
+def _check_numbers(**numbers: tuple[object, int]) -> None:
+    """Check arguments, each given with its smallest value. A fault with `count=0` would never take effect."""
+    for name, (value, least) in numbers.items():
+        number = whole_number(value)
+        if value is not None and (number is None or number < least):
+            raise ArgumentError(f"{name}={value!r}: expected a whole number, {least} or more")
 
 
 def _selector(

@@ -75,7 +75,15 @@ fn the_end_of_a_log_does_not_wait_for_repetitions() {
     let (log, start) = (Log::default(), Instant::now());
     failed(&log, start, "a:1", 1);
     failed(&log, start, "a:1", 2);
-    assert_eq!(log.drain_at(start, true).events.len(), 2);
+    assert_eq!(
+        texts(&log.drain_at(start + Duration::from_millis(2_900), true)),
+        ["a:1: refused, attempt 1", "a:1: refused, attempt 2 (repeated once in 3 s)"]
+    );
+    failed(&log, start + Duration::from_millis(3_000), "a:1", 3);
+    assert_eq!(
+        texts(&log.drain_at(start + Duration::from_millis(3_100), true)),
+        ["a:1: refused, attempt 3 (repeated once in less than 1 s)"]
+    );
 }
 
 #[test]

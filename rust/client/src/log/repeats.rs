@@ -1,5 +1,5 @@
 //! The limit on repeated events: the first of its kind is passed on at once, those after it are counted, and told of
-//! together every ten seconds.
+//! together every ten seconds, or when the log ends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,9 +14,15 @@ const MOST: usize = 1000;
 
 #[derive(Debug)]
 struct Repeat {
-    window_ends: Instant,
+    window_starts: Instant,
     count: u64,
     last: Option<Event>,
+}
+
+impl Repeat {
+    fn window_ends(&self) -> Instant {
+        self.window_starts + WINDOW
+    }
 }
 
 /// Events of the last seconds that may be repeated, by their kind and fields.
@@ -35,7 +41,7 @@ impl Repeats {
             }
             None => {
                 if known < MOST {
-                    let repeat = Repeat { window_ends: now + WINDOW, count: 0, last: None };
+                    let repeat = Repeat { window_starts: now, count: 0, last: None };
                     self.0.insert((event.kind.name, event.fields.clone()), repeat);
                 }
                 Some(event)
@@ -48,15 +54,20 @@ impl Repeats {
     pub(super) fn due(&mut self, now: Instant, is_end: bool) -> Vec<Event> {
         let mut due = Vec::new();
         self.0.retain(|_, repeat| {
-            if repeat.window_ends > now && !is_end {
+            if repeat.window_ends() > now && !is_end {
                 return true;
             }
             let Some(mut event) = repeat.last.take() else { return false };
             event.repeated = std::mem::take(&mut repeat.count);
             let times = if event.repeated == 1 { "once".into() } else { format!("{} times", event.repeated) };
-            event.message.push_str(&format!(" (repeated {times} in {} s)", WINDOW.as_secs()));
+            // A log that ends, or that nobody drained in time, has a window of another length.
+            let lasted = match now.saturating_duration_since(repeat.window_starts).as_secs_f64().round() {
+                0.0 => "less than 1 s".into(),
+                seconds => format!("{seconds} s"),
+            };
+            event.message.push_str(&format!(" (repeated {times} in {lasted})"));
             due.push(event);
-            repeat.window_ends = now + WINDOW;
+            repeat.window_starts = now;
             true
         });
         due.sort_by_key(|event| event.at);
@@ -65,6 +76,6 @@ impl Repeats {
 
     /// When the next window is over.
     pub(super) fn due_at(&self) -> Option<Instant> {
-        self.0.values().map(|repeat| repeat.window_ends).min()
+        self.0.values().map(Repeat::window_ends).min()
     }
 }

@@ -1,0 +1,74 @@
+"""Names that other clients have for what one imports, and what to import here."""
+
+_POSITION = "a position is {}, in assign({{('orders', 0): {}}}) and in seek(('orders', 0), {})"
+_CALLBACKS = "subscribe(topics, on_assigned=f, on_revoked=f, on_lost=f) takes functions"
+_BYTES = "keys and values are bytes; serialize them before send(), and decode what is read"
+_REGISTRY = "there is no schema registry here yet: keys and values are bytes"
+_METADATA = "Admin(settings).describe_topics(topic) and describe_cluster() return plain objects"
+
+
+def _position(text: str) -> str:
+    return _POSITION.format(text, text, text)
+
+
+NAMES: dict[str, str] = {
+    "AIOConsumer": "monedula.AsyncConsumer",
+    "AIOKafkaAdminClient": "monedula.AsyncAdmin",
+    "AIOKafkaClient": "monedula.AsyncAdmin",
+    "AIOKafkaConsumer": "monedula.AsyncConsumer",
+    "AIOKafkaProducer": "monedula.AsyncProducer",
+    "AIOProducer": "monedula.AsyncProducer",
+    "AdminClient": "monedula.Admin",
+    "AsyncConsumerRebalanceListener": _CALLBACKS,
+    "AvroDeserializer": _REGISTRY,
+    "AvroSerializer": _REGISTRY,
+    "ConsumerGroupMetadata": "consumer.group_metadata()",
+    "ConsumerGroupState": "the state of a group is a text, such as 'Stable'",
+    "ConsumerGroupTopicPartitions": "Admin(settings).list_group_offsets(group)",
+    "ConsumerGroupType": "the type of a group is a text, such as 'consumer'",
+    "ConsumerRebalanceListener": _CALLBACKS,
+    "ConsumerRecord": "monedula.Record",
+    "ConsumerStoppedError": "monedula.ClosedError",
+    "DefaultSerializer": _BYTES,
+    "Deserializer": _BYTES,
+    "DeserializingConsumer": f"monedula.Consumer; {_BYTES}",
+    "ElectionType": "Admin(settings).elect_leaders(...) takes a text",
+    "IllegalOperation": "monedula.ArgumentError",
+    "IllegalStateException": "monedula.ArgumentError",
+    "IsolationLevel": "the setting isolation.level is 'read_committed' or 'read_uncommitted'",
+    "JSONDeserializer": _REGISTRY,
+    "JSONSerializer": _REGISTRY,
+    "JsonSerializer": _BYTES,
+    "KafkaAdminClient": "monedula.Admin",
+    "KafkaConsumer": "monedula.Consumer",
+    "KafkaException": "monedula.KafkaError is the base of all errors",
+    "KafkaProducer": "monedula.Producer",
+    "Message": "monedula.Record",
+    "Messages": "monedula.Batch",
+    "NoBrokersAvailable": "monedula.BrokerConnectionError",
+    "OFFSET_BEGINNING": _position("'earliest'"),
+    "OFFSET_END": _position("'latest'"),
+    "OFFSET_INVALID": "None stands for an offset that is not there",
+    "OFFSET_STORED": _position("'committed'"),
+    "OffsetSpec": "Admin(settings).list_offsets(...) takes positions: 'earliest', 'latest', a time",
+    "ProtobufDeserializer": _REGISTRY,
+    "ProtobufSerializer": _REGISTRY,
+    "SchemaRegistryClient": _REGISTRY,
+    "Serializer": _BYTES,
+    "SerializingProducer": f"monedula.Producer; {_BYTES}",
+    "StringDeserializer": _BYTES,
+    "StringSerializer": _BYTES,
+    "TopicCollection": "Admin(settings).describe_topics('orders', 'payments') takes names",
+    "TopicPartitionInfo": _METADATA,
+    **dict.fromkeys(
+        ("AcknowledgeType", "DeserializingShareConsumer", "ShareConsumer"),
+        "there are no share groups here yet (KIP-932)",
+    ),
+    **dict.fromkeys(
+        ("TIMESTAMP_CREATE_TIME", "TIMESTAMP_LOG_APPEND_TIME", "TIMESTAMP_NOT_AVAILABLE"),
+        "record.timestamp_type is 0 for CreateTime, 1 for LogAppendTime, -1 for none",
+    ),
+    "ConcurrentModificationException": "methods of a consumer may be called from any thread",
+    "ThrottleEvent": "throttling is in metrics() and in the log, as the event throttled",
+    "Uuid": "ids are texts",
+}
