@@ -84,6 +84,11 @@ FAMILIES: tuple[Family, ...] = (
         ("group_partitions_lost", "group_partitions_lost", "Partitions lost without a revocation."),
         ("group_records_stalled", "group_records_stalled", "Records not handed out because the lease was over."),
         ("group_retried_errors", "group_retried_errors", "Errors of the membership that were retried."),
+        ("run_handled_records", "run_handled", "Records that the handler of run() has handled."),
+        ("run_retries", "run_retries", "Failed calls of the handler of run() that were tried again."),
+        ("run_dead_letters", "run_dead_letters", "Records that failed, and were written to the dead letter topic."),
+        ("run_skipped_records", "run_skipped", "Records that failed, and were skipped because on_error said so."),
+        ("run_abandoned", "run_abandoned", "How often run() waited no longer for a handler."),
     ),
     *_gauges(
         LIVE,
@@ -108,6 +113,10 @@ FAMILIES: tuple[Family, ...] = (
         ("group_rebalance_seconds_max", "group_rebalance_seconds_max", "The longest rebalance."),
         ("group_commit_seconds_max", "group_commit_seconds_max", "The longest commit."),
         ("group_partitions_reserved", "group_partitions_reserved", "Partitions reserved for lost members."),
+        ("run_in_flight", "run_in_flight", "Records whose handler runs now."),
+        ("run_waiting", "run_waiting", "Records that wait for a handler, retries included."),
+        ("run_waiting_bytes", "run_waiting_bytes", "Bytes of the records that wait or are handled."),
+        ("run_oldest_seconds", "run_oldest_seconds", "For how long the oldest call of a handler has run."),
     ),
     *_gauges(
         PRODUCER,
