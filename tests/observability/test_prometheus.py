@@ -82,6 +82,15 @@ def test_a_scrape_has_the_figures_of_every_client(broker: Broker, registry: Coll
         assert samples(registry, "monedula_failing_seconds")["shop", "", "producer"] == 0
 
 
+def test_topics_that_do_not_exist_are_counted(broker: Broker, registry: CollectorRegistry) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop", "group.id": "etl"}
+    with monedula.Consumer(settings, topics=["ordres", "odrers"]) as consumer:
+        metrics.watch(consumer, registry=registry)
+        while len(consumer.health()["group"]["unknown_topics"]) < 2:
+            consumer.poll(0.1)
+        assert samples(registry, "monedula_group_unknown_topics") == {("shop", "etl", "consumer"): 2}
+
+
 def test_every_counter_of_a_client_is_in_a_family_or_left_out_on_purpose(broker: Broker) -> None:
     """A new counter goes into the table of `monedula.prometheus.families`."""
     with reader(broker, "counters") as consumer:

@@ -89,8 +89,7 @@ class TaskRun:
                 # A batch that was there already suspends nobody: the handlers have their turn.
                 await asyncio.sleep(0)
             elif run.is_over(is_over, monotonic() - heard):
-                if not is_over:
-                    consumer._check_drained(run.plan.timeout)
+                consumer._check_drained(run.plan.timeout, run.bound)
                 return
 
     def _take(self, batch: Any) -> None:

@@ -84,8 +84,7 @@ class ThreadRun:
                 heard = monotonic()
                 self._take(batch)
             elif run.is_over(is_over, monotonic() - heard):
-                if not is_over:
-                    consumer._check_drained(run.plan.timeout)
+                consumer._check_drained(run.plan.timeout, run.bound)
                 return
 
     def _take(self, batch: Any) -> None:
