@@ -1,6 +1,7 @@
 """Looks for a secret in what a process wrote, in each way in which it may be written."""
 
 import base64
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,6 +35,16 @@ def assert_no_secret_in_command_lines(pids: Iterable[int], secret: str = CANARY)
         except OSError:
             continue  # it has just ended
         assert_no_secret(f"the command line of {pid}", arguments, secret)
+
+
+def assert_no_secret_in_records(records: Iterable[logging.LogRecord], *secrets: str) -> int:
+    """Look into the text of log records, and into their fields (`extra`), which formatters may write; how many."""
+    looked_at = list(records)
+    for record in looked_at:
+        written = f"{record.getMessage()} {vars(record)!r}".encode()
+        for secret in secrets or (CANARY,):
+            assert_no_secret(f"a record of {record.name}", written, secret)
+    return len(looked_at)
 
 
 def _forms_of(secret: bytes) -> list[bytes]:

@@ -8,7 +8,7 @@ from monedula._commits import CommitFuture
 from monedula._failing import patience, with_since
 from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Schema
-from monedula._until import UntilLoop
+from monedula._until import UntilLoop, check_topics
 from monedula.config import Settings, raw_columns, raw_settings
 from monedula.errors import ArgumentError
 from monedula.partitions import (
@@ -240,8 +240,13 @@ class ConsumerBase(GroupVerbs):
         self._core.wakeup()
 
     def _check_drained(self, timeout: float | None, bound: UntilLoop | None = None) -> None:
-        """Raise if a loop ends after `timeout` without a record because brokers do not answer."""
-        if timeout is not None and (bound is None or not bound.reached()):
+        """Raise if a loop ends after `timeout` without a record because brokers do not answer.
+
+        One that is read to its end raises if topics that it was to read do not exist.
+        """
+        if bound is not None and bound.reached():
+            check_topics(self._member.health())
+        elif timeout is not None:
             self._core.check_failing(patience(timeout, is_end=True))
 
     def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:

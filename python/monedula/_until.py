@@ -1,9 +1,11 @@
 """`UntilLoop`: a loop that ends once each partition is read up to the end that its log had, or up to a time."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from monedula._monedula import ConsumerCore
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, UnknownTopicError
 from monedula.partitions import timestamp_ms
 from monedula.times import EXPECTED_TIME, time_of
 
@@ -41,6 +43,27 @@ class UntilLoop:
         number, self._number = self._number, None
         if number is not None:
             self._core.end_until(number)
+
+
+def check_topics(group: Mapping[str, Any] | None) -> None:
+    """Raise if topics that were to be read do not exist: a job over a mistyped topic has not done its work.
+
+    Args:
+        group: the membership, as in `health()`.
+
+    Raises:
+        UnknownTopicError: with the topics.
+    """
+    if group is None:
+        return
+    unknown = group["unknown_topics"]
+    if unknown:
+        names = f"topics {', '.join(unknown)} do" if len(unknown) > 1 else f"topic {unknown[0]} does"
+        message = f"group {group['group_id']}: the {names} not exist; the other topics are read to the end"
+        raise UnknownTopicError(message, topic=unknown[0], group=group["group_id"])
+    if group["unmatched_for"] is not None:
+        message = f"group {group['group_id']}: no topic matches the pattern that it subscribed to"
+        raise UnknownTopicError(message, group=group["group_id"])
 
 
 def _timestamp(until: object) -> int | None:

@@ -13,7 +13,7 @@ from monedula._commits import Offsets, RawOffset, as_committed, committed_offset
 from monedula._consumer_base import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
 from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
-from monedula._moving import tells
+from monedula._moving import asynchronous, tells
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula._until import SLICE_SECONDS, Until, UntilLoop
@@ -402,6 +402,7 @@ class _Steps:
                 self._bound.end()
 
 
+@asynchronous
 class _Batches:
     """The iterator of `AsyncConsumer.batches()`. Not a generator: a cancelled step would end a generator."""
 
@@ -426,6 +427,7 @@ class _Batches:
         return batch
 
 
+@asynchronous
 class _Records:
     """The iterator of `AsyncConsumer.records()`. When it is collected, it gives back the records read ahead."""
 

@@ -113,6 +113,8 @@ class Consumer(ConsumerBase):
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             BrokersUnavailableError: if `timeout` is over, but the brokers did not answer during it (or for the last
                 15 s of it), so that the topic need not be drained.
+            UnknownTopicError: at the end of `until`, once all is handed out, if subscribed topics do not exist, or no
+                topic matches the pattern.
             ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
@@ -228,7 +230,7 @@ class Consumer(ConsumerBase):
                 topic, partition and offset. Handlers that run are waited for; no other is begun.
             ArgumentError: if an argument makes no sense, or this consumer is not subscribed.
             CommitFailedError: if the last commit failed.
-            PartitionError, GroupError, ClosedError: as `batches`.
+            PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` once all is handled.
         """
         from monedula.running.plans import as_plan
         from monedula.running.starting import under_way

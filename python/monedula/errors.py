@@ -140,7 +140,10 @@ class PartitionError(KafkaError):
 
 
 class UnknownTopicError(PartitionError, LookupError):
-    """The topic, or the partition of it, does not exist."""
+    """The topic, or the partition of it, does not exist.
+
+    Also at the end of a loop with `until` whose group subscribed to topics that do not exist: the message has them all.
+    """
 
 
 class TopicRecreatedError(PartitionError):

@@ -182,6 +182,7 @@ def test_a_member_finds_topics_that_come_later(servers: str, broker: Broker) -> 
 
 def test_a_negative_start_says_that_it_is_per_partition(broker: Broker) -> None:
     broker.create_topic("orders", 3)
+    broker.append("orders", ["x"])
     servers = broker.bootstrap_servers
     told = b"--from -10 is per partition: the last 10 records of each of 3 partitions\n"
     assert run("consume", "orders", "--from", "-10", servers=servers).stderr == told
@@ -189,6 +190,25 @@ def test_a_negative_start_says_that_it_is_per_partition(broker: Broker) -> None:
     broker.append("orders", ["x"])
     assert run("consume", "orders", "--from", "-10", "--follow", "-n", "1", servers=servers).stderr == told
     assert "of each partition" in " ".join(output("consume", "--help").split())
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("full", ""),
+        ("full -n 0", ""),
+        ("empty", "no record: nothing is there now\n"),
+        ("full --from 3 --to 3", "no record: nothing is there from 3 to 3 (offsets: full-0 3..3)\n"),
+        ("full --value =d", "no record: none of 3 meets the conditions\n"),
+        ("empty --follow --timeout 0.1", "no record: none came in 0.1 s\n"),
+    ],
+)
+def test_a_reader_that_writes_nothing_says_why(broker: Broker, options: str, told: str) -> None:
+    broker.create_topic("empty", 1)
+    broker.create_topic("full", 1)
+    broker.append("full", ["a", "b", "c"])
+    done = run("consume", *options.split(), servers=broker.bootstrap_servers)
+    assert (done.returncode, done.stderr.decode()) == (0, told)
 
 
 def test_records_in_a_pipe_do_not_mix_with_a_bar(

@@ -136,10 +136,8 @@ def test_columns_may_have_other_names(servers: str, tmp_path: Path) -> None:
     output(*options, servers=servers)
     assert [(record["key"], record["value"]) for record in records(servers)] == [(b"a", b"x"), (b"b", None)]
     pyarrow.parquet.write_table(table.drop_columns("value"), file)
-    assert "no column 'value'; name it with --value-column" in problem(*options[:4], servers=servers, code=2)
-    assert "no column 'x'; there are id, payload, rest" in problem(
-        *options[:4], "--key-column", "x", servers=servers, code=2
-    )
+    assert "no column 'value'; name it with --value-column" in problem(*options[:4], servers=servers)
+    assert "no column 'x'; there are id, payload, rest" in problem(*options[:4], "--key-column", "x", servers=servers)
 
 
 def test_what_is_piped_is_sent_while_the_pipe_is_open(servers: str) -> None:
@@ -261,4 +259,4 @@ def test_options_that_make_no_sense(servers: str, tmp_path: Path) -> None:
     assert "--key-column and --value-column are for" in wrong("orders", "--key-column", "k")
     assert "a record goes to one partition" in wrong("orders", "-p", "0-1")
     assert "No such file or directory" in wrong("orders", "-i", str(tmp_path / "none"), code=1)
-    assert "compression.type" in wrong("orders", "-z", "zip", code=1)
+    assert "compression.type" in wrong("orders", "-z", "zip")

@@ -128,6 +128,12 @@ def test_a_member_is_described_in_80_columns(broker: Broker, terminal: Callable[
         ("monedula groups lag --topic co", "cobra"),
         ("monedula groups reset some-", "some-service-in-production"),
         ("monedula topics describe x", ""),
+        ("monedula configs describe topic ze", "zebra"),
+        ("monedula configs describe broker a", "all"),
+        ("monedula configs delete broker-logger 1", "1"),
+        ("monedula configs set group some-", "some-service-in-production"),
+        ("monedula configs set topic zebra retention.m", "retention.ms="),
+        ("monedula configs delete topic zebra retention.m", "retention.ms"),
     ],
 )
 def test_names_of_the_cluster_are_completed(broker: Broker, line: str, names: str) -> None:

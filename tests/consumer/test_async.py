@@ -134,7 +134,7 @@ async def test_closing_ends_the_waits_of_other_tasks(open_consumer: Open, topic:
 
     waits = [asyncio.ensure_future(consumer.poll(timeout=60)) for _ in range(3)]
     iterating = asyncio.ensure_future(iterate())
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0)  # each task runs until it waits
     await consumer.close()
     ended = await asyncio.wait_for(asyncio.gather(*waits, iterating, return_exceptions=True), 10)
     assert [type(error) for error in ended] == [monedula.ClosedError] * 4

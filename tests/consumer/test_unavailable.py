@@ -4,6 +4,7 @@ import pickle
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import monedula
 import pytest
@@ -28,11 +29,11 @@ def swallow(broker: Broker) -> None:
     broker.fault(black_hole="both")
 
 
-def reading(consumer: ConsumerFactory, broker: Broker) -> Uniform:
+def reading(consumer: ConsumerFactory, broker: Broker, **settings: Any) -> Uniform:
     """A consumer that has read from each node."""
     for partition in range(len(broker.addresses)):
         broker.append("orders", ["a"], partition=partition)
-    made = consumer("orders", bootstrap_servers=broker.bootstrap_servers)
+    made = consumer("orders", bootstrap_servers=broker.bootstrap_servers, **settings)
     made.take(len(broker.addresses))
     return made
 
@@ -88,6 +89,39 @@ def test_one_leader_that_answers_is_enough(consumer: ConsumerFactory) -> None:
         reader = reading(consumer, broker)
         broker.fault(black_hole="both", node=[1, 2])
         assert list(reader.batches(timeout=3)) == []
+
+
+@pytest.mark.parametrize("nodes", [3, 9])
+def test_a_leader_whose_long_poll_is_in_time_is_enough(consumer: ConsumerFactory, nodes: int) -> None:
+    with Broker(nodes=nodes, topics={"orders": nodes}) as broker:
+        reader = reading(consumer, broker, fetch_max_wait_ms=25_000)
+        assert list(reader.batches(timeout=1)) == []
+        broker.stop_node(1)
+        assert list(reader.batches(timeout=3)) == []
+        assert reader.health()["ok"]
+
+
+def test_a_broker_that_is_back_has_the_time_of_its_long_poll(consumer: ConsumerFactory) -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        reader = reading(consumer, broker, fetch_max_wait_ms=25_000)
+        assert list(reader.batches(timeout=1)) == []
+        broker.stop_node(1)
+        while reader.health()["ok"]:
+            reader.poll(timeout=0.1)
+        broker.start_node(1)
+        while not reader.health()["ok"]:
+            reader.poll(timeout=0.1)
+        assert list(reader.batches(timeout=3)) == []
+
+
+@pytest.mark.parametrize("nodes", [1, 3, 9])
+def test_a_loop_with_long_polls_that_ends_while_no_broker_answers_raises(consumer: ConsumerFactory, nodes: int) -> None:
+    with Broker(nodes=nodes, topics={"orders": nodes}) as broker:
+        reader = reading(consumer, broker, fetch_max_wait_ms=25_000)
+        assert list(reader.batches(timeout=1)) == []
+        stop(broker)
+        with pytest.raises(monedula.BrokersUnavailableError, match="no broker that leads"):
+            list(reader.batches(timeout=3))
 
 
 def test_a_short_interruption_is_no_end(consumer: ConsumerFactory) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 OVERHEAD_BYTES = 61
-CRC_AT = 17
 ATTRIBUTES_AT = 21
 TRANSACTIONAL = 0x10
 CONTROL = 0x20

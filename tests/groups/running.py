@@ -7,10 +7,28 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import monedula
+import pytest
 
-from tests.groups.ground import PATIENCE_SECONDS
+from tests.groups.ground import PATIENCE_SECONDS, Ground
 
 Handler = Callable[[Any], object]
+
+FACES = pytest.mark.parametrize("face", ["sync", "async"])
+
+
+def settings_for(ground: Ground, protocol: str, group: str, **more: Any) -> dict[str, Any]:
+    """Settings of a member under a protocol."""
+    settings = ground.settings(group, group_protocol=protocol, auto_commit_interval_ms=50, **more)
+    if protocol == "consumer":
+        del settings["heartbeat.interval.ms"]
+    return settings
+
+
+def keyed(ground: Ground, topic: str, keys: int, records: int, partition: int = 0) -> None:
+    """Append records whose keys come in turn."""
+    with monedula.Producer(bootstrap_servers=ground.bootstrap) as producer:
+        for number in range(records):
+            producer.send(topic, str(number), key=f"key {number % keys}", partition=partition)
 
 
 class Runner:

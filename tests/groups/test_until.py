@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import monedula
 import pytest
@@ -310,3 +311,61 @@ def test_the_lag_of_what_is_finished_counts_rows_in_hand(ground: Ground, member:
     assert consumer.lag(partition, of="finished") == {partition: 7}
     with pytest.raises(monedula.ArgumentError, match="'finished'"):
         consumer.lag(of="committed")  # type: ignore[arg-type]
+
+
+def settings_for(ground: Ground, protocol: str, group: str) -> dict[str, Any]:
+    settings = ground.settings(group, group_protocol=protocol)
+    if protocol == "consumer":
+        del settings["heartbeat.interval.ms"]
+    return settings
+
+
+def ended(face: str, settings: dict[str, Any], subscription: dict[str, Any], seen: list[int]) -> None:
+    """Read until the end by a loop, by an asynchronous one, or by a run."""
+    if face == "async":
+        asyncio.run(_ended_async(settings, subscription, seen))
+        return
+    with monedula.Consumer(settings) as consumer:
+        consumer.subscribe(**subscription)
+        if face == "run":
+            consumer.run(lambda record: seen.append(int(record.value)), until="latest")
+        else:
+            for batch in consumer.batches(until="latest"):
+                seen += values(batch)
+
+
+async def _ended_async(settings: dict[str, Any], subscription: dict[str, Any], seen: list[int]) -> None:
+    async with monedula.AsyncConsumer(settings) as consumer:
+        consumer.subscribe(**subscription)
+        async for batch in consumer.batches(until="latest"):
+            seen += values(batch)
+
+
+@pytest.mark.both_protocols
+@pytest.mark.parametrize("face", ["loop", "run", "async"])
+def test_a_mistyped_topic_is_no_end(ground: Ground, protocol: str, face: str) -> None:
+    there, group = ground.topic(2), ground.name("group")
+    mistyped = [f"{there}-a", f"{there}-b"]
+    ground.append(there, range(3))
+    seen: list[int] = []
+    with pytest.raises(monedula.UnknownTopicError, match=", ".join(mistyped)) as raised:
+        ended(face, settings_for(ground, protocol, group), {"topics": [there, *mistyped]}, seen)
+    assert sorted(seen) == [0, 1, 2]
+    assert (raised.value.topic, raised.value.group) == (mistyped[0], group)
+    ended(face, settings_for(ground, protocol, group), {"topics": there}, seen)
+    assert len(seen) == 3, "what was read is committed"
+
+
+@pytest.mark.both_protocols
+@pytest.mark.parametrize("face", ["loop", "run", "async"])
+def test_a_pattern_that_matches_no_topic_is_no_end(ground: Ground, protocol: str, face: str) -> None:
+    name = ground.name("missing")
+    with pytest.raises(monedula.UnknownTopicError, match="no topic matches the pattern"):
+        ended(face, settings_for(ground, protocol, ground.name("group")), {"pattern": f"{name}-.*"}, [])
+
+
+@pytest.mark.both_protocols
+def test_a_loop_of_an_unknown_topic_only_ends_too(ground: Ground, protocol: str) -> None:
+    topic = ground.name("missing")
+    with pytest.raises(monedula.UnknownTopicError, match=f"the topic {topic} does not exist"):
+        ended("loop", settings_for(ground, protocol, ground.name("group")), {"topics": topic}, [])

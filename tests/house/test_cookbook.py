@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,8 +143,18 @@ def test_the_health_endpoint_answers(broker: Broker) -> None:
     with consumer:
         consumer.poll(timeout=5.0)
         port = server.server_address[1]  # type: ignore[attr-defined]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=10) as answer:
-            assert answer.read() == b'{"ok": true, "last_error": null, "lag": 0}'
+        for path in ("live", "ready"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=10) as answer:
+                assert answer.read() == b'{"ok": true, "last_error": null, "unknown_topics": [], "lag": 0}'
+        consumer.subscribe("ordres")
+        while not consumer.health()["group"]["unknown_topics"]:
+            consumer.poll(timeout=0.1)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/live", timeout=10) as answer:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError, match="503") as raised:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=10)
+        with raised.value as refused:
+            assert b'"unknown_topics": ["ordres"]' in refused.read()
         server.shutdown()  # type: ignore[attr-defined]
         server.server_close()  # type: ignore[attr-defined]
 

@@ -16,11 +16,12 @@ PREFIX = "monedula-"
 ARROWS: Mapping[str, set[str]] = {
     "protocol": set(),
     "columns": {"protocol"},
+    "formats": {"columns"},
     "engine": {"protocol"},
     "gssapi": set(),
     "client": {"protocol", "columns", "engine", "gssapi"},
     "broker": {"protocol"},
-    "python": {"columns", "engine", "client", "broker"},
+    "python": {"columns", "formats", "engine", "client", "broker"},
 }
 KEPT_TO = {"pyo3": {"python"}, "tokio": {"client", "broker", "python"}, "zstd-safe": {"protocol"}}
 

@@ -20,14 +20,12 @@ DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 LEADER_ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 ACLS = "org.apache.kafka.tools.AclCommand" if jars.speaks("4.0") else "kafka.admin.AclCommand"
-TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 API_VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
-PERF_PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 
 
 class ToolFailed(Exception):

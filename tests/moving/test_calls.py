@@ -49,7 +49,7 @@ def test_every_method_is_there_or_explained(ours: type, theirs: type) -> None:
 
 
 def test_no_method_that_is_explained_is_one_of_ours() -> None:
-    for ours in (Consumer, Producer, Admin, monedula.Batch, monedula.Record, monedula.SendFuture):
+    for ours in (Consumer, Producer, Admin, Broker, monedula.Batch, monedula.Record, monedula.SendFuture):
         assert [name for name in CALLS[ours.__name__] if hasattr(ours, name)] == []
 
 
@@ -252,3 +252,28 @@ def test_a_partition_of_another_client_is_told_to_be_a_tuple(clients: dict[type,
             clients[kind].seek(*arguments, **keywords)
     with pytest.raises(monedula.ArgumentError, match=r"not TopicPartition: give \('orders', 0\)"):
         clients[kind].seek(theirs, 42)
+
+
+@pytest.mark.parametrize("kind", [AsyncConsumer, AsyncProducer, AsyncAdmin])
+def test_a_plain_with_over_a_client_for_asyncio_is_told_to_be_async(clients: dict[type, Any], kind: type) -> None:
+    with pytest.raises(TypeError, match="use `async with`"), clients[kind]:
+        pass
+
+
+@pytest.mark.parametrize("method", ["batches", "records"])
+def test_a_plain_loop_over_a_client_for_asyncio_is_told_to_be_async(clients: dict[type, Any], method: str) -> None:
+    with pytest.raises(TypeError, match="use `async for`"):
+        iter(getattr(clients[AsyncConsumer], method)())
+
+
+def test_who_treats_the_embedded_broker_as_another_one_is_told_what_to_call() -> None:
+    with Broker() as broker:
+        for name, says in {
+            "start": "it runs",
+            "produce": "append(",
+            "url": "bootstrap_servers",
+            "close": "stop()",
+        }.items():
+            with pytest.raises(AttributeError) as caught:
+                getattr(broker, name)
+            assert says in str(caught.value)

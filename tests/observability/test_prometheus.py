@@ -82,6 +82,15 @@ def test_a_scrape_has_the_figures_of_every_client(broker: Broker, registry: Coll
         assert samples(registry, "monedula_failing_seconds")["shop", "", "producer"] == 0
 
 
+def test_topics_that_do_not_exist_are_counted(broker: Broker, registry: CollectorRegistry) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop", "group.id": "etl"}
+    with monedula.Consumer(settings, topics=["ordres", "odrers"]) as consumer:
+        metrics.watch(consumer, registry=registry)
+        while len(consumer.health()["group"]["unknown_topics"]) < 2:
+            consumer.poll(0.1)
+        assert samples(registry, "monedula_group_unknown_topics") == {("shop", "etl", "consumer"): 2}
+
+
 def test_every_counter_of_a_client_is_in_a_family_or_left_out_on_purpose(broker: Broker) -> None:
     """A new counter goes into the table of `monedula.prometheus.families`."""
     with reader(broker, "counters") as consumer:
@@ -101,7 +110,35 @@ def test_every_gauge_of_the_table_is_in_the_health_of_a_client(broker: Broker, r
         text = generate_latest(registry).decode()
     shown = set(re.findall(r"^(monedula_\w+)\{", text, flags=re.MULTILINE))
     there_with_tls_or_errors = {"monedula_retried_errors_total", "monedula_certificate_expiry_timestamp_seconds"}
-    assert families.metric_names() - shown == there_with_tls_or_errors
+    there_with_a_run = {name for name in families.metric_names() if name.startswith("monedula_run_")}
+    assert families.metric_names() - shown == there_with_tls_or_errors | there_with_a_run
+
+
+def test_a_run_has_its_families(broker: Broker, registry: CollectorRegistry) -> None:
+    failed: set[int] = set()
+
+    def handle(record: monedula.Record) -> None:
+        if record.partition == 1 or (record.offset == 0 and not failed):
+            failed.add(record.offset or 0)
+            raise ValueError
+
+    with reader(broker, "run") as consumer:
+        retry = monedula.Retry(1, backoff=0)
+        consumer.run(handle, until="latest", order="partition", retries=retry, on_error=_skip_after_a_retry)
+        metrics.watch(consumer, registry=registry)
+        counted = consumer.metrics()
+        run = {family for family in families.FAMILIES if family.name.startswith("monedula_run_")}
+        assert {family.source for family in run} == {name for name in counted if name.startswith("run_")}
+        for family in run:
+            (value,) = samples(registry, family.name + ("_total" if family.kind == "counter" else "")).values()
+            assert value == counted[family.source]
+    assert counted["run_handled"] + counted["run_skipped"] == RECORDS
+    assert counted["run_skipped"] == RECORDS // PARTITIONS
+    assert counted["run_retries"] > 0
+
+
+def _skip_after_a_retry(_record: monedula.Record, _error: Exception, attempts: int) -> str | None:
+    return "skip" if attempts > 1 else None
 
 
 @pytest.mark.parametrize("detail", ["client", "topic", "partition"])

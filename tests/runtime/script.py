@@ -9,7 +9,7 @@ import pytest
 PRELUDE = """
 import asyncio, faulthandler, gc, os, signal, sys, threading, time
 import monedula
-# What hangs says where, before the test's own patience ends. (The watchdog thread of dump_traceback_later would be
+# A script that hangs prints where, before the test's own timeout. (The watchdog thread of dump_traceback_later would be
 # missing in a forked child, which waits for it at its end.)
 faulthandler.register(signal.SIGALRM, chain=True)
 signal.alarm(45)

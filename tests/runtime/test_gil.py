@@ -19,10 +19,10 @@ def count():
     global counted
     while True:
         counted += 1
-        # It lets go by itself: nobody is made to.
+        # The sleep releases the GIL, so this thread never has to be interrupted.
         time.sleep(0.0001)
 
-# Another thread runs during a call if that lets go of the GIL, and else not at all, however long the call takes.
+# With such an interval another thread runs during a call only if the call releases the GIL, however long it takes.
 sys.setswitchinterval(1000)
 threading.Thread(target=count, daemon=True).start()
 
@@ -37,7 +37,7 @@ def test_the_gil_is_free_while_waiting(kafka: KafkaCluster, topic: TopicFactory)
     code = """
 with monedula.Consumer(bootstrap_servers=bootstrap) as consumer:
     consumer.assign(topic)
-    # Not only between two slices of the wait: it goes on all the time.
+    # More often than the wait has slices: the GIL is free all the time, not only between two slices.
     batch, ran = counted_during(lambda: consumer.poll(timeout=1.0))
     assert not batch, batch
     assert ran > 50, f"another thread ran {ran} times"
@@ -49,7 +49,7 @@ def test_the_gil_is_free_while_certificates_and_keys_are_read(tmp_path: Path) ->
     client = Certificates(tmp_path).client("anna")
     key = serialization.load_pem_private_key(client.key_pem.encode(), None)
     assert isinstance(key, EllipticCurvePrivateKey)
-    # The more rounds, the longer it takes to decrypt.
+    # So many rounds make the decryption slow.
     slow = serialization.PrivateFormat.PKCS12.encryption_builder().kdf_rounds(500_000).build(b"secret")
     chain = x509.load_pem_x509_certificate(client.chain_pem.encode())
     store = tmp_path / "slow.p12"
@@ -72,7 +72,7 @@ def test_the_gil_is_free_while_decoding(kafka: KafkaCluster, topic: TopicFactory
         if n % 10_000 == 0:
             producer.flush()
     producer.flush()
-    # Nothing is decoded ahead, and nothing is to come: what remains is one long piece of decoding.
+    # Nothing is decoded ahead, and all records are fetched: the poll does nothing but decode, for long.
     code = """
 settings = {"auto.offset.reset": "earliest", "decode.threads": 0, "queued.max.bytes": 1 << 30}
 with monedula.Consumer({"bootstrap.servers": bootstrap, **settings}) as consumer:
@@ -84,7 +84,7 @@ with monedula.Consumer({"bootstrap.servers": bootstrap, **settings}) as consumer
             time.sleep(0.01)
 
     queue_all()
-    # A busy machine may give that thread no turn while one batch is decoded.
+    # On a busy machine the other thread may get no turn while one batch is decoded.
     for attempt in range(20):
         batch, ran = counted_during(lambda: consumer.poll(max_rows=1 << 30, max_bytes=1 << 30))
         assert len(batch) == total, (len(batch), total)

@@ -42,7 +42,7 @@ consumer.assign("small")
 assert consumer.poll(timeout=30)
 limit(6 << 20)
 consumer.assign("large")
-# The connections that could not take an answer end, and are told of; none stays that takes nothing any more.
+# A connection that has no memory for a response is closed and counted; it does not stay open unread.
 deadline = time.monotonic() + 30
 while consumer.metrics()["connections_closed"] < 2:
     assert not consumer.poll(timeout=0.1)
@@ -131,7 +131,7 @@ admin.list_topics(timeout=30)
 limit(0)
 outcomes = set()
 for _ in range(20):
-    # A name, which the system looks up in a thread that it may not grant.
+    # A host name: the system resolves it in a thread of its own, which it may refuse to start.
     fresh = monedula.Admin(settings | {"connections.max.idle.ms": 10, "bootstrap.timeout.ms": 1000})
     try:
         fresh.list_topics(timeout=2)
@@ -193,5 +193,5 @@ def test_a_huge_batch_of_every_broker_is_read_one_after_the_other() -> None:
                 broker.append("huge", [bytes(HUGE_BYTES)], partition=partition)
         grown = int(run(LIMIT + READ_HUGE, broker.bootstrap_servers, HUGE_NODES, HUGE_BYTES))
     print(grown)
-    # The budget, 60 MB, and the batch in hand: as an answer, as columns and as Python's object.
+    # The budget, 60 MB, and the batch in hand three times: as a response, as columns and as a Python object.
     assert grown < (4 << 20) + 60_000_000 + 3 * HUGE_BYTES

@@ -87,7 +87,7 @@ def test_a_client_whose_session_ended_logs_in_anew_and_reads_on(broker: Broker) 
         assert read(consumer) == 1
         logins = broker.observe(api="SaslHandshake")
         assert broker.expire_sessions("anna") > 0
-        # The fetch that waits is answered; the one behind it finds the session ended.
+        # The fetch in flight is answered; the next one comes after the end of the session.
         broker.append("orders", ["b"])
         assert read(consumer) == 1
         assert logins.wait(1, timeout=PATIENCE_SECONDS) >= 1

@@ -20,7 +20,7 @@ def refused(call: Callable[[], object], kind: type[Exception], message: str) -> 
     with pytest.raises(kind, match=message) as raised:
         call()
     shown = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
-    # The frames after the test's own: that one has the secret, of course.
+    # Only frames below the test's own, which has the secret itself.
     of_library = shown.partition("/python/monedula/")[2]
     assert of_library
     assert_no_secret("the traceback", of_library.encode(errors="backslashreplace"))

@@ -267,7 +267,7 @@ def test_a_record_that_is_sent_once_the_client_is_refused_is_refused_at_once(
     with monedula.Producer({**refusal(broker), **QUICK}) as producer:
         with pytest.raises(monedula.AuthenticationError):
             producer.send("orders", b"x").result(PATIENCE_SECONDS)
-        # Nobody looks at what becomes of these.
+        # Nobody asks for the results of these sends.
         for topic in ("orders", "others"):
             with pytest.raises(monedula.AuthenticationError, match=REFUSALS[refusal].replace(".", r"\.")):
                 producer.send(topic, b"y")

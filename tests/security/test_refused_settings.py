@@ -23,7 +23,7 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 MISTAKES: list[tuple[Settings, str, str, str]] = [
-    # Settings that are right, the one that is wrong, its value, and what the error says.
+    # Valid settings, the name of the wrong one, its value, and part of the error.
     (TLS, "ssl.ca.location", "~/ca.pem", "~ stands for no directory here: give the whole path"),
     (TLS, "ssl.truststore.location", "~/ca.pem", "~ stands for no directory here"),
     (TLS, "ssl.ca.location", "file:///no/such.pem", "a path is expected, and no URL: leave file:// out"),

@@ -12,6 +12,7 @@ import monedula
 import pytest
 
 from tests.kafka.secured import Certificates, SecuredKafka
+from tests.secrets import assert_no_secret_in_records
 
 TIMEOUT_SECONDS = 30.0
 CANARY = "canary-5b1e"
@@ -108,4 +109,5 @@ def test_no_secret_of_tls_is_in_what_a_client_writes(tmp_path: Path, caplog: pyt
         assert text.strip()
         assert CANARY not in text
         assert key_line not in text
+    assert assert_no_secret_in_records(caplog.records, CANARY, key_line) > 0
     assert CANARY not in repr(monedula.config_keys())

@@ -78,7 +78,7 @@ def test_a_client_of_another_protocol_fails_at_once(
     assert brokers[port].bootstrap_servers in str(error)
     assert "security.protocol" in str(error)
     assert port in str(error) or port.removeprefix("SASL_") in str(error)
-    # A login on a listener that takes none is refused by the broker itself.
+    # The broker refuses a login on a listener without SASL.
     is_refused = protocol.startswith("SASL") and not port.startswith("SASL") and protocol[5:] == port
     assert isinstance(error, monedula.AuthenticationError) == is_refused
     if isinstance(error, monedula.ConfigError):

@@ -103,7 +103,7 @@ def write_large(
 ) -> dict[str, int]:
     """Write numbers from 0 on, padded with dots; returns how many executors there were."""
     tell("started")
-    # Not rpad: it goes byte by byte, and the task would wait for its rows.
+    # Not rpad, which pads byte by byte: the task would wait for its rows.
     padded = f"concat(id, repeat('.', {value_bytes})) AS value"
     write(spark.range(0, rows, numPartitions=tasks).selectExpr(padded), sink, options)
     return {"executors": _executors(spark)}
@@ -171,7 +171,7 @@ def serve_connect(spark: SparkSession, tell: Tell) -> None:
 
 
 def _executors(spark: SparkSession) -> int:
-    # The driver is among them.
+    # The list has the driver too.
     return len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()) - 1
 
 

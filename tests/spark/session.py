@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOG_NAME = "stderr.log"
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-# To standard error, where what Python workers write goes as well: one log of everything.
+# To standard error, where Python workers write too, so that there is one log.
 LOG4J = """
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
@@ -28,7 +28,7 @@ appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-# Ours to judge, not to read: each session would tell of the host's name and of missing native Hadoop.
+# Without these, each session warns of the host's name and of the missing native Hadoop library.
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = error
 logger.hadoop.name = org.apache.hadoop.util.NativeCodeLoader
@@ -67,7 +67,7 @@ def running(
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    # The workers run this very Python, and find the tests' modules as this process does.
+    # The workers run the same Python as this process, with the same module path.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     spark_conf = SparkConf().setAll([(key, str(value)) for key, value in settings.items()])

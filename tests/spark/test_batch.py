@@ -69,7 +69,7 @@ def test_transactions_are_equal(spark: SparkSession, kafka: KafkaCluster, topic:
     kafka.helper.produce(name, both("committed"), transaction="commit")
     kafka.helper.produce(name, both("aborted"), transaction="abort")
     kafka.helper.produce(name, both("committed"), transaction="commit")
-    # Committed data behind it can only be read when it has ended: the last stable offset is the end until then.
+    # Until the transaction ends, the last stable offset hides the committed records behind it.
     transactional_id = f"open-{name}"
     kafka.helper.produce(name, both("open"), transaction="open", transactional_id=transactional_id)
     kafka.helper.produce(name, both("behind"))
@@ -107,7 +107,7 @@ def test_a_topic_with_gaps_is_equal(spark: SparkSession, topic: TopicFactory) ->
             found = load(spark, OURS, options).select("offset").collect()
             if len(found) < cleaning.helper.offsets(name)[0][1] // 2:
                 break
-        # Cleaning goes on meanwhile: a fixed end, and values by key, which it never changes.
+        # The log is cleaned meanwhile. A fixed end offset and the last value of each key do not change by that.
         options["endingOffsets"] = json.dumps({name: {"0": cleaning.helper.offsets(name)[0][1]}})
         latest = [_last_by_key(rows_of(load(spark, source, options))) for source in SOURCES]
         assert latest[0] == latest[1]
@@ -263,7 +263,7 @@ def test_a_limit_and_a_filter_are_sparks(spark: SparkSession, kafka: KafkaCluste
     frame = load(spark, OURS, options_for(kafka, subscribe=spread))
     assert len(frame.limit(3).collect()) == 3
     assert [row.offset for row in frame.where("partition = 1 and offset >= 8").orderBy("offset").collect()] == [8, 9]
-    # Tasks cut short leave their workers fit for the next.
+    # Tasks that a limit ends early leave their workers usable for the next query.
     assert frame.count() == 50
 
 

@@ -23,7 +23,7 @@ def _offsets(first: int, second: int | None = None) -> str:
     return f'{{"{TOPIC}":{{"0":{first}' + ("}}" if second is None else f',"1":{second}}}}}')
 
 
-# What both must say, as the JVM's source says it.
+# Words of the JVM source's error, which both sources must use.
 SAME_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing selected": ({}, "One of the following options must be specified for Kafka source: subscribe"),
     "two selections": (
@@ -94,7 +94,7 @@ SAME_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     ),
 }
 
-# Here Java's exceptions name no option; ours must.
+# For these, Java's exceptions name no option; ours must name it.
 BETTER_WORDS: dict[str, tuple[dict[str, Any], str]] = {
     "strategy": (
         {"subscribe": TOPIC, "startingOffsetsByTimestampStrategy": "sometimes"},
@@ -143,7 +143,7 @@ def test_without_servers(spark: SparkSession) -> None:
 
 
 def test_a_partition_that_does_not_exist_is_never_left_out(spark: SparkSession, refusing: KafkaCluster) -> None:
-    # Spark's own source reads the others and says nothing.
+    # Spark's own source reads the other partitions, and does not mention the missing one.
     words = f"{TOPIC}-7 does not exist; the topic has 2 partitions"
     assert words in _refusal(spark, OURS, options_for(refusing, assign=f'{{"{TOPIC}":[0,7]}}'))
 

@@ -65,7 +65,7 @@ def test_a_worker_that_is_killed_while_it_reads(
 
     def kill_one(batch_id: int) -> None:
         if batch_id == 1 and not killers:
-            # Frozen, the broker holds the tasks where they read.
+            # Tasks that read from a frozen broker wait until it goes on.
             kafka.pause(1)
             killers.append(threading.Thread(target=_kill_readers, args=(spark, kafka)))
             killers[0].start()

@@ -117,7 +117,7 @@ def test_the_table_of_revenue_counts_a_batch_once_that_runs_twice(
 def test_a_day_is_read_from_its_first_record_to_before_the_next_day(
     run: Example, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
-    # The third partition has nothing since the day began.
+    # The third partition has no record of that day.
     name = topic(3, config={"retention.ms": -1})
     times_ms = [NOVEMBER_MS + hours * HOUR_MS for hours in (-1, 0, 0, 7, 23, 24, 30)]
     for partition in range(2):
@@ -139,7 +139,7 @@ def test_the_listener_commits_to_its_group(
     listener = names["listener"]
     try:
         with core(kafka.bootstrap) as client:
-            # The end of a query is told to the listener in Spark's own time.
+            # Spark notifies the listener of a query's end later.
             while not (committed := client.committed_group_offsets("orders-pipeline", None, WAIT_SECONDS)):
                 assert listener.failures == {}
     finally:

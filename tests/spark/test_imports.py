@@ -19,7 +19,7 @@ def test_what_needs_no_spark_imports_neither_pyspark_nor_pyarrow(module: str) ->
 
 
 def test_what_spark_imports_in_every_session_loads_nothing_of_ours() -> None:
-    # Each session looks into it, also those that never read Kafka.
+    # Spark imports it in each session, also in those that never read Kafka.
     assert run("import sys, pyspark_monedula; print(*(name for name in sys.modules if name[:8] == 'monedula'))") == []
 
 

@@ -224,7 +224,7 @@ def test_a_slow_coordinator_gets_the_newest_offsets_only(
     coordinator.open.clear()
     listener.onQueryProgress(upto(1))
     assert coordinator.asked.acquire(timeout=WAIT_SECONDS)
-    # Spark's thread comes back each time, though the first commit is still under way.
+    # The callback returns to Spark's thread each time, although the first commit is still in flight.
     for offset in range(2, 100):
         listener.onQueryProgress(upto(offset))
     coordinator.open.set()

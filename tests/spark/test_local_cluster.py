@@ -42,7 +42,7 @@ def test_a_worker_that_is_killed_while_it_reads_is_replaced(
         master=TWO_EXECUTORS,
     )
     other.wait_for("waiting")
-    # Frozen, the broker holds the tasks where they read.
+    # Tasks that read from a frozen broker wait until it goes on.
     kafka.pause(1)
     try:
         (checkpoint / "sink" / "go").touch()

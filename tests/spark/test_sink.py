@@ -99,7 +99,7 @@ def test_settings_of_kafka_reach_the_producer(
     idempotence = str(acks == "all").lower()
     options = to(kafka, name, kafka_compression_type=codec, kafka_acks=acks, kafka_enable_idempotence=idempotence)
     write(spark.range(1000).selectExpr("concat('value ', id) AS value"), OURS, options)
-    # Without acks the query ends before the broker has the last of them.
+    # With acks=0 the query ends before the broker has the last records.
     deadline = time.monotonic() + QUERY_TIMEOUT_SECONDS
     while kafka.helper.offsets(name)[0][1] < 1000:
         assert time.monotonic() < deadline

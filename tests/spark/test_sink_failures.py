@@ -85,7 +85,7 @@ def test_a_broker_that_restarts_while_a_batch_is_written_has_each_row_once(
 
     restarting = threading.Thread(target=restart)
     restarting.start()
-    # The write stays in this thread: in another, Spark finds no format of Python's by its name.
+    # The write must run in this thread: in another, Spark does not find a Python data source by its name.
     write(paced_numbers(spark, go, tasks=2, rows_per_task=15_000), OURS, to(kafka, name, kafka_buffer_memory=1 << 20))
     restarting.join(WAIT_SECONDS)
     assert not restarting.is_alive()
@@ -128,7 +128,7 @@ def test_a_worker_that_is_killed_while_it_writes(
     query = start()
     try:
         wait_for_rows(kafka, name, ROWS_PER_BATCH)
-        # Frozen, the broker holds a task where it waits for acknowledgements.
+        # A task waits for acknowledgements of a frozen broker until it goes on.
         kafka.pause(1)
         try:
             wait_for_tasks(spark)

@@ -36,7 +36,7 @@ def test_workers_that_are_killed_while_they_write_are_replaced(
         "write_numbers", {**arguments, "rows_per_task": ROWS_PER_TASK}, master=TWO_EXECUTORS, conf=paced.CONF
     )
     wait_for_rows(kafka, name, 1)
-    # No task ends before it is told to: all that are killed had rows to write.
+    # No task ends by itself, so each task that is killed still has rows to write.
     killed = processes.workers(other.pid)
     processes.kill(killed)
     go.touch()
@@ -55,7 +55,7 @@ def test_workers_write_within_their_memory_limit(
     """`spark.executor.pyspark.memory` limits a worker's address space: what it maps, used or not."""
     name = topic(4)
     arguments = {"sink": OURS, "options": to(kafka, name), "tasks": 2, "rows": 15_000, "value_bytes": 20_000}
-    # A batch of Spark's default would have 200 MB of these rows, several times over in Spark's own code.
+    # With Spark's default, an Arrow batch would have 200 MB of these rows, and Spark copies it several times.
     conf = {"spark.executor.pyspark.memory": WORKER_MEMORY, "spark.sql.execution.arrow.maxRecordsPerBatch": 500}
     other = driver("write_large", arguments, master=TWO_EXECUTORS, conf=conf)
     assert other.finish(200.0) == {"executors": 2}

@@ -256,7 +256,7 @@ def test_a_checkpoint_of_the_jvm_source_is_continued(
     assert [batch.batch_id for batch in before + after] == [0, 1, 2, 3]
     rows = [row for batch in before + after for row in batch.rows]
     assert positions(rows) == [(0, n) for n in range(110)] + [(1, n) for n in range(10)] + [(2, n) for n in range(5)]
-    # And back again: the offsets that ours logs are plain to the JVM's source.
+    # And back again: the JVM source reads the offsets that ours logs.
     fill(kafka, uneven, {1: 1})
     (last,) = run_stream(stream(spark, JVM, kafka, **options), checkpoint)
     assert (last.batch_id, positions(last.rows)) == (4, [(1, 10)])
@@ -270,7 +270,7 @@ def test_a_planned_batch_of_the_jvm_source_is_replayed(
     forget_commits(checkpoint, 2)
     again, *more = run_stream(stream(spark, OURS, kafka, **options), checkpoint)
     assert (again.batch_id, positions(again.rows)) == (2, positions(before[2].rows))
-    # The same offsets are another text than the JVM's source wrote, so Spark may plan a batch of nothing, once.
+    # Ours writes the same offsets as another text than the JVM source did, so Spark may plan one empty batch.
     assert [batch.rows for batch in more] in ([], [[]])
 
 

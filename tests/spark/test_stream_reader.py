@@ -57,7 +57,7 @@ def test_a_crash_before_the_first_commit_reads_the_same_offsets_again(kafka: Kaf
     resolved_anew = _log(second.initialOffset())
     assert resolved_anew == {name: {"0": 18}}
     assert _ranges(second.partitions(resolved_anew, end)) == planned == {(name, 0): (5, 8)}
-    # And the batch after it goes on from the end, which has no start in it any more.
+    # The batch after it starts at that end, which names no starting offsets any more.
     assert _log(second.latestOffset(end, ALL)) == {name: {"0": 18}}
     second.stop()
 
@@ -224,7 +224,7 @@ def test_a_replay_goes_on_without_a_topic_that_was_deleted_meanwhile(kafka: Kafk
     assert _ranges(reader.partitions(begun, end)) == {(other, 0): (0, 3)}
     after = reader.latestOffset(end, ALL)
     assert reader.latestOffset(after, ALL) is after
-    # Should it come back, it is read from its beginning.
+    # If the topic is created again, it is read from its beginning.
     kafka.helper.create_topic(name)
     _produce(kafka, name, 2)
     assert reader.latestOffset(after, ALL) == {"$start": {name: {"0": 0}}, name: {"0": 2}, other: {"0": 3}}

@@ -265,5 +265,5 @@ def test_gaps_and_markers_neither_hang_nor_fail(kafka: KafkaCluster, topic: Topi
     settings = _settings(kafka, isolation_level="read_committed")
     rows = _rows(_task(_layout(kafka, name), {(name, 0): (0, end)}), settings)
     assert [row["value"] for row in rows] == [b"0", b"1", b"committed", b"committed"]
-    # A range of nothing but the markers and what was aborted.
+    # The range has only control batches and aborted records.
     assert list(read(_task(_layout(kafka, name), {(name, 0): (2, 6)}), settings)) == []

@@ -63,7 +63,7 @@ def test_the_next_task_of_the_process_finds_the_connection_open(
     write(iter([batch(b"a")]), settings(kafka, name))
     ((_, kept, _),) = producers._idle
     opened = kept.metrics()["connections_opened"]
-    # Another topic and other columns are no reason for another producer.
+    # Writes with another topic or other columns share the producer.
     other = topic()
     rows = pa.RecordBatch.from_arrays([pa.array(["k"]), pa.array(["v"])], names=["key", "value"])
     write(iter([rows]), settings(kafka, other, ("key", "value")))
@@ -169,7 +169,7 @@ def test_a_task_holds_no_more_rows_than_its_buffer_has_room_for(kafka: KafkaClus
             write(rows, of_task)
     finally:
         kafka.resume(1)
-    # What found room, and the one batch that did not.
+    # The rows that found room, and the one batch that did not.
     assert 1 << 20 <= sum(taken) <= (2 << 20) + 100_000
 
 

@@ -56,7 +56,7 @@ def test_records_come_back_as_they_were_appended() -> None:
         assert table["key"].to_pylist() == [None, None, None, b"k", None]
         assert table["timestamp"].cast(pa.int64()).to_pylist() == [1714521600000000] * 3 + [1000, 2000]
         assert table["headers"].to_pylist()[0] == [{"key": "h", "value": b"1"}]
-        # A table that was read is appended as it is.
+        # A table that was read can be appended as it is, with all its columns.
         assert broker.append("orders", table) == range(5, 10)
         again = read(broker, "orders").slice(5).drop_columns(["offset"])
         assert again.equals(table.drop_columns(["offset"]))

@@ -57,7 +57,7 @@ def test_nodes_have_the_ids_racks_and_addresses_that_were_given() -> None:
             with monedula.Admin({"bootstrap.servers": servers}) as admin:
                 nodes = admin.describe_cluster().nodes
                 assert [(node.id, node.rack) for node in nodes] == [(0, "a"), (1, None), (2, "c")]
-                # What is advertised is what was printed: a name may have more addresses than the one listened on.
+                # The broker advertises what it printed: the name may resolve to addresses where it does not listen.
                 hosts = [f"[{node.host}]" if ":" in node.host else node.host for node in nodes]
                 assert [f"{host}:{node.port}" for host, node in zip(hosts, nodes, strict=True)] == servers.split(",")
             assert sum(batch.num_rows for batch in monedula.read({"bootstrap.servers": servers}, "orders")) == 0

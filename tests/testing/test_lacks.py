@@ -33,7 +33,7 @@ def test_idempotence() -> None:
 @pytest.mark.seed("S173")
 @pytest.mark.parametrize("missing", TRANSACTIONS)
 def test_transactions(missing: str) -> None:
-    # From version 2 of transactions on, which EndTxn 5 stands for, nobody asks for partitions and groups to be added.
+    # Since version 2 of transactions (EndTxn 5 and later), clients send neither AddPartitionsToTxn nor AddOffsetsToTxn.
     with lacking(**{"EndTxn": 4, missing: -1}) as broker:
         settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
         own = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "id"}

@@ -23,7 +23,7 @@ def test_a_producer_beyond_its_quota_waits_and_loses_nothing() -> None:
     with Broker(topics={"orders": 1}) as broker:
         settings = limit(broker, "producer_byte_rate")
         with monedula.Producer(settings) as producer:
-            # Four hundredths too much for ten seconds, so that the wait is less than half a second.
+            # Four per cent more than ten seconds' worth, so that the wait is less than half a second.
             producer.send("orders", b"x" * 104_000).result(PATIENCE_SECONDS)
             assert producer.send("orders", b"y").result(PATIENCE_SECONDS).offset == 1
             assert producer.metrics()["throttled"] >= 1

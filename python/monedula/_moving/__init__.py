@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import iscoroutinefunction, isfunction
 from sys import modules
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from monedula.errors import ConfigError
 
@@ -118,6 +118,9 @@ def tells(kind: type[T]) -> type[T]:
     def missing(self: object, name: str) -> Any:
         raise no_attribute(self, name, kind)
 
+    if hasattr(kind, "__aenter__"):
+        for name in ("__enter__", "__exit__"):
+            setattr(kind, name, _refusal("supports no `with`; here: use `async with`"))
     setattr(kind, "__getattr__", missing)  # noqa: B010 - unseen by type checkers, which would take any attribute then
     for each in kind.__mro__[:-1]:
         if not each.__module__.startswith("monedula."):
@@ -127,6 +130,19 @@ def tells(kind: type[T]) -> type[T]:
             if isfunction(method) and getattr(kind, name) is method:
                 setattr(kind, name, _checked(method, arguments))
     return kind
+
+
+def asynchronous(kind: type[T]) -> type[T]:
+    """A class decorator for asynchronous iterators: a plain `for` raises an error that says what to write."""
+    setattr(kind, "__iter__", _refusal("is for asyncio; here: use `async for`"))  # noqa: B010 - unseen by type checkers
+    return kind
+
+
+def _refusal(reason: str) -> Callable[..., NoReturn]:
+    def refuse(self: object, *_arguments: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__.removeprefix('_')!r} object {reason}")
+
+    return refuse
 
 
 def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..., Any]:

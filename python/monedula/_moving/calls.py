@@ -83,6 +83,18 @@ CALLS: dict[str, dict[str, str]] = {
         "update_features": _NOT_YET.format("kafka-features.sh"),
         "wait_for_topics": "create_topics() returns once the controller has made them; describe_topics() asks again",
     },
+    "Broker": {
+        "start": "it runs from Broker() on; `with Broker() as broker:` stops it at the end",
+        "get_bootstrap_server": "bootstrap_servers",  # of testcontainers
+        **dict.fromkeys(("close", "shutdown"), "stop(), or the end of `with Broker() as broker:`"),
+        **dict.fromkeys(("address", "bootstrap_server", "port", "url"), "bootstrap_servers, with host and port"),
+        **dict.fromkeys(("produce", "send"), "append(topic, [(key, value), ...]), or a Producer"),
+        **dict.fromkeys(
+            ("consume", "messages", "read", "records"),
+            'monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic)',
+        ),
+        "topics": "Admin(settings).list_topics()",
+    },
     "Batch": {
         "error": "errors are raised by the call that reads; " + _FIELD,
         **dict.fromkeys(("headers", "key", "offset", "partition", "timestamp", "topic", "value"), _FIELD),

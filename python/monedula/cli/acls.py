@@ -7,9 +7,8 @@ import typer
 
 from monedula.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclResourceType
 from monedula.admin.security_types import CLUSTER
-from monedula.cli.administration import Yes, administering
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.administration import Connection, Yes, administration
+from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, Row, show
 
 Principals = Annotated[
@@ -45,9 +44,9 @@ monedula acls list --topic orders --pattern match
 """
 
 
-@command("acls list")
+@administration("acls list")
 def list_acls(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     principal: Principals = None,
     operation: Operations = None,
     topic: Topics = None,
@@ -61,13 +60,11 @@ def list_acls(
         typer.Option(help="literal, prefixed, or match: every pattern that covers the name; any of them by default."),
     ] = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List ACLs: all, or those that the options name."""
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     filters = _filters(principal, operation, resources, _pattern(pattern), None, None)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = dict.fromkeys(acl for each in filters for acl in admin.describe_acls(each))
     # A host that is no restriction is the one column that nobody misses.
     spare = () if any(acl.host != "*" for acl in found) else ("host",)
@@ -81,13 +78,13 @@ monedula acls add --principal 'User:*' --deny --operation all --topic secret --h
 """
 
 
-@command("acls add")
+@administration("acls add")
 def add(
     principal: Annotated[list[str], typer.Option("-u", "--principal", help="Who, such as User:anna. Repeatable.")],
     operation: Annotated[
         list[str], typer.Option("-o", "--operation", help="What, such as read or describe-configs; all. Repeatable.")
     ],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     topic: Topics = None,
     group: Groups = None,
     transactional_id: TransactionalIds = None,
@@ -101,8 +98,6 @@ def add(
     host: Annotated[
         list[str] | None, typer.Option("--host", help="From this address only; from any by default. Repeatable.")
     ] = None,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Add ACLs: each principal, operation, resource and host that is given, with each other."""
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
@@ -125,7 +120,7 @@ def add(
         for kind, name in resources
         for where in host or ["*"]
     ]
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         for acl in admin.create_acls(acls):
             say(f"added: {_sentence(acl)}")
 
@@ -136,9 +131,9 @@ monedula acls remove --topic old- --pattern prefixed --yes
 """
 
 
-@command("acls remove")
+@administration("acls remove")
 def remove(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     principal: Principals = None,
     operation: Operations = None,
     topic: Topics = None,
@@ -152,15 +147,13 @@ def remove(
     deny: Annotated[bool, typer.Option("--deny", help="Only those that deny.")] = False,
     every: Annotated[bool, typer.Option("--all", help="All ACLs, where no other option names some.")] = False,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Remove the ACLs that the options name; they are shown first."""
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not (principal or operation or resources or host or every):
         raise UsageError("say which ACLs: --principal, --operation, a resource, --host, or --all")
     filters = _filters(principal, operation, resources, _pattern(pattern), host, "deny" if deny else None)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = sorted({acl for each in filters for acl in admin.describe_acls(each)}, key=_order)
         if not found:
             raise Failure("no ACL is like that")
@@ -233,8 +226,4 @@ def _sentence(acl: AclBinding) -> str:
 
 
 app = typer.Typer(help="List, add and remove ACLs.", no_args_is_help=True, rich_markup_mode=None)
-COMMANDS = (
-    ("list", list_acls, LIST_EXAMPLES),
-    ("add", add, ADD_EXAMPLES),
-    ("remove", remove, REMOVE_EXAMPLES),
-)
+COMMANDS = (("list", list_acls, LIST_EXAMPLES), ("add", add, ADD_EXAMPLES), ("remove", remove, REMOVE_EXAMPLES))

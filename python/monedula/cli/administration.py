@@ -1,13 +1,15 @@
 """What the commands that administer a cluster share: the client, and options."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from collections.abc import Callable
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from monedula.admin import Admin
-from monedula.cli.settings import settings_of
+from monedula.cli.running import command
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
 
 Partitions = Annotated[
     list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
@@ -16,8 +18,46 @@ Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
-@contextmanager
-def administering(servers: str | None, setting: list[str] | None, file: Any) -> Iterator[Admin]:
-    """An admin client with the settings of the options, closed at the end of the block."""
-    with Admin(settings_of(servers, setting, file)) as admin:
-        yield admin
+class Connection(NamedTuple):
+    """How a command reaches the cluster: by its options -b, -X and -F."""
+
+    bootstrap_servers: str | None
+    setting: list[str] | None
+    settings_file: Path | None
+
+    def admin(self) -> Admin:
+        """A new admin client, to be used in a `with` block.
+
+        Raises:
+            UsageError: if an option is no setting.
+        """
+        return Admin(settings_of(*self))
+
+
+_OPTIONS = {"bootstrap_servers": BootstrapServers, "setting": Setting, "settings_file": SettingsFile}
+
+
+def administration(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function the command `name`, with the options of a `Connection` in place of its parameter `connection`."""
+
+    def wrap(function: Callable[..., None]) -> Callable[..., None]:
+        def connected(**options: Any) -> None:
+            function(connection=Connection(*map(options.pop, _OPTIONS)), **options)
+
+        servers, *last = (
+            Parameter(option, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for option, annotation in _OPTIONS.items()
+        )
+        parameters = [
+            servers if each.name == "connection" else each.replace(kind=Parameter.KEYWORD_ONLY)
+            for each in signature(function).parameters.values()
+        ]
+        parameters += last
+        made = command(name)(connected)
+        made.__doc__ = function.__doc__
+        # What typer reads the options from.
+        vars(made)["__signature__"] = signature(function).replace(parameters=parameters)
+        made.__annotations__ = {each.name: each.annotation for each in parameters}
+        return made
+
+    return wrap

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from monedula.errors import BrokerStartError, ConfigError, KafkaError
+from monedula.errors import ArgumentError, ConfigError, KafkaError
 from monedula.testing import Broker
 
 _TRACE = 5
@@ -111,12 +111,10 @@ def broker(
             client_auth=client_auth,  # type: ignore[arg-type]
             super_users=super_user or (),
         )
-    except ConfigError as error:
+    except (ArgumentError, ConfigError) as error:
         _give_up(str(error), _WRONG_ARGUMENTS)
-    except BrokerStartError as error:
-        _give_up(str(error), _FAILED)
     except KafkaError as error:
-        _give_up(str(error), _WRONG_ARGUMENTS)
+        _give_up(str(error), _FAILED)
     with running:
         if ca_file is not None:
             _write_ca(running, ca_file)
@@ -146,7 +144,7 @@ def _users(names: Iterable[str], file: Path | None) -> dict[str, str]:
         try:
             lines = file.read_text().splitlines()
         except OSError as error:
-            _give_up(f"--users-file {file}: {error.strerror}", _WRONG_ARGUMENTS)
+            _give_up(f"--users-file {file}: {error.strerror}", _FAILED)
         for number, line in enumerate(lines, 1):
             name, separator, password = line.partition("=")
             if line and not separator:
@@ -166,7 +164,7 @@ def _write_ca(running: Broker, file: Path) -> None:
     try:
         file.write_text(running.ca_pem)
     except (OSError, KafkaError) as error:
-        _give_up(f"--ca-file {file}: {error}", _WRONG_ARGUMENTS)
+        _give_up(f"--ca-file {file}: {error}", _FAILED)
 
 
 def _give_up(problem: str, code: int) -> NoReturn:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from monedula.cli.administration import administering
+from monedula.cli.administration import Connection, administration
 from monedula.cli.cluster import described
-from monedula.cli.running import Failure, command
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import Failure
 from monedula.cli.tables import AsJson, Row, show
 from monedula.partitions import TopicPartition
 
@@ -18,15 +17,10 @@ monedula brokers list --json
 """
 
 
-@command("brokers list")
-def list_brokers(
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("brokers list")
+def list_brokers(connection: Connection, as_json: AsJson = False) -> None:
     """List the living brokers: address, rack, how many partitions each leads and keeps, and the bytes of these."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         nodes = sorted(admin.describe_cluster().nodes, key=lambda node: node.id)
         partitions = [part for topic in described(admin) for part in topic.partitions]
         # Bytes need a right of their own; without it the rest is worth showing.
@@ -55,16 +49,12 @@ monedula brokers describe 1
 """
 
 
-@command("brokers describe")
+@administration("brokers describe")
 def describe(
-    broker: Annotated[int, typer.Argument(help="Id of the broker.")],
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
+    broker: Annotated[int, typer.Argument(help="Id of the broker.")], connection: Connection, as_json: AsJson = False
 ) -> None:
     """Show the partitions of a broker: whether it leads them, whether it is in sync, and the bytes of its replica."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         living = sorted(node.id for node in admin.describe_cluster().nodes)
         topics = described(admin)
         kept = [(topic.name, part) for topic in topics for part in topic.partitions if broker in part.replicas]
@@ -91,7 +81,4 @@ def describe(
 
 
 app = typer.Typer(help="List brokers, and describe what they keep.", no_args_is_help=True, rich_markup_mode=None)
-COMMANDS = (
-    ("list", list_brokers, LIST_EXAMPLES),
-    ("describe", describe, DESCRIBE_EXAMPLES),
-)
+COMMANDS = (("list", list_brokers, LIST_EXAMPLES), ("describe", describe, DESCRIBE_EXAMPLES))

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 import typer
 
 from monedula.admin import Admin, PartitionDescription, QuorumReplica, TopicDescription
-from monedula.cli.administration import administering
+from monedula.cli.administration import Connection, administration
 from monedula.cli.rendering import time_text
-from monedula.cli.running import command, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.errors import KafkaError
 
@@ -19,19 +18,14 @@ monedula cluster describe --json
 """
 
 
-@command("cluster describe")
-def describe(
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("cluster describe")
+def describe(connection: Connection, as_json: AsJson = False) -> None:
     """Show the cluster: its id and controller, what it has, and how many partitions are not well.
 
     Partitions without a leader cannot be read or written; those with a replica that is not in sync are
     under-replicated; those that are not led by their first replica wait for an election (`topics elect-leaders`).
     """
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         cluster = admin.describe_cluster()
         topics = described(admin)
         counts = Counter(problem for topic in topics for part in topic.partitions for problem in _problems(part))
@@ -83,15 +77,10 @@ monedula cluster quorum
 """
 
 
-@command("cluster quorum")
-def quorum(
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("cluster quorum")
+def quorum(connection: Connection, as_json: AsJson = False) -> None:
     """Show the controllers and brokers of the KRaft quorum, and how far each has read the metadata log."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.describe_metadata_quorum()
     leader_end = next((each.log_end_offset for each in found.voters if each.id == found.leader), None)
 
@@ -114,7 +103,4 @@ def quorum(
 
 
 app = typer.Typer(help="Show the cluster, its health and its quorum.", no_args_is_help=True, rich_markup_mode=None)
-COMMANDS = (
-    ("describe", describe, DESCRIBE_EXAMPLES),
-    ("quorum", quorum, QUORUM_EXAMPLES),
-)
+COMMANDS = (("describe", describe, DESCRIBE_EXAMPLES), ("quorum", quorum, QUORUM_EXAMPLES))

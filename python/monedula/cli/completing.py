@@ -1,10 +1,11 @@
-"""Names in the cluster for a shell that completes: topics and groups."""
+"""Names in the cluster for a shell that completes: topics, groups, and what else has settings."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import typer
 
-from monedula.admin import Admin
+from monedula.admin import Admin, ConfigResource
 from monedula.cli.running import UsageError
 from monedula.cli.settings import settings_of
 from monedula.errors import KafkaError
@@ -21,6 +22,52 @@ def complete_topics(context: typer.Context, incomplete: str) -> list[str]:
 def complete_groups(context: typer.Context, incomplete: str) -> list[str]:
     """The groups whose ids begin like that."""
     return _names(context, incomplete, lambda admin: admin.list_groups(timeout=_PATIENCE_SECONDS))
+
+
+def complete_resources(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of what has settings, of the type that stands before."""
+    kind = _kind(context)
+    if kind == "topic":
+        return complete_topics(context, incomplete)
+    if kind == "group":
+        return complete_groups(context, incomplete)
+    if kind == "client_metrics":
+        return _names(
+            context,
+            incomplete,
+            lambda admin: [
+                each.name for each in admin.list_config_resources("client_metrics", timeout=_PATIENCE_SECONDS)
+            ],
+        )
+    everyone = ["all"] if kind == "broker" else []
+    return _names(
+        context,
+        incomplete,
+        lambda admin: [
+            *everyone,
+            *(str(node.id) for node in admin.describe_cluster(timeout=_PATIENCE_SECONDS).nodes),
+        ],
+    )
+
+
+def complete_settings(context: typer.Context, incomplete: str) -> list[str]:
+    """The names of the settings of the resource that stands before."""
+    return [name.removesuffix("=") for name in complete_pairs(context, incomplete)]
+
+
+def complete_pairs(context: typer.Context, incomplete: str) -> list[str]:
+    """The same, with the sign behind which the value stands."""
+    resource = ConfigResource(_kind(context), {"all": ""}.get(str(context.params["name"]), context.params["name"]))
+
+    def names(admin: Admin) -> list[str]:
+        (entries,) = admin.describe_configs(resource, timeout=_PATIENCE_SECONDS).values()
+        return [f"{name}=" for name in entries]
+
+    return _names(context, incomplete, names)
+
+
+def _kind(context: typer.Context) -> Any:
+    return str(context.params["kind"]).replace("-", "_")
 
 
 def _names(context: typer.Context, incomplete: str, names: Callable[[Admin], Iterable[str]]) -> list[str]:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
-from monedula.cli.administration import DryRun, Yes, administering
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, read_properties
+from monedula.cli.administration import Connection, DryRun, Yes, administration
+from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
+from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.settings import pair, read_properties
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import expanded
 from monedula.config import is_secret
@@ -32,7 +33,12 @@ _ALL_BROKERS = "all"
 _SECRET = re.compile(r"(password|secret)(\.key)?$")
 
 KindArgument = Annotated[Kind, typer.Argument(help="What has the settings.", show_default=False)]
-Name = Annotated[str, typer.Argument(help="Its name; for a broker its id, or `all` for what all brokers share.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="Its name; for a broker its id, or `all` for what all brokers share.", autocompletion=complete_resources
+    ),
+]
 
 LIST_EXAMPLES = """
 monedula configs list
@@ -40,16 +46,14 @@ monedula configs list group
 """
 
 
-@command("configs list")
+@administration("configs list")
 def list_configs(
+    connection: Connection,
     kind: Annotated[Kind | None, typer.Argument(help="Only resources of this type.", show_default=False)] = None,
-    bootstrap_servers: BootstrapServers = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List what has settings: every topic and broker, and groups and client metrics with settings of their own."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.list_config_resources(() if kind is None else _type(kind))
     show(("type", "name"), sorted((each.type.replace("_", "-"), each.name) for each in found), as_json)
 
@@ -61,22 +65,24 @@ monedula configs describe group etl --json
 """
 
 
-@command("configs describe")
+@administration("configs describe")
 def describe(
     kind: KindArgument,
     names: Annotated[
         list[str],
-        typer.Argument(help="Their names; of topics also ^REGEX; of brokers ids, or `all`.", metavar="NAME..."),
+        typer.Argument(
+            help="Their names; of topics also ^REGEX; of brokers ids, or `all`.",
+            metavar="NAME...",
+            autocompletion=complete_resources,
+        ),
     ],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
     help_: Annotated[bool, typer.Option("--documentation", help="With what the broker says about each.")] = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Show settings that are not the default, with where they are set. Secrets are not shown."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         resources = [_resource(kind, name) for name in (expanded(admin, names) if kind is Kind.topic else names)]
         found = admin.describe_configs(resources, documentation=help_)
     show_settings(found, everything, help_, as_json)
@@ -104,12 +110,14 @@ monedula configs set group etl consumer.session.timeout.ms=50000
 """
 
 
-@command("configs set")
+@administration("configs set")
 def set_(
     kind: KindArgument,
     name: Name,
-    pairs: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...")] = None,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
+    pairs: Annotated[
+        list[str] | None, typer.Argument(help="KEY=VALUE ...", metavar="[KEY=VALUE]...", autocompletion=complete_pairs)
+    ] = None,
     append: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="Add to a setting that is a list. Repeatable.")
     ] = None,
@@ -121,8 +129,6 @@ def set_(
         typer.Option("--file", metavar="FILE", help="More settings, and secrets, in a properties file; - for a pipe."),
     ] = None,
     dry_run: DryRun = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Change settings; all others stay as they are. A --dry-run lets the broker check them."""
     changes: dict[str, Any] = {}
@@ -144,7 +150,7 @@ def set_(
             _add(changes, key, value)
     if not changes:
         raise UsageError("say what to change: KEY=VALUE, --append, --subtract or --file")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         admin.alter_configs({_resource(kind, name): changes}, validate_only=dry_run)
     say(f"{'would change' if dry_run else 'changed'} {', '.join(changes)} of {_title(kind, name)}")
 
@@ -155,22 +161,23 @@ monedula configs delete group etl --all --yes
 """
 
 
-@command("configs delete")
+@administration("configs delete")
 def delete(
     kind: KindArgument,
     name: Name,
-    keys: Annotated[list[str] | None, typer.Argument(help="Names of settings.", metavar="[KEY]...")] = None,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names of settings.", metavar="[KEY]...", autocompletion=complete_settings),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are set for this resource itself.")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Go back to the default of settings; client metrics that have none left are gone."""
     if bool(keys) == everything:
         raise UsageError("name the settings, or give --all")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         chosen = list(dict.fromkeys(keys or ())) or sorted(_own(admin, kind, name))
         if not chosen:
             raise Failure(f"{_title(kind, name)} has no settings of its own")

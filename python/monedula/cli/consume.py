@@ -168,6 +168,9 @@ class _Target:
         self.format = kind
         self.left = max_rows
         self.max_rows = max_rows
+        self.read = 0
+        """How many records were read."""
+        self.written = 0
         self.is_file = output is not None or _is_file(sys.__stdout__)
         self.filter = wanted
         if look.columns is not None:
@@ -196,9 +199,16 @@ class _Target:
         if rows:
             sink.write(batch, rows)
             sink.flush()
+        self.read += batch.num_rows
+        self.written += len(rows)
         if self.left is not None:
             self.left -= len(rows)
         _logger.debug("wrote %d of %d records", len(rows), batch.num_rows)
+
+    def say_if_empty(self, nothing: str) -> None:
+        """Say why there is no output, if there is none; `nothing` says it if no record was read."""
+        if self.written == 0 and self.max_rows != 0:
+            say(f"no record: {f'none of {self.read} meets the conditions' if self.read else nothing}")
 
 
 def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place, end: Place) -> None:
@@ -217,6 +227,7 @@ def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place,
             bar.count(batch.num_rows, batch.nbytes)
             done, total = stream.progress
             bar.at(done, total if target.max_rows is None or target.filter else min(total, target.max_rows))
+    target.say_if_empty(_empty(start, end, dict(stream.ranges)))
 
 
 def _following(
@@ -280,6 +291,7 @@ def _poll(
         if timeout is None:
             batch = _next(consumer, target.room(), silence)
         elif not (batch := consumer.poll(timeout, target.room())):
+            target.say_if_empty(f"none came in {timeout:g} s")
             return
         with interrupts.held():
             target.write(sink, batch)
@@ -315,6 +327,19 @@ def _explain(start: Place, partitions: int) -> None:
     """Say what a negative number counts, where that makes a difference."""
     if isinstance(start, int) and start < 0 and partitions > 1:
         say(f"--from {start} is per partition: the last {-start} records of each of {partitions} partitions")
+
+
+def _empty(start: Place, end: Place, ranges: dict[TopicPartition, tuple[int, int]]) -> str:
+    """Say that there is nothing to read in these ranges of offsets, which `--from` and `--to` came to."""
+    if (start, end) == ("earliest", "latest"):
+        return "nothing is there now"
+    shown = [f"{topic}-{index} {first}..{after}" for (topic, index), (first, after) in sorted(ranges.items())]
+    more = f" and {len(shown) - 5} partitions more" if len(shown) > 5 else ""
+    return f"nothing is there from {_told(start)} to {_told(end)} (offsets: {', '.join(shown[:5])}{more})"
+
+
+def _told(place: Place) -> str:
+    return place.isoformat(timespec="seconds") if isinstance(place, datetime) else str(place)
 
 
 def _is_file(stream: Any) -> bool:

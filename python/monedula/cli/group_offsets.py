@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import Admin
-from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_groups
 from monedula.cli.offset_files import OffsetsFormat, offsets_format, read_offsets, written_offsets
 from monedula.cli.positions import Place, duration_of, partitions_of, place_of
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import OnlyTopics, expanded, topics_of
 from monedula.partitions import TopicPartition
@@ -31,16 +30,10 @@ monedula groups offsets etl
 """
 
 
-@command("groups offsets")
-def offsets(
-    group: Group,
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("groups offsets")
+def offsets(group: Group, connection: Connection, as_json: AsJson = False) -> None:
     """Show what a group has committed."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.list_group_offsets(group)
     rows = [
         (*partition, at.offset, at.leader_epoch if at.leader_epoch >= 0 else None, at.metadata)
@@ -60,10 +53,10 @@ monedula groups reset etl --to-current --topic orders --yes
 """
 
 
-@command("groups reset")
+@administration("groups reset")
 def reset(
     group: Group,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     to: Annotated[
         str | None, typer.Option(metavar="WHERE", help="earliest, latest, a time (as in consume), or an offset.")
     ] = None,
@@ -82,8 +75,6 @@ def reset(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Rewind or forward a group that has no members: all that it has committed, or the topics given."""
     if [to, shift, by_duration, to_current or None].count(None) != 3:
@@ -96,7 +87,7 @@ def reset(
     indexes = partitions_of(partition)
     if indexes and not topic:
         raise UsageError("--partition needs a --topic")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, topic)
         chosen = [(name, index) for name in topics for index in indexes]
         if to_current or isinstance(place, int):
@@ -140,21 +131,19 @@ monedula groups delete-offsets etl --topic orders --partition 0,2 --yes
 """
 
 
-@command("groups delete-offsets")
+@administration("groups delete-offsets")
 def delete_offsets(
     group: Group,
     topic: Annotated[
         list[str], typer.Option("-t", "--topic", help="Of this topic; ^REGEX is each that matches. Repeatable.")
     ],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     partition: Partitions = None,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Forget what a group has committed of topics that it does not read any more; they no longer count as its lag."""
     indexes = partitions_of(partition)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
         topics = topics_of(topic, {at.topic for at in committed})
         chosen = sorted(at for at in committed if at.topic in topics and (not indexes or at.partition in indexes))
@@ -174,17 +163,15 @@ monedula groups export etl --topic orders --format json
 """
 
 
-@command("groups export")
+@administration("groups export")
 def export(
     groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     topic: OnlyTopics = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A file, .csv or .json; standard output without it.")
     ] = None,
     format_: Annotated[OffsetsFormat | None, typer.Option("-f", "--format", help="By default CSV.")] = None,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Write what groups have committed, for `groups import`.
 
@@ -192,7 +179,7 @@ def export(
     group before these. As JSON lines with metadata.
     """
     kind = offsets_format(format_, output)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, topic)
         rows = [
             (group, *partition, found.offset, found.metadata)
@@ -216,13 +203,12 @@ monedula groups export etl -o etl.csv && monedula groups import etl.csv --group 
 """
 
 
-@command("groups import")
+@administration("groups import")
 def import_(
     file: Annotated[Path, typer.Argument(help="A file that `groups export` or Kafka's own tool wrote; - for a pipe.")],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     group: Annotated[
-        str | None,
-        typer.Option("-g", "--group", help="Set the offsets of this group; else of that in the file."),
+        str | None, typer.Option("-g", "--group", help="Set the offsets of this group; else of that in the file.")
     ] = None,
     clamp: Annotated[
         bool, typer.Option("--clamp", help="Move offsets that a log does not hold any more, or not yet, to its ends.")
@@ -230,12 +216,10 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Set the committed offsets of groups without members to those of a file; other partitions are left alone."""
     offsets = read_offsets(file, group)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         if clamp:
             offsets = {name: _clamped(admin, wanted) for name, wanted in offsets.items()}
         plans = {

@@ -10,12 +10,11 @@ import typer
 
 from monedula.admin import Admin, GroupLag
 from monedula.cli import group_offsets
-from monedula.cli.administration import Yes, administering
+from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.completing import complete_groups
 from monedula.cli.group_offsets import Group, name_of
 from monedula.cli.rendering import counted
-from monedula.cli.running import UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import UsageError, confirm, say
 from monedula.cli.silence import no_answer
 from monedula.cli.tables import AsJson, Row, drawn, line_of, show
 from monedula.cli.topic_names import OnlyTopics, expanded
@@ -33,21 +32,19 @@ monedula groups list --state Empty --json
 """
 
 
-@command("groups list")
+@administration("groups list")
 def list_groups(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     state: Annotated[
         list[str] | None, typer.Option(help="Only those in this state, such as Stable or Empty. Repeatable.")
     ] = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List groups with their states, asked of every broker."""
     unknown = [name for name in state or () if name.lower() not in _STATES]
     if unknown:
         raise UsageError(f"--state {unknown[0]}: expected one of {', '.join(_STATES.values())}")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.list_groups(states=[_STATES[name.lower()] for name in state or ()]).values()
         rows = [(group.group_id, group.state, group.type, group.protocol_type, group.coordinator) for group in found]
     names = ("group", "state", "type", "protocol_type", "coordinator")
@@ -60,16 +57,10 @@ monedula groups describe etl --json
 """
 
 
-@command("groups describe")
-def describe(
-    group: Group,
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("groups describe")
+def describe(group: Group, connection: Connection, as_json: AsJson = False) -> None:
     """Show the members of a group, and which partitions each owns."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         (found,) = admin.describe_groups(group).values()
     if not as_json:
         coordinator = "" if found.coordinator is None else f", coordinator {found.coordinator.id}"
@@ -93,19 +84,17 @@ monedula groups lag etl --topic orders --json
 """
 
 
-@command("groups lag")
+@administration("groups lag")
 def lag(
+    connection: Connection,
     groups: Annotated[
         list[str] | None,
         typer.Argument(help="Ids of groups; without any, a row for each.", autocompletion=complete_groups),
     ] = None,
-    bootstrap_servers: BootstrapServers = None,
     topic: OnlyTopics = None,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 2.0,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Show how far groups are behind.
 
@@ -114,7 +103,7 @@ def lag(
     """
     if watch and len(groups or ()) != 1:
         raise UsageError("--watch is for one group; name it")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, topic) or None
         if not watch:
             _show_lag(admin, groups or (), topics, as_json)
@@ -240,17 +229,15 @@ monedula groups delete etl --yes
 """
 
 
-@command("groups delete")
+@administration("groups delete")
 def delete(
     groups: Annotated[list[str], typer.Argument(help="Ids of groups.", autocompletion=complete_groups)],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Delete groups with what they have committed."""
     confirm(f"Delete {', '.join(groups)} with what was committed?", yes)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         for group in admin.delete_groups(list(dict.fromkeys(groups))):
             say(f"deleted {group}")
 

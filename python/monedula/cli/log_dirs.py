@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
 from monedula.cli.positions import partitions_of
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import Failure, confirm, say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 
@@ -20,16 +19,10 @@ monedula log-dirs list --broker 1 --json
 """
 
 
-@command("log-dirs list")
-def list_log_dirs(
-    bootstrap_servers: BootstrapServers = None,
-    broker: Brokers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("log-dirs list")
+def list_log_dirs(connection: Connection, broker: Brokers = None, as_json: AsJson = False) -> None:
     """List log directories: how many replicas each has, their bytes, and the bytes of its volume."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.describe_log_dirs(broker or None)
     rows: list[Row] = [
         (number, each.path, len(each.replicas), each.size, each.usable_bytes, each.total_bytes, each.error)
@@ -47,18 +40,16 @@ monedula log-dirs replicas --largest 10
 """
 
 
-@command("log-dirs replicas")
+@administration("log-dirs replicas")
 def replicas(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     broker: Brokers = None,
     topic: OnlyTopics = None,
     largest: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N largest, the largest first.")] = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List replicas by broker, directory and partition: bytes, how far behind, and whether one is moving there."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.describe_log_dirs(broker or None, topics=expanded(admin, topic) or None)
     replicas = [
         (number, each.path, partition, replica)
@@ -81,24 +72,22 @@ monedula log-dirs move orders --broker 1 --partition 0,1 --to "$(monedula log-di
 """
 
 
-@command("log-dirs move")
+@administration("log-dirs move")
 def move(
     topic: Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)],
     broker: Annotated[int, typer.Option("--broker", help="The broker whose replicas move.")],
     to: Annotated[str, typer.Option("--to", metavar="PATH", help="The directory, as `log-dirs list` shows it.")],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     partition: Partitions = None,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Move replicas to another directory of the same broker; `log-dirs replicas` shows those that are still moving."""
     indexes = partitions_of(partition)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         (directories,) = admin.describe_log_dirs(broker).values()
         paths = sorted(each.path for each in directories)
         if to not in paths:
-            raise UsageError(f"--to {to}: the directories of broker {broker} are {', '.join(paths)}")
+            raise Failure(f"--to {to}: the directories of broker {broker} are {', '.join(paths)}")
         kept = {at.partition for each in directories for at in each.replicas if at.topic == topic}
         missing = [index for index in indexes if index not in kept]
         if missing or not kept:

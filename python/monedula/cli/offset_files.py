@@ -86,11 +86,11 @@ def read_offsets(file: Path, group: str | None) -> GroupedOffsets:
     if not found:
         raise Failure(f"{file}: there are no offsets in it")
     if group is None and "" in found:
-        raise UsageError(f"{file} does not say of which group these offsets are: add --group")
+        raise Failure(f"{file} does not say of which group these offsets are: add --group")
     if group is None:
         return found
     if len(found) > 1:
-        raise UsageError(f"{file} has the offsets of {', '.join(found)}: --group is for a file of one group")
+        raise Failure(f"{file} has the offsets of {', '.join(found)}: --group is for a file of one group")
     return {group: next(iter(found.values()))}
 
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import DEFAULT, QuotaEntity, QuotaName
-from monedula.cli.administration import Yes, administering
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
+from monedula.cli.administration import Connection, Yes, administration
+from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.settings import pair
 from monedula.cli.tables import AsJson, show
 
 User = Annotated[str | None, typer.Option("-u", "--user", help="Of this user.")]
@@ -27,20 +27,18 @@ monedula quotas list --default user
 """
 
 
-@command("quotas list")
+@administration("quotas list")
 def list_quotas(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Default = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List quotas: all, or those that the options name."""
     wanted = _entity(user, client_id, ip, default)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.describe_client_quotas(user=wanted.user, client_id=wanted.client_id, ip=wanted.ip)
     rows = [
         (_shown(entity.user), _shown(entity.client_id), _shown(entity.ip), quota, value)
@@ -57,21 +55,19 @@ monedula quotas set connection_creation_rate=10 --default ip
 """
 
 
-@command("quotas set")
+@administration("quotas set")
 def set_quotas(
     quotas: Annotated[list[str], typer.Argument(metavar="NAME=NUMBER...", help="Such as producer_byte_rate=1000000.")],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Default = None,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Set quotas of a user, a client id, both together, or an address. Others that it has remain."""
     entity = _named(user, client_id, ip, default)
     values = dict(_quota(text) for text in quotas)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         admin.alter_client_quotas({entity: values})
     say(f"set {', '.join(values)} of {_title(entity)}")
 
@@ -82,23 +78,21 @@ monedula quotas remove --default ip --yes
 """
 
 
-@command("quotas remove")
+@administration("quotas remove")
 def remove(
+    connection: Connection,
     quotas: Annotated[
         list[str] | None, typer.Argument(metavar="NAME...", help="Names of quotas; all if left out.")
     ] = None,
-    bootstrap_servers: BootstrapServers = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Default = None,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Remove quotas of a user, a client id, both together, or an address."""
     entity = _named(user, client_id, ip, default)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.describe_client_quotas(user=entity.user, client_id=entity.client_id, ip=entity.ip, strict=True)
         present = found.get(entity, {})
         chosen = [name for name in quotas or sorted(present) if name in present]

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from monedula.admin import Admin, Reassignment
-from monedula.cli.administration import Yes, administering
+from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.balance import Assignment, balanced
 from monedula.cli.cluster import described
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.partitions import TopicPartition
@@ -29,41 +28,38 @@ monedula reassignments plan --topic orders --replication-factor 1 --json
 """
 
 
-@command("reassignments plan")
+@administration("reassignments plan")
 def plan(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     topic: OnlyTopics = None,
     brokers: Annotated[
         str | None, typer.Option(metavar="ID,...", help="The brokers that are to have the replicas; all by default.")
     ] = None,
     replication_factor: Annotated[
-        int | None,
-        typer.Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now."),
+        int | None, typer.Option("-r", "--replication-factor", min=1, help="Replicas of each partition; else as now.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the plan to this file, for `reassignments start`.")
     ] = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Plan which brokers keep which partitions: evenly, on several racks, with few moves. Changes nothing.
 
     Without --topic, of all topics, Kafka's own included: so a broker that is to go is left out of --brokers.
     """
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    named = None if brokers is None else _ids(brokers)
+    if named is not None and replication_factor is not None:
+        _check_count(replication_factor, named, UsageError)
+    with connection.admin() as admin:
         nodes = {node.id: node.rack for node in admin.describe_cluster().nodes}
-        chosen = sorted(nodes) if brokers is None else _ids(brokers)
+        chosen = sorted(nodes) if named is None else named
         unknown = [broker for broker in chosen if broker not in nodes]
         if unknown:
             living = ", ".join(map(str, sorted(nodes)))
             raise Failure(f"there is no broker {unknown[0]}; there are: {living}")
         current = _current(admin, expanded(admin, topic) or None)
     most = replication_factor or max(map(len, current.values()), default=0)
-    if most > len(chosen):
-        raise UsageError(
-            f"{most} replicas need as many brokers; there are {len(chosen)}: {', '.join(map(str, chosen))}"
-        )
+    _check_count(most, chosen, Failure)
     planned = balanced(current, chosen, nodes, replication_factor)
     moves = {at: replicas for at, replicas in planned.items() if replicas != list(current[at])}
     if output is not None:
@@ -85,23 +81,20 @@ monedula reassignments plan --topic orders -o - | monedula reassignments start -
 """
 
 
-@command("reassignments start")
+@administration("reassignments start")
 def start(
     file: Annotated[
         Path, typer.Argument(help="A plan: of `reassignments plan`, or of kafka-reassign-partitions; - for a pipe.")
     ],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     save_current: Annotated[
-        Path | None,
-        typer.Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan."),
+        Path | None, typer.Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan.")
     ] = None,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Start the moves of a plan; `reassignments status` follows them."""
     planned = _read(file)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         current = _current(admin, sorted({at.topic for at in planned}))
         unknown = [f"{at.topic}-{at.partition}" for at in planned if at not in current]
         if unknown:
@@ -125,16 +118,14 @@ monedula reassignments status --wait
 """
 
 
-@command("reassignments status")
+@administration("reassignments status")
 def status(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     wait: Annotated[bool, typer.Option("--wait", help="Look every second until no partition moves any more.")] = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Show the partitions that are moving: their replicas, those that come and go, and how much was copied."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         moves = admin.list_partition_reassignments()
         while wait and moves:
             say(f"moving: {len(moves)} partitions")
@@ -155,16 +146,10 @@ monedula reassignments cancel --yes
 """
 
 
-@command("reassignments cancel")
-def cancel(
-    bootstrap_servers: BootstrapServers = None,
-    topic: OnlyTopics = None,
-    yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("reassignments cancel")
+def cancel(connection: Connection, topic: OnlyTopics = None, yes: Yes = False) -> None:
     """Cancel moves that have not ended: the replicas stay where they were before."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, topic)
         moves = sorted(at for at in admin.list_partition_reassignments() if not topics or at.topic in topics)
         if not moves:
@@ -203,6 +188,12 @@ def _copied(admin: Admin, moves: Mapping[TopicPartition, Reassignment]) -> dict[
         new = min((sizes.get((at, broker), 0) for broker in move.adding), default=old)
         copied[at] = min(100.0 * new / old, 100.0) if old else 100.0
     return copied
+
+
+def _check_count(replicas: int, brokers: Sequence[int], error: type[Exception]) -> None:
+    if replicas > len(brokers):
+        listed = ", ".join(map(str, brokers))
+        raise error(f"{replicas} replicas need as many brokers; there are {len(brokers)}: {listed}")
 
 
 def _ids(text: str) -> list[int]:

@@ -14,10 +14,12 @@ from typing import Any, NoReturn
 
 import typer
 
-from monedula.errors import KafkaError
+from monedula.errors import ArgumentError, ConfigError, KafkaError
 
 FAILED = 1
+"""It depends on the cluster, or on the content of a file, whether this could work."""
 WRONG_ARGUMENTS = 2
+"""The command line or the settings make no sense, whatever the cluster is like."""
 
 # A shell reports 128 + n for a program that signal n ended.
 _SIGNALLED = 128
@@ -27,11 +29,11 @@ _REPEAT_SECONDS = 30.0
 
 
 class UsageError(Exception):
-    """The command line is invalid; the message says what is expected."""
+    """The command line is invalid, whatever the cluster is like; the message says what is expected."""
 
 
 class Failure(Exception):
-    """The command cannot be executed; the message says why."""
+    """The command cannot be executed, as the cluster or a file is now; the message says why."""
 
 
 class Stopped(KeyboardInterrupt):
@@ -81,6 +83,9 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                     sys.stdout.flush()
             except UsageError as error:
                 _end(name, f"{error} (see monedula {name} --help)", WRONG_ARGUMENTS)
+            except (ArgumentError, ConfigError) as error:
+                # With a code, it is a broker's answer.
+                _end(name, str(error), WRONG_ARGUMENTS if error.code is None else FAILED)
             except (Failure, KafkaError) as error:
                 _end(name, str(error), FAILED)
             except BrokenPipeError:

@@ -14,7 +14,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from monedula.cli.running import Failure, UsageError, require
+from monedula.cli.running import Failure, require
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -155,17 +155,17 @@ def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
     """The batch with its key and value columns renamed to `key` and `value`, and without unknown columns.
 
     Raises:
-        UsageError: if a given column does not exist, or there is no column `value`.
+        Failure: if a given column does not exist, or there is no column `value`.
     """
     names = list(batch.schema.names)
     for wanted, name in ((key_column, "key"), (value_column, "value")):
         if wanted is None:
             continue
         if wanted not in names:
-            raise UsageError(f"there is no column {wanted!r}; there are {', '.join(names)}")
+            raise Failure(f"there is no column {wanted!r}; there are {', '.join(names)}")
         names = ["" if old == name else name if old == wanted else old for old in names]
     if "value" not in names:
-        raise UsageError(f"there is no column 'value'; name it with --value-column; there are {', '.join(names)}")
+        raise Failure(f"there is no column 'value'; name it with --value-column; there are {', '.join(names)}")
     kept = [index for index, name in enumerate(names) if name in FIELDS]
     return batch.select(kept).rename_columns([names[index] for index in kept])
 

@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from monedula.admin import Admin, DelegationToken
-from monedula.cli.administration import Yes, administering
+from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.positions import duration_of
-from monedula.cli.running import Failure, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import Failure, confirm, say
 from monedula.cli.tables import AsJson, show
 
 TokenId = Annotated[str, typer.Argument(help="Id of the token.")]
@@ -22,18 +21,16 @@ monedula tokens list --owner User:anna --json
 """
 
 
-@command("tokens list")
+@administration("tokens list")
 def list_tokens(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     owner: Annotated[
         list[str] | None, typer.Option("--owner", help="Only those of this principal, such as User:anna. Repeatable.")
     ] = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List delegation tokens, without their passwords."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         tokens = admin.describe_delegation_tokens(owner)
     show(_COLUMNS, [_row(tokens[name]) for name in sorted(tokens)], as_json, spare=("issued", "latest", "renewers"))
 
@@ -44,9 +41,9 @@ monedula tokens create --owner User:anna --renewer User:scheduler --lifetime 7d
 """
 
 
-@command("tokens create")
+@administration("tokens create")
 def create(
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     owner: Annotated[
         str | None, typer.Option("--owner", help="Whose rights it has, such as User:anna; yours if left out.")
     ] = None,
@@ -57,12 +54,10 @@ def create(
         str | None, typer.Option(help="Until when it can be renewed, such as 7d; as long as the broker allows.")
     ] = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Create a delegation token, and write it to standard output: its id is a user name, with that password."""
     longest = None if lifetime is None else duration_of(lifetime, "--lifetime")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         token = admin.create_delegation_token(owner=owner, renewers=renewer or (), max_lifetime=longest)
     password = token.password.expose().decode()
     show((*_COLUMNS, "password"), [(*_row(token), password)], as_json)
@@ -74,19 +69,17 @@ monedula tokens renew 8RJqbJ4cQ3Wx8n0kq2vJ1w --for 1d
 """
 
 
-@command("tokens renew")
+@administration("tokens renew")
 def renew(
     token_id: TokenId,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     period: Annotated[
         str | None, typer.Option("--for", help="For how long from now on, such as 1d; by default the broker decides.")
     ] = None,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Let a token be valid for longer."""
     length = None if period is None else duration_of(period, "--for")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         expiry = admin.renew_delegation_token(_found(admin, token_id), period=length)
     say(f"{token_id} expires {_time(expiry)}")
 
@@ -97,19 +90,17 @@ monedula tokens expire 8RJqbJ4cQ3Wx8n0kq2vJ1w --after 1h --yes
 """
 
 
-@command("tokens expire")
+@administration("tokens expire")
 def expire(
     token_id: TokenId,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     after: Annotated[str | None, typer.Option(help="In which time, such as 1h; at once if left out.")] = None,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Let a token expire: at once, or earlier than it would."""
     length = None if after is None else duration_of(after, "--after")
     when = "at once" if length is None else f"in {after}"
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         token = _found(admin, token_id)
         confirm(f"Let the token {token_id} of {token.owner} expire {when}?", yes)
         expiry = admin.expire_delegation_token(token, after=length)

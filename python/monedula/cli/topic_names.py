@@ -36,6 +36,16 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise UsageError(f"{pattern}: no regular expression: {error}") from None
 
 
+def check_patterns(names: Iterable[str]) -> None:
+    """Check the patterns before the cluster is asked.
+
+    Raises:
+        UsageError: if one is no regular expression.
+    """
+    for name in filter(is_pattern, names):
+        compiled(name)
+
+
 def topics_of(names: Iterable[str], listed: Iterable[str]) -> list[str]:
     """The topics that are named, and those of `listed` that match a pattern, each once.
 
@@ -64,5 +74,6 @@ def expanded(admin: Admin, names: Iterable[str] | None) -> list[str]:
     Kafka's own topics match no pattern.
     """
     names = list(names or ())
+    check_patterns(names)
     listed: Mapping[str, object] = admin.list_topics() if any(map(is_pattern, names)) else {}
     return topics_of(names, listed)

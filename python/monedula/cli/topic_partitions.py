@@ -4,12 +4,11 @@ from typing import Annotated, Any
 
 import typer
 
-from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
 from monedula.cli.positions import partitions_of, place_of
 from monedula.cli.rendering import time_text
-from monedula.cli.running import UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
 from monedula.partitions import TopicPartition
@@ -20,24 +19,22 @@ monedula topics offsets orders --at "1h ago" --partition 0,1
 """
 
 
-@command("topics offsets")
+@administration("topics offsets")
 def offsets(
     names: Names,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     at: Annotated[
         str, typer.Option(metavar="WHERE", help="earliest, latest, or a time, for the first record that is not older.")
     ] = "latest",
     partition: Partitions = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Show the offset of each partition at its start, its end, or a time; there is none if no record is that new."""
     place = place_of(at, "--at")
     if isinstance(place, int):
         raise UsageError(f"--at {at}: expected earliest, latest, or a time; '@{abs(place)}' is milliseconds since 1970")
     indexes = partitions_of(partition)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, names)
         what: Any = [(name, index) for name in topics for index in indexes] or topics
         found = admin.list_offsets(what, place)
@@ -53,13 +50,13 @@ monedula topics elect-leaders orders --partition 0
 """
 
 
-@command("topics elect-leaders")
+@administration("topics elect-leaders")
 def elect_leaders(
+    connection: Connection,
     names: Annotated[
         list[str] | None,
         typer.Argument(help=f"Names of topics; {PATTERN_HELP}; all by default.", autocompletion=complete_topics),
     ] = None,
-    bootstrap_servers: BootstrapServers = None,
     partition: Partitions = None,
     unclean: Annotated[
         bool,
@@ -69,14 +66,12 @@ def elect_leaders(
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Let the preferred replica, the first of each partition, lead again; shows the partitions whose leader changed."""
     indexes = partitions_of(partition)
     if not names and (indexes or unclean):
         raise UsageError(f"{'--unclean' if unclean else '--partition'} needs a topic")
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, names)
         described = admin.describe_topics(topics).values() if topics else ()
         chosen = [
@@ -87,7 +82,7 @@ def elect_leaders(
         ]
         missing = [index for index in indexes if index not in {number for _, number in chosen}]
         if missing:
-            raise UsageError(f"--partition {missing[0]}: {', '.join(topics)} has no such partition")
+            raise Failure(f"--partition {missing[0]}: {', '.join(topics)} has no such partition")
         if unclean:
             named = ", ".join(f"{topic}-{index}" for topic, index in chosen)
             confirm(f"Elect leaders of {named} that may lack records, for good?", yes)
@@ -103,7 +98,4 @@ def elect_leaders(
         say("no leader changed")
 
 
-COMMANDS = (
-    ("offsets", offsets, OFFSETS_EXAMPLES),
-    ("elect-leaders", elect_leaders, ELECT_EXAMPLES),
-)
+COMMANDS = (("offsets", offsets, OFFSETS_EXAMPLES), ("elect-leaders", elect_leaders, ELECT_EXAMPLES))

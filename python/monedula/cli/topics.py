@@ -7,13 +7,13 @@ import typer
 
 from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
-from monedula.cli.administration import Partitions, Yes, administering
+from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
 from monedula.cli.positions import Place, partitions_of, place_of
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair
+from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.settings import pair
 from monedula.cli.tables import AsJson, show
-from monedula.cli.topic_names import PATTERN_HELP, Names, expanded, topics_of
+from monedula.cli.topic_names import PATTERN_HELP, Names, check_patterns, expanded, topics_of
 from monedula.partitions import TopicPartition
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
@@ -24,19 +24,18 @@ monedula topics list --internal --json
 """
 
 
-@command("topics list")
+@administration("topics list")
 def list_topics(
+    connection: Connection,
     names: Annotated[
         list[str] | None, typer.Argument(help=f"Only these; {PATTERN_HELP}.", autocompletion=complete_topics)
     ] = None,
-    bootstrap_servers: BootstrapServers = None,
     internal: Annotated[bool, typer.Option("--internal", help="Kafka's own topics too.")] = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List topics with their partitions and replicas."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    check_patterns(names or ())
+    with connection.admin() as admin:
         topics = admin.list_topics(internal=internal)
     chosen = topics_of(names, topics) if names else sorted(topics)
     unknown = [name for name in chosen if name not in topics]
@@ -54,10 +53,10 @@ monedula topics create payments --if-not-exists
 """
 
 
-@command("topics create")
+@administration("topics create")
 def create(
     names: Annotated[list[str], typer.Argument(help="Names of topics.")],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     partitions: Annotated[
         int | None, typer.Option("-p", "--partitions", min=1, help="How many each has; by default the broker decides.")
     ] = None,
@@ -68,13 +67,11 @@ def create(
         list[str] | None, typer.Option("-c", "--config", metavar="KEY=VALUE", help="A setting of theirs. Repeatable.")
     ] = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="Leave alone those that exist.")] = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Create topics."""
     configs = dict(pair(text, "--config") for text in config or ())
     wanted = [NewTopic(name, partitions, replication_factor, configs) for name in dict.fromkeys(names)]
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         made = admin.create_topics(wanted, exist_ok=if_not_exists)
     for topic in made.values():
         say(f"created {topic.name}" + ("" if topic.partitions is None else f", partitions: {topic.partitions}"))
@@ -86,17 +83,15 @@ monedula topics delete payments --yes --if-exists
 """
 
 
-@command("topics delete")
+@administration("topics delete")
 def delete(
     names: Names,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     yes: Yes = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Do not mind if there is no such topic.")] = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Delete topics with all of their records."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = expanded(admin, names)
         confirm(f"Delete {', '.join(topics)} with all records?", yes)
         for name in admin.delete_topics(topics, missing_ok=if_exists):
@@ -109,16 +104,10 @@ monedula topics describe orders --json
 """
 
 
-@command("topics describe")
-def describe(
-    names: Names,
-    bootstrap_servers: BootstrapServers = None,
-    as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
-) -> None:
+@administration("topics describe")
+def describe(names: Names, connection: Connection, as_json: AsJson = False) -> None:
     """Show partitions: leader, replicas, those in sync, and which offsets they hold."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         topics = admin.describe_topics(expanded(admin, names))
         led = [
             TopicPartition(topic.name, part.partition)
@@ -149,16 +138,14 @@ monedula topics add-partitions orders --to 6
 """
 
 
-@command("topics add-partitions")
+@administration("topics add-partitions")
 def add_partitions(
     name: Name,
     total: Annotated[int, typer.Option("--to", min=1, help="How many it is to have, those that are there included.")],
-    bootstrap_servers: BootstrapServers = None,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
+    connection: Connection,
 ) -> None:
     """Give a topic more partitions. Keys that are hashed go to others from then on."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         admin.create_partitions({name: total})
     say(f"{name} has {total} partitions")
 
@@ -169,10 +156,10 @@ monedula topics configs orders --set retention.ms=86400000 --unset cleanup.polic
 """
 
 
-@command("topics configs")
+@administration("topics configs")
 def configs(
     name: Name,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     sets: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. Repeatable.")
     ] = None,
@@ -181,8 +168,6 @@ def configs(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Show the settings of a topic that are not the default, or change some."""
     changes: dict[str, str | None] = dict(pair(text, "--set") for text in sets or ())
@@ -190,7 +175,7 @@ def configs(
         if key in changes:
             raise UsageError(f"--set and --unset both name {key}")
         changes[key] = None
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         if changes:
             admin.alter_configs({("topic", name): changes})
             say(f"changed {', '.join(changes)} of {name}")
@@ -211,7 +196,7 @@ monedula topics delete-records orders --before latest --partition 0 --yes
 """
 
 
-@command("topics delete-records")
+@administration("topics delete-records")
 def delete_records(
     name: Name,
     before: Annotated[
@@ -221,19 +206,17 @@ def delete_records(
             help="First record to keep: an offset, -N for the last N, a time (as in consume); latest keeps none.",
         ),
     ],
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     partition: Partitions = None,
     yes: Yes = False,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Delete the oldest records of a topic, for good; the topic and its offsets stay."""
     place = place_of(before, "--before")
     if place == "earliest":
         raise UsageError("--before earliest: that is where the topic starts, so nothing would be deleted")
     indexes = partitions_of(partition)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         what: Any = [(name, index) for index in indexes] or name
         first = {at: found.offset or 0 for at, found in admin.list_offsets(what, "earliest").items()}
         end = {at: found.offset or 0 for at, found in admin.list_offsets(what, "latest").items()}

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
-from monedula.cli.administration import Yes, administering
-from monedula.cli.running import Failure, UsageError, command, confirm, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile
+from monedula.cli.administration import Connection, Yes, administration
+from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, show
 
 PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"
@@ -33,16 +32,14 @@ monedula users list anna --json
 """
 
 
-@command("users list")
+@administration("users list")
 def list_users(
+    connection: Connection,
     users: Annotated[list[str] | None, typer.Argument(help="Names of users; all if left out.")] = None,
-    bootstrap_servers: BootstrapServers = None,
     as_json: AsJson = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """List users that have a SCRAM password, with the mechanisms that it is for."""
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         found = admin.describe_user_scram_credentials(users or None)
     rows = [(user, each.mechanism, each.iterations) for user in sorted(found) for each in found[user]]
     show(("user", "mechanism", "iterations"), rows, as_json)
@@ -54,18 +51,16 @@ monedula users set anna --password-file anna.txt --iterations 16384
 """
 
 
-@command("users set")
+@administration("users set")
 def set_password(
     user: User,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     mechanism: Mechanism = "SCRAM-SHA-512",
     iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Of the hash.")] = 4096,
     password_file: Annotated[
         Path | None,
         typer.Option("--password-file", metavar="FILE", help="Its first line is the password; - is standard input."),
     ] = None,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Create a user, or set the password of one.
 
@@ -74,7 +69,7 @@ def set_password(
     """
     chosen = _mechanism(mechanism)
     upsertion = ScramUpsertion(user, _password(user, password_file), chosen, iterations)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         admin.alter_user_scram_credentials(upsertion)
     say(f"set the {chosen} password of {user}")
 
@@ -85,18 +80,16 @@ monedula users delete anna --mechanism SCRAM-SHA-256 --yes
 """
 
 
-@command("users delete")
+@administration("users delete")
 def delete(
     user: User,
-    bootstrap_servers: BootstrapServers = None,
+    connection: Connection,
     mechanism: Annotated[str | None, typer.Option("-m", "--mechanism", help="Only the password for this one.")] = None,
     yes: Yes = False,
-    setting: Setting = None,
-    settings_file: SettingsFile = None,
 ) -> None:
     """Delete the SCRAM passwords of a user, who cannot log in with them any more. ACLs of the user remain."""
     only = None if mechanism is None else _mechanism(mechanism)
-    with administering(bootstrap_servers, setting, settings_file) as admin:
+    with connection.admin() as admin:
         (found,) = admin.describe_user_scram_credentials(user).values()
         chosen = [each.mechanism for each in found if only in (None, each.mechanism)]
         if not chosen:
@@ -125,7 +118,7 @@ def _password(user: str, file: Path | None) -> Secret:
     else:
         raise UsageError(f"nobody can be asked for the password here: give --password-file, or set {PASSWORD_VARIABLE}")
     if not password:
-        raise UsageError("the password is empty")
+        raise Failure("the password is empty")
     return password
 
 

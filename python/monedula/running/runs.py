@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from monedula._logging import error_of_user, warn
 from monedula._monedula import Batch, MemberCore, new_holder
 from monedula._until import UntilLoop
+from monedula.errors import WakeupError
 from monedula.running.failures import Failures, Verdict, annotate
 from monedula.running.lanes import Lanes, Task
 from monedula.running.parts import Part
@@ -174,6 +175,14 @@ class Run:
         self.lanes.freeze_all()
         self.lanes.hurry_retries(monotonic())
 
+    def end(self) -> bool:
+        """Begin nothing more, and wait for no handler any longer. Returns whether some still run."""
+        self.lanes.drop_all()
+        late = self.lanes.all_parts()
+        if late:
+            self.give_up(late, f"handlers still run after {self.plan.grace} s")
+        return bool(late)
+
     def handled(self, task: Task) -> None:
         """The handler has succeeded."""
         self.figures.handled += len(task.items)
@@ -207,3 +216,47 @@ class Run:
             self.lanes.drop_all()
         else:
             error_of_user("running", "another handler raised while the run ended", error)
+
+
+class Ending:
+    """How long the end of a run waits for what was begun; without an error, for everything that was taken.
+
+    Args:
+        run: the run.
+        error: what ended the reading, or `None`.
+    """
+
+    def __init__(self, run: Run, error: BaseException | None) -> None:
+        self.serves = error is None or isinstance(error, WakeupError)
+        """Whether rebalance callbacks are called meanwhile."""
+        self._run = run
+        self._deadline: float | None = None
+        if error is not None or run.failure is not None:
+            self._set_deadline()
+            # What is before a finished record is handled too, so that it need not be handled again.
+            is_graceful = isinstance(error, Exception) and run.failure is None
+            run.end_gracefully() if is_graceful else run.lanes.drop_all()
+
+    def is_over(self) -> bool:
+        """Whether the grace is over. A handler that failed meanwhile ends the waiting for records not begun yet."""
+        run = self._run
+        if run.failure is not None and run.lanes.waiting:
+            self._begin_nothing()
+        return self._deadline is not None and monotonic() > self._deadline
+
+    def interrupted(self) -> None:
+        """The consumer was woken up again, or closed elsewhere: begin nothing more, and call no callbacks."""
+        self._begin_nothing()
+        self.serves = False
+
+    def _begin_nothing(self) -> None:
+        self._run.lanes.drop_all()
+        self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        self._deadline = self._deadline or monotonic() + self._run.plan.grace
+
+
+def first_error(error: BaseException | None, raised: BaseException) -> BaseException:
+    """The error with which a run ends: the first one. A wakeup is none: it has done its part by ending the wait."""
+    return raised if error is None or isinstance(error, WakeupError) else error

@@ -12,7 +12,7 @@ from monedula.errors import KafkaError, WakeupError
 from monedula.running.dead_letters import DeadLetters
 from monedula.running.failures import Verdict, argument
 from monedula.running.lanes import Task
-from monedula.running.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Run
+from monedula.running.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, first_error
 
 if TYPE_CHECKING:
     from monedula.aio import AsyncConsumer
@@ -62,9 +62,7 @@ class TaskRun:
         try:
             await self._finish(error)
         except BaseException as raised:
-            # A wakeup has done its part by ending the wait.
-            if error is None or isinstance(error, WakeupError):
-                error = raised
+            error = first_error(error, raised)
         finally:
             error = await self._close(error, workers)
         error = self._run.failure or error
@@ -91,8 +89,7 @@ class TaskRun:
                 # A batch that was there already suspends nobody: the handlers have their turn.
                 await asyncio.sleep(0)
             elif run.is_over(is_over, monotonic() - heard):
-                if not is_over:
-                    consumer._check_drained(run.plan.timeout)
+                consumer._check_drained(run.plan.timeout, run.bound)
                 return
 
     def _take(self, batch: Any) -> None:
@@ -102,36 +99,23 @@ class TaskRun:
 
     async def _finish(self, error: BaseException | None) -> None:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
-        run, deadline = self._run, None
-        if error is not None or run.failure is not None:
-            deadline = monotonic() + run.plan.grace
-            # What is before a finished record is handled too, so that it need not be handled again.
-            is_graceful = isinstance(error, Exception) and run.failure is None
-            run.end_gracefully() if is_graceful else run.lanes.drop_all()
-        serves = error is None or isinstance(error, WakeupError)
+        run = self._run
+        ending = Ending(run, error)
         while not run.is_idle():
-            if run.failure is not None and run.lanes.waiting:
-                deadline = deadline or monotonic() + run.plan.grace
-                run.lanes.drop_all()
-            if deadline is not None and monotonic() > deadline:
+            if ending.is_over():
                 return
             self._look_after()
             await self._wait(run.is_idle, FULL_SECONDS)
             try:
-                if serves:
+                if ending.serves:
                     await self._serve()
             except Exception:
-                # Woken up again, or closed by another task: nothing more is begun.
-                run.lanes.drop_all()
-                serves, deadline = False, deadline or monotonic() + run.plan.grace
+                ending.interrupted()
 
     async def _close(self, error: BaseException | None, workers: "list[asyncio.Task[None]]") -> BaseException | None:
         run, member = self._run, self._consumer._member
         self._ended = True
-        run.lanes.drop_all()
-        late = run.lanes.all_parts()
-        if late:
-            run.give_up(late, f"handlers still run after {run.plan.grace} s")
+        if run.end():
             self._cancels = True
             for worker in workers:
                 worker.cancel()
@@ -145,7 +129,7 @@ class TaskRun:
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
-            error = raised if error is None or isinstance(error, WakeupError) else error
+            error = first_error(error, raised)
         if self._letters is not None and self._letters.is_own:
             closing = self._letters.producer.close(run.plan.grace)
             if closing is not None:

@@ -10,7 +10,7 @@ from monedula.errors import KafkaError, WakeupError
 from monedula.running.dead_letters import DeadLetters
 from monedula.running.failures import Verdict, argument
 from monedula.running.lanes import Task
-from monedula.running.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Run
+from monedula.running.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, first_error
 
 if TYPE_CHECKING:
     from monedula.consumer import Consumer
@@ -58,9 +58,7 @@ class ThreadRun:
         try:
             self._finish(error)
         except BaseException as raised:
-            # A wakeup has done its part by ending the wait.
-            if error is None or isinstance(error, WakeupError):
-                error = raised
+            error = first_error(error, raised)
         finally:
             error = self._close(error)
         error = self._run.failure or error
@@ -86,8 +84,7 @@ class ThreadRun:
                 heard = monotonic()
                 self._take(batch)
             elif run.is_over(is_over, monotonic() - heard):
-                if not is_over:
-                    consumer._check_drained(run.plan.timeout)
+                consumer._check_drained(run.plan.timeout, run.bound)
                 return
 
     def _take(self, batch: Any) -> None:
@@ -101,41 +98,28 @@ class ThreadRun:
 
     def _finish(self, error: BaseException | None) -> None:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
-        run, deadline = self._run, None
-        if error is not None or run.failure is not None:
-            deadline = monotonic() + run.plan.grace
-            with self._lock:
-                # What is before a finished record is handled too, so that it need not be handled again.
-                is_graceful = isinstance(error, Exception) and run.failure is None
-                run.end_gracefully() if is_graceful else run.lanes.drop_all()
-        serves = error is None or isinstance(error, WakeupError)
+        run = self._run
+        with self._lock:
+            ending = Ending(run, error)
         while not run.is_idle():
-            if run.failure is not None and run.lanes.waiting:
-                deadline = deadline or monotonic() + run.plan.grace
-                with self._lock:
-                    run.lanes.drop_all()
-            if deadline is not None and monotonic() > deadline:
-                return
+            with self._lock:
+                if ending.is_over():
+                    return
             self._look_after()
             self._wait(run.is_idle, FULL_SECONDS)
             try:
-                if serves:
+                if ending.serves:
                     self._serve()
             except Exception:
-                # Woken up again, or closed by another thread: nothing more is begun.
                 with self._lock:
-                    run.lanes.drop_all()
-                serves, deadline = False, deadline or monotonic() + run.plan.grace
+                    ending.interrupted()
 
     def _close(self, error: BaseException | None) -> BaseException | None:
         run, member = self._run, self._consumer._member
         with self._lock:
             self._ended = True
-            run.lanes.drop_all()
             self._available.notify_all()
-            late = run.lanes.all_parts()
-            if late:
-                run.give_up(late, f"handlers still run after {run.plan.grace} s")
+            run.end()
         if run.bound is not None:
             run.bound.end()
         try:
@@ -145,7 +129,7 @@ class ThreadRun:
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
-            error = raised if error is None or isinstance(error, WakeupError) else error
+            error = first_error(error, raised)
         if self._letters is not None and self._letters.is_own:
             self._letters.producer.close(run.plan.grace)
         return error

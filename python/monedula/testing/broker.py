@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from monedula._monedula import BrokerCore
+from monedula._moving import tells
 from monedula.errors import ConfigError
 from monedula.testing.arguments import check_acls, check_lists, check_mappings, check_users
 from monedula.testing.faults import Fault, FaultSetter
@@ -36,6 +37,7 @@ Topics = Mapping[str, int] | Sequence[str]
 """Topics to create, with their partition counts: `{"orders": 3}` or `["orders:3"]`."""
 
 
+@tells
 class Broker(FaultSetter, SecurityControl):
     """A Kafka-compatible broker on a thread of this process, listening on loopback.
 

@@ -1,5 +1,7 @@
 //! The table of settings: names, aliases, bounds, defaults and descriptions.
 
+mod consumer;
+mod producer;
 mod sasl;
 mod tls;
 
@@ -82,16 +84,6 @@ const fn key(
     Key { name, aliases, kind, default: Some(default), role: Role::All, description }
 }
 
-/// Makes it a setting of consumers.
-const fn consumer(key: Key) -> Key {
-    Key { role: Role::Consumer, ..key }
-}
-
-/// Makes it a setting of producers.
-const fn producer(key: Key) -> Key {
-    Key { role: Role::Producer, ..key }
-}
-
 const fn int(min: i64, max: i64) -> Kind {
     Kind::Int { min, max }
 }
@@ -99,24 +91,32 @@ const fn int(min: i64, max: i64) -> Kind {
 /// All settings.
 pub const KEYS: &[Key] = &joined::<{ count(LISTS) }>(LISTS);
 
-const LISTS: &[&[Key]] = &[GENERAL, tls::KEYS, sasl::KEYS];
+/// The settings of each role.
+const LISTS: &[(Role, &[Key])] = &[
+    (Role::All, GENERAL),
+    (Role::Consumer, consumer::KEYS),
+    (Role::Producer, producer::KEYS),
+    (Role::All, tls::KEYS),
+    (Role::All, sasl::KEYS),
+];
 
-const fn count(lists: &[&[Key]]) -> usize {
+const fn count(lists: &[(Role, &[Key])]) -> usize {
     let (mut list, mut count) = (0, 0);
     while list < lists.len() {
-        count += lists[list].len();
+        count += lists[list].1.len();
         list += 1;
     }
     count
 }
 
-const fn joined<const COUNT: usize>(lists: &[&[Key]]) -> [Key; COUNT] {
-    let mut all = [lists[0][0]; COUNT];
+const fn joined<const COUNT: usize>(lists: &[(Role, &[Key])]) -> [Key; COUNT] {
+    let mut all = [lists[0].1[0]; COUNT];
     let (mut list, mut place) = (0, 0);
     while list < lists.len() {
+        let (role, keys) = lists[list];
         let mut index = 0;
-        while index < lists[list].len() {
-            all[place] = lists[list][index];
+        while index < keys.len() {
+            all[place] = Key { role, ..keys[index] };
             (index, place) = (index + 1, place + 1);
         }
         list += 1;
@@ -141,129 +141,6 @@ const GENERAL: &[Key] = &[
         "push metrics to brokers that ask for them (KIP-714); consumers and producers do",
     ),
     key("client.id", &[], Kind::Text, "monedula", "name of this client in the brokers' logs and quotas"),
-    consumer(key(
-        "client.rack",
-        &[],
-        Kind::Text,
-        "",
-        "rack of this client; brokers with a rack-aware selector then name the closest replica (KIP-392)",
-    )),
-    consumer(key(
-        "group.id",
-        &[],
-        Kind::Text,
-        "",
-        "name of the consumer group: of subscribe(), and of commit() for partitions that were assigned by hand",
-    )),
-    consumer(key(
-        "group.instance.id",
-        &[],
-        Kind::Text,
-        "",
-        "makes the member static (KIP-345): started anew with the same id it gets its partitions back without a rebalance; \
-         each running consumer of a group needs one of its own",
-    )),
-    consumer(key(
-        "group.protocol",
-        &[],
-        Kind::Choice(&["classic", "consumer", "auto"]),
-        "classic",
-        "classic: the members assign; consumer: the broker does (KIP-848, brokers from 4.0 on); auto: consumer where the broker \
-         has it, else classic",
-    )),
-    consumer(key(
-        "group.remote.assignor",
-        &[],
-        Kind::Text,
-        "",
-        "under group.protocol=consumer: which of the broker's assignors (group.consumer.assignors) decides, such as uniform or \
-         range; none: the broker's choice",
-    )),
-    consumer(key(
-        "partition.assignment.strategy",
-        &[],
-        Kind::Text,
-        "cooperative-sticky",
-        "group.protocol=classic: assignors, the preferred first: range, roundrobin, sticky, cooperative-sticky, or Java's class \
-         names; deferred waits for lost members, incremental moves partitions a few at a time",
-    )),
-    consumer(key(
-        "scheduled.rebalance.max.delay.ms",
-        &[],
-        int(0, DAY_MS),
-        "300000",
-        "with the assignor deferred: partitions of a member that is gone are kept for its return for so long, ms; 0: not at all; a \
-         member that came within that time before makes up for it",
-    )),
-    consumer(key(
-        "group.initial.rebalance.delay.ms",
-        &[],
-        int(0, DAY_MS),
-        "0",
-        "with deferred or incremental: the first members of a group are assigned partitions after so long, when others have come \
-         too, ms",
-    )),
-    consumer(key(
-        "max.moves.per.round",
-        &[],
-        int(0, i32::MAX as i64),
-        "0",
-        "with deferred or incremental: at most so many partitions that have an owner move at a time; 0: incremental moves a \
-         tenth of the partitions, deferred all that are to",
-    )),
-    consumer(key(
-        "round.interval.ms",
-        &[],
-        int(1, DAY_MS),
-        "10000",
-        "with deferred or incremental: the time from one round of moves to the next, ms",
-    )),
-    consumer(key(
-        "session.timeout.ms",
-        &[],
-        int(1, DAY_MS),
-        "45000",
-        "a member that the coordinator has not heard of for so long is thrown out; shortly before, it stops handing out \
-         records itself, ms. Under group.protocol=consumer the broker has a timeout of its own \
-         (group.consumer.session.timeout.ms), and this one must not be longer",
-    )),
-    consumer(key(
-        "heartbeat.interval.ms",
-        &[],
-        int(1, DAY_MS),
-        "3000",
-        "group.protocol=classic: time between heartbeats to the coordinator, ms; else the broker says",
-    )),
-    consumer(key(
-        "max.poll.interval.ms",
-        &[],
-        int(1, DAY_MS),
-        "300000",
-        "a consumer that is not polled for so long leaves the group; also how long a rebalance waits for its members, ms",
-    )),
-    consumer(key(
-        "enable.auto.commit",
-        &[],
-        Kind::Bool,
-        "true",
-        "commit what was finished every auto.commit.interval.ms, and before partitions are revoked; a batch is finished \
-         when the next one is asked for",
-    )),
-    consumer(key("auto.commit.interval.ms", &[], int(1, DAY_MS), "5000", "time between automatic commits, ms")),
-    consumer(key(
-        "auto.commit.records",
-        &[],
-        int(0, 1 << 40),
-        "0",
-        "an automatic commit also after so many finished records; 0: by time only",
-    )),
-    consumer(key(
-        "exclude.internal.topics",
-        &[],
-        Kind::Bool,
-        "true",
-        "pattern subscriptions leave out internal topics, such as __consumer_offsets",
-    )),
     key(
         "security.protocol",
         &[],
@@ -272,72 +149,6 @@ const GENERAL: &[Key] = &[
         "how to talk to brokers: SSL encrypts the connection and verifies the broker's certificate (TLS), SASL_PLAINTEXT logs in \
          over an open connection, SASL_SSL over an encrypted one",
     ),
-    consumer(key(
-        "auto.offset.reset",
-        &[],
-        Kind::Choice(&["earliest", "latest", "none", "smallest", "largest", "beginning", "end", "error"]),
-        "latest",
-        "where to start without a position, or with one beyond the log's end: earliest, latest, or none (an error). A \
-         position that retention has passed by goes to the smallest retained offset under either of the first two",
-    )),
-    consumer(key(
-        "isolation.level",
-        &[],
-        Kind::Choice(&["read_uncommitted", "read_committed"]),
-        "read_uncommitted",
-        "read_committed hides records of aborted and of open transactions",
-    )),
-    consumer(key(
-        "fetch.min.bytes",
-        &[],
-        int(1, GIB_2),
-        "1",
-        "bytes that a broker waits for before it answers a fetch",
-    )),
-    consumer(key(
-        "fetch.max.bytes",
-        &[],
-        int(1024, GIB_2),
-        "8388608",
-        "most bytes of one fetch answer; a single larger record batch still comes through (KIP-74)",
-    )),
-    consumer(key(
-        "fetch.max.wait.ms",
-        &[("fetch.wait.max.ms", 1)],
-        int(0, 300_000),
-        "500",
-        "longest time that a broker waits for fetch.min.bytes, ms",
-    )),
-    consumer(key(
-        "max.partition.fetch.bytes",
-        &[("fetch.message.max.bytes", 1)],
-        int(1, GIB_2),
-        "4194304",
-        "most bytes of one partition in a fetch answer",
-    )),
-    consumer(key(
-        "queued.max.bytes",
-        &[("queued.max.messages.kbytes", 1024)],
-        int(1 << 20, 1 << 40),
-        "67108864",
-        "the byte budget: fetches in flight, fetched and decompressed data not yet handed out, together",
-    )),
-    consumer(key("check.crcs", &[], Kind::Bool, "true", "verify the CRC-32C of every record batch")),
-    consumer(key(
-        "max.decompressed.batch.bytes",
-        &[],
-        int(1024, GIB_2),
-        "268435456",
-        "most bytes that one record batch may decompress to; more is an error, not an allocation",
-    )),
-    consumer(key(
-        "decode.threads",
-        &[],
-        int(-1, 64),
-        "-1",
-        "threads that decompress ahead of the reader, in parallel across partitions; 0 decompresses while reading, -1 takes \
-         all cores but one, at most 8",
-    )),
     key(
         "request.timeout.ms",
         &[("socket.timeout.ms", 1)],
@@ -427,135 +238,4 @@ const GENERAL: &[Key] = &[
         "300000",
         "without metadata for so long, the known brokers are forgotten and bootstrap.servers asked anew, ms (KIP-1102)",
     ),
-    producer(key(
-        "acks",
-        &[("request.required.acks", 1)],
-        Kind::Choice(&["all", "-1", "1", "0"]),
-        "all",
-        "who must have records before they count as delivered: all in-sync replicas, 1 (the leader) or 0 (nobody)",
-    )),
-    producer(key(
-        "enable.idempotence",
-        &[],
-        Kind::Bool,
-        "true",
-        "number the batches, so that repetitions neither duplicate nor reorder (KIP-98)",
-    )),
-    producer(key(
-        "compression.type",
-        &[("compression.codec", 1)],
-        Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]),
-        "none",
-        "codec of the batches",
-    )),
-    producer(key(
-        "compression.level",
-        &[],
-        int(-131_072, 22),
-        "-1",
-        "level of the codec; -1 leaves it to compression.gzip.level, compression.lz4.level or compression.zstd.level",
-    )),
-    producer(key("compression.gzip.level", &[], int(-1, 9), "-1", "level of gzip, 1 to 9; -1 is zlib's default, 6")),
-    producer(key(
-        "compression.lz4.level",
-        &[],
-        int(-1, 17),
-        "-1",
-        "level of lz4: 1 and 2 are fast, 3 to 12 compress more, up to 17 as 12; -1 is fast",
-    )),
-    producer(key("compression.zstd.level", &[], int(-131_072, 22), "3", "level of zstd; negative ones are faster")),
-    producer(key(
-        "linger.ms",
-        &[("queue.buffering.max.ms", 1)],
-        int(0, 900_000),
-        "5",
-        "how long an open batch waits for more records before it is sent, ms",
-    )),
-    producer(key(
-        "batch.size",
-        &[],
-        int(0, GIB_2),
-        "262144",
-        "a partition's batch is closed at so many bytes, uncompressed; a larger record has a batch of its own",
-    )),
-    producer(key(
-        "max.request.size",
-        &[("message.max.bytes", 1)],
-        int(1000, GIB_2),
-        "1048576",
-        "largest record, uncompressed, and most bytes of batches in one request; topics have such a limit too \
-         (max.message.bytes)",
-    )),
-    producer(key(
-        "buffer.memory",
-        &[("queue.buffering.max.kbytes", 1024)],
-        int(1 << 16, 1 << 40),
-        "67108864",
-        "memory for records not yet acknowledged; a send waits for room up to max.block.ms",
-    )),
-    producer(key(
-        "max.block.ms",
-        &[],
-        int(0, DAY_MS),
-        "60000",
-        "how long send waits for room in buffer.memory before it fails, ms",
-    )),
-    producer(key(
-        "delivery.timeout.ms",
-        &[("message.timeout.ms", 1)],
-        int(1, i32::MAX as i64),
-        "120000",
-        "a record that is not acknowledged for so long, repetitions included, fails, ms",
-    )),
-    producer(key(
-        "metadata.max.idle.ms",
-        &[],
-        int(10, DAY_MS),
-        "300000",
-        "a topic that nothing was sent to for so long is forgotten, until something is sent to it again, ms",
-    )),
-    producer(key(
-        "retries",
-        &[("message.send.max.retries", 1)],
-        int(0, i32::MAX as i64),
-        "2147483647",
-        "how often a batch is sent again; delivery.timeout.ms bounds it as well",
-    )),
-    producer(key(
-        "max.in.flight.requests.per.connection",
-        &[("max.in.flight", 1)],
-        int(1, 1_000_000),
-        "5",
-        "requests without an answer, for each broker; at most 5 with idempotence",
-    )),
-    producer(key(
-        "partitioner",
-        &[("partitioner.class", 1)],
-        Kind::Choice(&[
-            "murmur2",
-            "murmur2_random",
-            "consistent",
-            "consistent_random",
-            "fnv1a",
-            "fnv1a_random",
-            "random",
-        ]),
-        "murmur2_random",
-        "partition of a key, by librdkafka's names; murmur2_random is Java's. What it leaves open, such as records without \
-         a key, stays with one drawn partition until that has a batch (KIP-480, KIP-794)",
-    )),
-    producer(key(
-        "transactional.id",
-        &[],
-        Kind::Text,
-        "",
-        "makes transactions possible; another producer started with the same id fences this one",
-    )),
-    producer(key(
-        "transaction.timeout.ms",
-        &[],
-        int(1, i32::MAX as i64),
-        "60000",
-        "the coordinator aborts a transaction that is open for so long, ms",
-    )),
 ];

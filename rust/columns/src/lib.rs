@@ -43,3 +43,4 @@ pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
+pub use write::{Growing, Validity};

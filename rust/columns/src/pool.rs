@@ -330,7 +330,7 @@ impl PooledVec {
     }
 
     /// The bytes in use as an Arrow buffer. The memory returns to the pool when the last reference is dropped.
-    pub(crate) fn into_buffer(self) -> Buffer {
+    pub fn into_buffer(self) -> Buffer {
         let owner = Arc::new(self);
         let pointer = std::ptr::NonNull::from(owner.as_slice()).cast::<u8>();
         // SAFETY: the pointer is to `len` initialised bytes of `owner`, which neither moves them

@@ -13,14 +13,15 @@ const MAX_CHUNKED_BYTES: usize = 512;
 
 /// Which rows are null. Allocates nothing until the first null.
 #[derive(Default)]
-pub(crate) struct Validity {
+pub struct Validity {
     bits: Vec<u8>,
     nulls: usize,
 }
 
 impl Validity {
+    /// Makes this row null. It must not be null yet.
     #[inline(always)]
-    pub(crate) fn set_null(&mut self, row: usize) {
+    pub fn set_null(&mut self, row: usize) {
         if row / 8 >= self.bits.len() {
             self.extend(row);
         }
@@ -34,7 +35,20 @@ impl Validity {
         self.bits.resize((row / 8 + 1).next_multiple_of(64), u8::MAX);
     }
 
-    pub(crate) fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
+    /// Takes back what was said of the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        let Some(first) = self.bits.get_mut(rows / 8) else { return };
+        let kept = *first | u8::MAX << (rows % 8);
+        self.nulls -= (kept ^ *first).count_ones() as usize;
+        *first = kept;
+        for byte in &mut self.bits[rows / 8 + 1..] {
+            self.nulls -= byte.count_zeros() as usize;
+            *byte = u8::MAX;
+        }
+    }
+
+    /// The nulls among the first `rows` rows, `None` if there are none; starts anew.
+    pub fn finish(&mut self, rows: usize) -> Option<NullBuffer> {
         if self.nulls == 0 {
             return None;
         }
@@ -46,18 +60,20 @@ impl Validity {
 }
 
 /// A growing pooled buffer, which starts at about the size that recent batches needed.
-pub(crate) struct Growing {
+pub struct Growing {
     buffer: PooledVec,
     expected_bytes: usize,
 }
 
 impl Growing {
-    pub(crate) fn new(pool: &BufferPool) -> Self {
+    /// An empty buffer of this pool.
+    pub fn new(pool: &BufferPool) -> Self {
         Self { buffer: pool.take(0), expected_bytes: 0 }
     }
 
-    /// Makes room for `used + additional` bytes, of which the first `used` are kept.
-    pub(crate) fn reserve(&mut self, used: usize, additional: usize) {
+    /// Makes room for `used + additional` bytes, of which the first `used` are kept. Unwinds with
+    /// [`OutOfMemory`](crate::OutOfMemory) if there is no memory.
+    pub fn reserve(&mut self, used: usize, additional: usize) {
         let needed = used + additional;
         if needed > self.buffer.capacity() {
             self.buffer.set_len(used);
@@ -66,7 +82,8 @@ impl Growing {
         }
     }
 
-    pub(crate) fn capacity(&self) -> usize {
+    /// How many bytes there is room for.
+    pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
 
@@ -74,13 +91,14 @@ impl Growing {
         self.buffer.whole_mut().as_mut_ptr()
     }
 
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// All bytes that there is room for, initialised.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         self.buffer.whole_mut()
     }
 
     /// Returns the buffer, or a smaller copy if more than a third of it is empty: a batch that Python holds
     /// must not keep memory that it does not use.
-    pub(crate) fn finish(&mut self, used: usize, pool: &BufferPool) -> PooledVec {
+    pub fn finish(&mut self, used: usize, pool: &BufferPool) -> PooledVec {
         // The next batch is likely as large; a run of smaller batches lowers the expectation.
         self.expected_bytes = (used + used / 8).max(self.expected_bytes / 8 * 7);
         let mut full = std::mem::replace(&mut self.buffer, pool.take(0));
@@ -307,5 +325,24 @@ impl LongWriter<'_> {
         debug_assert!(row < self.end_row);
         // SAFETY: the caller's promise; `LongColumn::writer` reserved the row.
         unsafe { self.values.add(row).write(value) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_taken_back_are_not_null_any_more() {
+        for rows in 0..40 {
+            let mut validity = Validity::default();
+            (0..40).filter(|row| row % 3 == 0).for_each(|row| validity.set_null(row));
+            validity.truncate(rows);
+            validity.set_null(rows);
+            let nulls = validity.finish(41).expect("one at least");
+            let expected: Vec<_> = (0..41).filter(|row| *row == rows || (*row < rows && row % 3 == 0)).collect();
+            let found: Vec<_> = (0..41).filter(|row| nulls.is_null(*row)).collect();
+            assert_eq!((found, nulls.null_count()), (expected.clone(), expected.len()));
+        }
     }
 }

@@ -36,6 +36,17 @@ pub(crate) fn stream<'py>(
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), c"arrow_array_stream")
 }
 
+/// The schema that an object exports.
+///
+/// # Errors
+/// An object that is no Arrow schema, or one that cannot be read.
+pub(crate) fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    let capsule = object.call_method0("__arrow_c_schema__")?;
+    let exported = pointer::<FFI_ArrowSchema>(&capsule, c"arrow_schema")?;
+    // SAFETY: the capsule's name guarantees the type, and it lives until the end of this function.
+    Schema::try_from(unsafe { exported.as_ref() }).map_err(|error| unreadable(object.py(), &error))
+}
+
 /// The batches of any object that exports an Arrow stream or array.
 ///
 /// # Errors

@@ -94,6 +94,7 @@ pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'
     dict.set_item("cooperative", health.protocol == Protocol::Cooperative)?;
     dict.set_item("topics", health.topics.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     dict.set_item("unknown_topics", texts(health.unknown_topics))?;
+    dict.set_item("unmatched_for", seconds(health.unmatched))?;
     dict.set_item("owned", pairs(health.owned))?;
     dict.set_item("rebalance_wanted", pairs(health.wanted))?;
     dict.set_item("heartbeat_interval", health.heartbeat_interval.as_secs_f64())?;

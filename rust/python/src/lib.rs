@@ -15,6 +15,7 @@ mod consumer;
 mod consumer_values;
 mod convert;
 mod error;
+mod formats;
 mod group;
 mod group_state;
 mod header_values;
@@ -70,6 +71,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::check_settings, module)?)?;
     module.add_function(wrap_pyfunction!(config::config_keys, module)?)?;
     module.add_function(wrap_pyfunction!(config::jaas_options, module)?)?;
+    module.add_function(wrap_pyfunction!(formats::decode_json, module)?)?;
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
     module.add_function(wrap_pyfunction!(thread_ids::new_holder, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shutdown, module)?)?;

@@ -15,7 +15,7 @@ use crate::schema::Schema;
 
 /// A table of rows and columns.
 #[pyclass(frozen, module = "monedula")]
-pub(crate) struct Table(RecordBatch);
+pub(crate) struct Table(pub(crate) RecordBatch);
 
 #[pymethods]
 impl Table {

@@ -100,19 +100,6 @@ class Issued:
         encryption = serialization.BestAvailableEncryption(password.encode())
         return self._file("encrypted.pem", self._key(encryption).encode())
 
-    def legacy_encrypted_key(self, password: str) -> Path:
-        """The key in OpenSSL's old encryption (`DEK-Info`), which not every program can read."""
-        encryption = serialization.BestAvailableEncryption(password.encode())
-        form = serialization.PrivateFormat.TraditionalOpenSSL
-        data = self.private_key.private_bytes(serialization.Encoding.PEM, form, encryption)
-        return self._file("legacy.pem", data)
-
-    def traditional_key(self) -> Path:
-        """The key as SEC 1 (EC) or PKCS#1 (RSA), not encrypted."""
-        form = serialization.PrivateFormat.TraditionalOpenSSL
-        data = self.private_key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-        return self._file("traditional.pem", data)
-
     def pkcs12(self, password: str) -> Path:
         """Key and chain as PKCS#12, as OpenSSL and `cryptography` write it."""
         encryption = serialization.BestAvailableEncryption(password.encode())

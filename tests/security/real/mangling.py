@@ -13,7 +13,7 @@ from tests.kafka.secured.listeners import Listener
 
 API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE, METADATA = 18, 17, 36, 3
 UNSUPPORTED_VERSION = 35
-# No flexible versions of SASL: their messages stand at fixed places.
+# No flexible versions of the SASL requests, so that the fields stand at fixed places.
 OFFERED = ((API_VERSIONS, 0, 0), (SASL_HANDSHAKE, 1, 1), (SASL_AUTHENTICATE, 0, 1), (METADATA, 0, 12))
 TIMEOUT_SECONDS = 30.0
 

@@ -24,7 +24,7 @@ from tests.security.real.mangling import Mangling
 
 pytestmark = [pytest.mark.jvm, pytest.mark.skipif(sys.platform == "win32", reason="Windows has no GSSAPI library")]
 WITHIN_SECONDS = 50.0
-# Longer than any test waits: an error that comes only then has not come at once.
+# Longer than any test waits, so that no error is due to this timeout.
 PATIENT = {"default.api.timeout.ms": 100_000, "bootstrap.timeout.ms": 100_000, "max.block.ms": 100_000}
 CONNECTIONS = 20
 
@@ -126,7 +126,7 @@ def test_many_connections_log_in_at_once(secured: SecuredKafka, name: str) -> No
     with ThreadPoolExecutor(CONNECTIONS) as threads:
         offsets = list(threads.map(lambda _: produce(settings, name), range(CONNECTIONS)))
     assert sorted(offsets) == list(range(CONNECTIONS))
-    # And one client, whose connections share them.
+    # And one client whose connections share the tickets.
     group = {"group.id": f"of-{name}", "auto.offset.reset": "earliest"}
     with monedula.Consumer({**settings, **group, **QUICK}, [name]) as consumer:
         rows, deadline = 0, time.monotonic() + TIMEOUT_SECONDS
@@ -331,7 +331,7 @@ def test_a_broker_in_the_middle_that_changes_nothing_is_let_through(
     """The judge of the test above."""
     with Mangling(LISTENERS["SASL_PLAINTEXT"], secured, message, bytes) as broker:
         settings = {**by_cache(secured, "SASL_PLAINTEXT"), "bootstrap.servers": broker.address}
-        # It does not offer what idempotence needs.
+        # This broker lacks the requests that idempotence needs.
         assert produce({**settings, "enable.idempotence": False}, name) == 0
         assert broker.mangled == 1
 

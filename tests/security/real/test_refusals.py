@@ -24,7 +24,7 @@ pytestmark = pytest.mark.jvm
 PASSWORDS = ("PLAIN", *SCRAM)
 NOBODY = User("nobody", ANNA.password)
 WRONG = User(ANNA.name, "wrong")
-# Of the longest that any client waits for brokers: an error that comes only then has not come at once.
+# Less than any client's timeout: an error within this time did not wait for one.
 PATIENT = {"default.api.timeout.ms": 100_000, "bootstrap.timeout.ms": 100_000, "max.block.ms": 100_000}
 WITHIN_SECONDS = 50.0
 
@@ -218,7 +218,7 @@ def test_a_right_that_is_taken_away_while_reading(secured: SecuredKafka, topic: 
             with pytest.raises(monedula.AuthorizationError) as raised:
                 poll_until_error(consumer)
             assert raised.value.topic == name
-            # And given back: a seek goes on where it was.
+            # Once the right is given back, a seek goes on reading.
             secured.allow(BORIS, "READ", "TOPIC", name)
             written(secured, name, 2)
             assert take_once_allowed(consumer, (name, 0), 3) == 2

@@ -86,7 +86,7 @@ def install(environment: Environment) -> Path:
         command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         command += ["--constraint", str(constraints), *environment.requirements]
         subprocess.run(command, check=True, timeout=INSTALL_TIMEOUT_SECONDS)
-        # This tree's packages, the extension that `make extension` has put there among them.
+        # The packages of this tree, with the extension that `make extension` built.
         site = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
         (site / "monedula.pth").write_text(f"{ROOT / 'python'}\n")
         complete.touch()

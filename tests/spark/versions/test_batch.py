@@ -19,7 +19,7 @@ SCHEMA = [
 NOWHERE = {"kafka.bootstrap.servers": "localhost:1"}
 HEADERS = "headers array<struct<key:string,value:binary>>"
 
-# What these prove of the Spark that is installed, other tests prove as well.
+# For the Spark that the other tests use, they prove the same.
 pytestmark = pytest.mark.thorough
 
 

@@ -120,7 +120,7 @@ def test_limits_count_from_spark_4_2_and_are_told_to_be_ignored_before(
 
 
 def test_wrong_options_are_named(spark: SparkSession, orders: dict[str, str], checkpoint: Path) -> None:
-    # Right for a batch query, so that loading does not refuse it.
+    # Valid for a batch query, so that load() does not refuse it.
     with pytest.raises(Exception, match=r"(?s)ConfigError.*ending offset not valid"):
         run_stream(stream(spark, orders, endingOffsets="latest"), checkpoint)
 

@@ -16,7 +16,7 @@ HEADERS = (
     "IF(CAST(partition AS INT) = 0, array(named_struct('key', 'h', 'value', CAST('1' AS BINARY))), NULL) AS headers"
 )
 
-# What these prove of the Spark that is installed, other tests prove as well.
+# For the Spark that the other tests use, they prove the same.
 pytestmark = pytest.mark.thorough
 
 
@@ -38,7 +38,7 @@ EXPECTED = sorted((n % 2, f"k{n}", f"v{n}", [] if n % 2 else [("h", b"1")]) for 
 
 
 def of_orders(frame: DataFrame) -> DataFrame:
-    # The time is not sent, and no type of Python's or Arrow's that a sink would know.
+    # The sink does not send this column, and knows no type of Python or Arrow for it.
     return frame.selectExpr("timestamp", "CAST(key AS STRING) AS key", "value", "partition", HEADERS)
 
 

@@ -56,7 +56,7 @@ impl Consumer {
     }
 
     /// Whether all is handed out that the loop wants, of all partitions that are assigned now. A member of a group has
-    /// to be stable. To be called now and then: it has the bounds of new partitions looked up.
+    /// to be stable, and to know of each topic that it subscribed to whether it exists. To be called now and then: it has the bounds of new partitions looked up.
     pub fn is_until_reached(&self) -> bool {
         self.look_up_bounds();
         let is_settled = match self.group.get().filter(|_| self.is_subscribed()) {
@@ -64,6 +64,12 @@ impl Consumer {
             Some(group) => {
                 let health = group.health();
                 let patience = health.heartbeat_interval * PATIENT_INTERVALS;
+                if health.has_doubtful_topics {
+                    return false;
+                }
+                if health.unmatched.is_some() {
+                    return health.owned.is_empty() && health.unmatched > Some(patience);
+                }
                 let is_quiet = health.last_rebalance.is_some_and(|ago| ago > patience);
                 // The member owns partitions a moment before the buffer has them.
                 let is_there = health.owned.iter().all(|partition| self.buffer.owns(partition));

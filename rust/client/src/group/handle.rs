@@ -104,6 +104,10 @@ pub(super) struct Figures {
     pub(super) last_error: Option<(Instant, String)>,
     /// The subscribed topics that do not exist.
     pub(super) unknown_topics: BTreeSet<Arc<str>>,
+    /// The subscribed topics that the last answer did not know: too early to say that they do not exist.
+    pub(super) doubtful_topics: BTreeSet<Arc<str>>,
+    /// Since when no topic matches the subscribed pattern.
+    pub(super) unmatched_since: Option<Instant>,
     /// The reasons of the rebalance that ended last, and of the one in progress.
     rebalance_reason: Option<String>,
     rebalancing_for: Option<String>,
@@ -222,6 +226,8 @@ impl Group {
         let figures = self.shared.figures();
         health.last_rebalance_reason = health.last_rebalance_reason.or_else(|| figures.rebalance_reason.clone());
         health.unknown_topics.clone_from(&figures.unknown_topics);
+        health.has_doubtful_topics = !figures.doubtful_topics.is_empty();
+        health.unmatched = figures.unmatched_since.map(|since| since.elapsed());
         health.last_error = figures.last_error.as_ref().map(|(at, error)| (at.elapsed(), error.clone()));
         health.figures = figures.counted.clone();
         health.figures.reserved = health.reserved.iter().map(|kept| kept.partitions.len()).sum();

@@ -133,6 +133,10 @@ pub struct GroupHealth {
     pub topics: BTreeSet<Arc<str>>,
     /// The subscribed topics that do not exist.
     pub unknown_topics: BTreeSet<Arc<str>>,
+    /// Whether it is open of subscribed topics whether they exist: answers did not know them so far.
+    pub has_doubtful_topics: bool,
+    /// For how long no topic has matched the subscribed pattern; `None` for one that brokers match.
+    pub unmatched: Option<Duration>,
     /// Partitions owned.
     pub owned: BTreeSet<TopicPartition>,
     /// The interval between heartbeats.
@@ -188,6 +192,8 @@ impl GroupHealth {
             assignor: status.assignor,
             protocol: status.protocol,
             unknown_topics: BTreeSet::new(),
+            has_doubtful_topics: false,
+            unmatched: None,
             owned: status.owned,
             heartbeat_interval: status.heartbeat_interval,
             last_heartbeat: ago(status.last_heartbeat, now),

@@ -278,6 +278,7 @@ impl Task {
         let Some(topics) = self.subscription.as_ref().and_then(|subscription| subscription.topics(view)) else {
             return;
         };
+        self.note_unmatched(matches!(self.subscription, Some(Subscription::Pattern(_))) && topics.is_empty());
         // No member joins without topics. A member in the group revokes everything it owns.
         if topics != self.subscribed || !self.is_subscription_given && !self.state.is_unsubscribed() {
             self.subscribed.clone_from(&topics);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use monedula_engine::group::GroupEvent;
 use monedula_protocol::error_code::ErrorCode;
@@ -16,10 +17,11 @@ use crate::topic_name;
 impl Task {
     /// Tells the user once of each subscribed topic that several answers in a row do not know, and once when it exists.
     pub(super) fn report_unknown(&mut self, view: &View) {
-        let mut found = Vec::new();
+        let (mut found, mut doubtful) = (Vec::new(), BTreeSet::new());
         for topic in &self.subscribed {
             let Some(known) = view.cluster.topics.get(topic) else { continue };
             let is_unknown = known.error == ErrorCode::UnknownTopicOrPartition;
+            doubtful.extend(is_unknown.then(|| topic.clone()));
             if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 found.extend(self.unknown.take(topic));
             } else if is_unknown && known.unknown_answers >= UNKNOWN_TOPIC_ANSWERS && self.unknown.insert(topic.clone())
@@ -27,12 +29,22 @@ impl Task {
                 self.find_nearest(topic.clone());
             }
         }
+        let mut figures = self.shared.figures();
+        doubtful.retain(|topic| !figures.unknown_topics.contains(topic));
+        figures.doubtful_topics = doubtful;
+        drop(figures);
         for topic in found {
             // The user may not have been told yet that it did not exist.
             if self.shared.figures().unknown_topics.remove(&topic) {
                 self.record(GroupEvent::TopicFound { topic });
             }
         }
+    }
+
+    /// Notes since when no topic matches the subscribed pattern: a loop that ends would wait for one for ever.
+    pub(super) fn note_unmatched(&self, is_unmatched: bool) {
+        let mut figures = self.shared.figures();
+        figures.unmatched_since = is_unmatched.then(|| figures.unmatched_since.unwrap_or_else(Instant::now));
     }
 
     /// Looks for a topic with nearly this name, in a task that sends one [`Event::Unknown`].
@@ -52,13 +64,23 @@ impl Task {
 
     pub(super) fn tell_unknown(&mut self, topic: Arc<str>, nearest: Option<Arc<str>>) {
         // The subscription may have changed meanwhile, or the topic may have been created.
-        if self.unknown.contains(&topic) && self.shared.figures().unknown_topics.insert(topic.clone()) {
+        if !self.unknown.contains(&topic) {
+            return;
+        }
+        let mut figures = self.shared.figures();
+        figures.doubtful_topics.remove(&topic);
+        let is_new = figures.unknown_topics.insert(topic.clone());
+        drop(figures);
+        if is_new {
             self.record(GroupEvent::UnknownTopic { topic, nearest });
         }
     }
 
     pub(super) fn forget_unknown(&mut self) {
         self.unknown.clear();
-        self.shared.figures().unknown_topics.clear();
+        let mut figures = self.shared.figures();
+        figures.unknown_topics.clear();
+        figures.doubtful_topics.clear();
+        figures.unmatched_since = None;
     }
 }

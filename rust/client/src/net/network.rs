@@ -18,6 +18,7 @@ use monedula_engine::cluster::Broker;
 use monedula_protocol::api::{ApiKey, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::frame;
+use tokio::sync::watch;
 
 use self::handshake::Features;
 pub(crate) use self::handshake::Offered;
@@ -152,6 +153,8 @@ pub(crate) struct Network {
     is_reached: AtomicBool,
     /// Whether a connection stood at some time.
     is_connected_once: AtomicBool,
+    /// Whether the client is closed. Nothing is connected to any more then.
+    closed: watch::Sender<bool>,
 }
 
 impl Network {
@@ -181,6 +184,7 @@ impl Network {
             no_credentials: Mutex::default(),
             is_reached: AtomicBool::new(false),
             is_connected_once: AtomicBool::new(false),
+            closed: watch::Sender::new(false),
         }
     }
 
@@ -373,6 +377,11 @@ impl Network {
         Ok((answer, version))
     }
 
+    /// Connects to this node, unless a connection stands.
+    pub(crate) async fn ensure_connected(&self, node: NodeId, purpose: Purpose) -> Result<(), RequestError> {
+        self.link(node, purpose).await.map(drop)
+    }
+
     /// Puts a request behind those sent before to this node for this purpose, and returns what its answer is awaited
     /// by. Callers that send one after the other keep their order on the wire. `encode` makes it of the version, the
     /// correlation id and `client.id`. One that is never answered gets an empty answer when it is written.
@@ -419,8 +428,10 @@ impl Network {
         standing
     }
 
-    /// Closes every connection, also those with requests in flight.
+    /// Closes every connection, also those with requests in flight, and makes no other: a task that waits for its next
+    /// attempt may outlive the client.
     pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
         let slots = std::mem::take(&mut *lock(&self.slots));
         for slot in slots.values() {
             // A slot that is locked is just being connected: the connection is dropped with the task that connects.
@@ -442,8 +453,13 @@ impl Network {
         purpose: Purpose,
     ) -> Pin<Box<dyn Future<Output = Result<Link, RequestError>> + Send + '_>> {
         Box::pin(async move {
+            let mut closed = self.closed.subscribe();
             loop {
-                let link = self.standing_link(node, purpose).await?;
+                let link = tokio::select! {
+                    biased;
+                    _ = closed.wait_for(|&closed| closed) => return Err(self.closed_error(node)),
+                    link = self.standing_link(node, purpose) => link?,
+                };
                 // Without the lock on the slot: meanwhile the connection counts as one that stands, and can be closed.
                 match link.connection.throttled_until().filter(|&until| until > Instant::now()) {
                     Some(until) => tokio::time::sleep_until(until.into()).await,
@@ -451,6 +467,10 @@ impl Network {
                 }
             }
         })
+    }
+
+    fn closed_error(&self, node: NodeId) -> RequestError {
+        RequestError::Disconnected { broker: self.name_of(node), reason: "the client is closed".into() }
     }
 
     async fn standing_link(&self, node: NodeId, purpose: Purpose) -> Result<Link, RequestError> {

@@ -276,3 +276,26 @@ async fn an_address_that_somebody_gave_up_waiting_for_is_named_among_those_that_
     let error = refreshed.expect_err("nobody answers").to_string();
     assert!(error.contains(&format!("{silent}: no answer within 600 ms")), "{error}");
 }
+
+#[tokio::test]
+async fn nothing_is_connected_to_once_the_client_is_closed() {
+    let (address, accepted) = played(|_, stream| async move { drop(stream) }).await;
+    let network = Arc::new(network(&[("reconnect.backoff.ms", "40"), ("reconnect.backoff.max.ms", "40")]));
+    point(&network, address);
+    assert!(ask(&network, 1, Purpose::Control).await.is_err());
+    let waits = {
+        let network = network.clone();
+        tokio::spawn(async move { ask(&network, 1, Purpose::Control).await.map(|_| ()) })
+    };
+    // The attempt has begun: its slot is locked while it waits for its turn.
+    let slot = network.slots.lock().expect("no panic").values().next().cloned().expect("a slot");
+    while slot.try_lock().is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let before = accepted.lock().expect("no panic").len();
+    network.close();
+    let error = waits.await.expect("no panic").expect_err("closed").to_string();
+    assert!(error.ends_with("the client is closed"), "{error}");
+    assert!(ask(&network, 1, Purpose::Fetch).await.is_err());
+    assert_eq!(accepted.lock().expect("no panic").len(), before);
+}

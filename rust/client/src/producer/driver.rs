@@ -18,6 +18,7 @@ use super::calls;
 use super::command::ProduceCommand;
 use super::config::ProducerConfig;
 use super::failures::Failures;
+use super::handle::PATIENCE;
 use super::in_flight::RequestsInFlight;
 use super::open_batch::ClosedBatch;
 use super::pack::{Packed, PackedBatch, Packers};
@@ -344,9 +345,10 @@ impl Running {
         if !answered.endpoints.is_empty() {
             self.driver.metadata.learn_endpoints(&answered.endpoints);
         }
+        let broker = self.driver.in_flight.answered(answered.request).unwrap_or(-1);
         match &answered.outcome {
             Ok(partitions) => {
-                self.driver.reach.answered();
+                self.driver.reach.answered(broker);
                 for partition in partitions.iter().filter(|partition| partition.code != ErrorCode::None) {
                     self.driver.metrics.retriable_error(partition.code.name());
                     self.driver.log.record(&kinds::BATCH_RETRIED, || {
@@ -358,14 +360,13 @@ impl Running {
             }
             Err(failure) => {
                 let (RequestFailure::Lost(why) | RequestFailure::NotSent(why) | RequestFailure::Fatal(why)) = failure;
-                self.driver.reach.failed(why.clone(), Duration::ZERO);
+                self.driver.reach.failed(broker, why.clone(), PATIENCE);
                 self.driver.metrics.retriable_error("produce");
                 self.driver
                     .log
                     .record(&kinds::PRODUCE_FAILED, || format!("a Produce request failed, and is repeated: {why}"));
             }
         }
-        self.driver.in_flight.answered(answered.request);
         self.machine.handle(now, Input::Answer { request: answered.request, outcome: answered.outcome });
     }
 

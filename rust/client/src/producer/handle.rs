@@ -376,7 +376,7 @@ impl Producer {
 }
 
 /// With `acks=all` a broker answers once its followers have the records.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a sender that waits for room has lingering batches sent.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

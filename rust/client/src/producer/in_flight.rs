@@ -44,8 +44,9 @@ impl RequestsInFlight {
         self.requests().insert(request, (broker, batches));
     }
 
-    pub(crate) fn answered(&self, request: RequestId) {
-        self.requests().remove(&request);
+    /// A request is over. Returns its broker.
+    pub(crate) fn answered(&self, request: RequestId) -> Option<i32> {
+        self.requests().remove(&request).map(|(broker, _)| broker)
     }
 
     /// The number of requests and of their batches, by broker.

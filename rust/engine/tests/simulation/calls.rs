@@ -48,7 +48,7 @@ impl World {
         let extra = call.extra_timeout();
         self.push(now + self.plan.request_timeout + extra, Event::Timeout(pid, id));
         if self.stopped_nodes.contains(&node) {
-            // Between attempts to connect there is a backoff.
+            // In some cases the driver waits for its backoff first, because an attempt to connect has just failed.
             let backoff = if self.chance.odds(300) { self.chance.ms(50, 2000) } else { Duration::ZERO };
             let at = now + self.latency() + backoff;
             return self.push(at, Event::Refused(pid, id));
@@ -203,7 +203,7 @@ impl World {
         let said = request.call.heartbeat().filter(|call| call.owned.is_some() || call.epoch < 0);
         if let Some(said) = said.filter(|_| late && answer.code() == ErrorCode::None) {
             self.checks.met.met(Situation::MisledByLateRequest);
-            // A member that joined again under another id is not meant.
+            // A member that joined again under another id is not concerned.
             let is_meant = |process: &Process| process.member.status().member_id == said.member_id;
             if self.processes.get(&pid).is_some_and(is_meant) {
                 let owns = self.checks.names_of(said.owned.iter().flatten().filter(|_| said.epoch >= 0));

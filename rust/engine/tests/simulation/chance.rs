@@ -11,7 +11,7 @@ pub(crate) struct Chance(Jitter);
 impl Chance {
     pub(crate) fn new(seed: u64) -> Self {
         let mut source = Jitter::new(seed);
-        // Neighbouring seeds begin alike.
+        // The first numbers of neighbouring seeds are similar.
         source.next();
         Self(source)
     }

@@ -46,10 +46,10 @@ impl World {
             let claimed = member.owned.iter().filter(|partition| member.topics.contains(&partition.topic));
             begun.extend(claimed.filter(|partition| !keeps.contains(partition)).cloned());
         }
-        // What two claim is nobody's to keep.
+        // A partition that two members claim is kept for neither.
         let claims =
             |partition: &TopicPartition| subscriptions.iter().filter(|one| one.owned.contains(partition)).count();
-        // Nor can what the leader sees no more of be kept: its topic was deleted.
+        // Nor is one kept that the leader no longer sees, because its topic was deleted.
         let is_there = |partition: &TopicPartition| {
             schedule.topics.get(&partition.topic).is_some_and(|count| (partition.partition as usize) < *count)
         };
@@ -218,7 +218,7 @@ fn only_stopped(stopped: &BTreeMap<TopicPartition, Duration>, partitions: &Parti
 #[test]
 fn a_process_that_is_killed_and_started_again_costs_its_own_partitions_the_restart_and_a_heartbeat() {
     for slot in 0..5 {
-        // Kubernetes notices at once, the coordinator when the session is over: restarts before and after that.
+        // Kubernetes notices the end of a process at once, the coordinator only when the session ends: restarts before and after that.
         for back in [5, 50, 100] {
             let mut world = group("deferred", 5, 0, &[(31, Disruption::Kill(slot, secs(back)))]);
             world.watch(Duration::from_millis(500));
@@ -244,7 +244,7 @@ fn members_that_are_closed_and_started_again_in_turn_each_end_with_what_they_had
     world.watch(Duration::from_millis(500));
     for (slot, had) in had.iter().enumerate() {
         let (owners, stopped) = world.watch(secs(40));
-        // The restart, and the time in which the others hear of it.
+        // The time of the restart, and until the other members hear of it.
         only_stopped(&stopped, had, secs(10) + HEARTBEAT + SOME_TIME);
         let back = pid(5 + slot);
         for (partition, owners) in owners {
@@ -272,7 +272,7 @@ fn what_nobody_comes_back_for_is_given_away_at_the_deadline_and_nothing_else_mov
 
 #[test]
 fn a_lost_leader_is_a_lost_member_and_the_next_one_keeps_the_deadline() {
-    // Whoever leads: it is the first of them, closed in the middle of the wait for another.
+    // The leader, whichever member it is, is closed while the group waits for another lost member.
     let mut world = group("deferred", 5, 0, &[(31, Disruption::Close(4, secs(10_000)))]);
     let first = leader(&world);
     assert_ne!(first, pid(4));

@@ -260,9 +260,9 @@ impl World {
             let done = self.checks.was_committed(pid, partition, finished, span)
                 || process.commits.values().any(asked)
                 || process.failed.contains(&(partition.clone(), finished, span.to_string()));
-            // Where nothing was handed out, that nothing is committed costs nothing.
+            // Where no record was handed out, there is nothing to commit.
             let begun = self.checks.starts(pid, partition) != Some(finished);
-            // Nothing can be committed of a topic that is no more: that it was tried is told with the rest of its commit.
+            // Offsets of a deleted topic cannot be committed; the check of the other partitions shows that the commit was tried.
             if !done && begun && !self.checks.is_gone(pid, partition) {
                 let text = format!("p{pid}: {partition} is finished up to {finished}, and no commit was tried");
                 return self.checks.fail(Rule::RevokedInOrder, text);
@@ -372,7 +372,7 @@ impl World {
             {
                 self.checks.excuse(Excuse::UpgradeGivenUp);
             }
-            // Its place is another's, who runs, or did: it is free at the end of that one's session.
+            // Another process has this instance id, or had it: it is free once that one's session ends.
             GroupError::UnreleasedInstance { .. }
                 if self.is_justified(pid, E::UnreleasedInstanceId) || self.is_justified(pid, E::FencedInstanceId) =>
             {
@@ -440,7 +440,7 @@ impl World {
             return self.checks.fail(Rule::Outcomes, format!("p{pid} is closed, but nobody closed it"));
         };
         say!(self, "p{pid} is closed");
-        // What the machine has not heard of when it says so, its driver answers itself.
+        // Commits that have not reached the machine when it closes are answered by its driver.
         let unheard = |ticket: &Ticket| {
             process.inbox.iter().any(|input| matches!(input, Input::Commit { ticket: waits, .. } if waits == ticket))
         };

@@ -65,11 +65,11 @@ impl World {
             }
             Some(missing) if self.now > self.give_up_at => self.checks.fail(Rule::Converges, missing),
             Some(_) if self.now > self.nudge_at && self.may_nudge() => {
-                // A static leader that came back does not know what was kept back, or added, before: the next rebalance mends it.
+                // A static leader that came back does not know which partitions were deferred or added before; the next rebalance assigns them.
                 self.nudge_at = self.give_up_at;
                 self.checks.excuse(Excuse::Nudged);
-                // Nor does Kafka's coordinator give out what nobody had when it made a consumer group of a classic one for a static
-                // member that took the place of another: only what changes the group brings a new target.
+                // Likewise, when a static member replaces another and thereby upgrades the group, Kafka's coordinator leaves partitions
+                // unassigned that nobody owned, until something changes the group and makes a new target assignment.
                 if self.checks.oracle.is_as_upgraded() {
                     self.checks.excuse(Excuse::GrownForTarget);
                     (0..self.plan.topics.len()).for_each(|index| self.grow(index));

@@ -67,23 +67,23 @@ impl Excuse {
     /// counted with each batch that is handed out, and each commit.
     fn most(self) -> (u64, u64) {
         match self {
-            // A third of the seeds has users who seek, after each thirtieth batch.
+            // In a third of the seeds, users seek after every thirtieth batch.
             Self::BackAfterSeek => (1100, 500),
             Self::StrayGoesBack => (25, 80),
             Self::BackAfterStray => (8, 8),
             Self::StartBeforeStray => (8, 10),
             Self::StrayAtTheEnd => (6, 15),
-            // From the failover on to the next heartbeat of each member.
+            // Counts from the failover until the next heartbeat of each member.
             Self::Blind => (400, 2),
             Self::Misled => (8, 1),
-            // Partitions stay doubtful for as long as a user takes with what is to be given up.
+            // Counts for as long as a user takes to give partitions up.
             Self::Unaccounted => (150, 70),
             Self::Downgraded => (15, 4),
-            // To the end of the session that the one before it had.
+            // Counts until the end of the previous process's session.
             Self::Replaced => (3000, 90),
-            // Plans of their own; see `upgrading`.
+            // Only in plans that upgrade the group; see `upgrading`.
             Self::UpgradeGivenUp => (2, 40),
-            // Each attempt is a process that ends.
+            // Each attempt to join ends a process.
             Self::ReadBack => (120, 2),
             Self::Nudged | Self::GrownForTarget => (1, 1),
         }
@@ -101,7 +101,7 @@ impl Excuse {
             | Self::Replaced
             | Self::UpgradeGivenUp => SEEDS,
             Self::Blind | Self::Downgraded | Self::ReadBack | Self::Nudged | Self::GrownForTarget => MANY,
-            // Three of 40,000 had it.
+            // It occurred in three of 40,000 seeds.
             Self::Misled => 5 * MANY,
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn measured<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
 #[ignore = "prints figures: cargo test --release -p monedula-engine --test simulation -- --ignored --nocapture a_large_group"]
 fn a_large_group_rebalances_in_time() {
     let mut plan = Plan::quiet(MEMBERS, TOPICS, PARTITIONS);
-    // The last member starts later, and another leaves after that.
+    // The last member starts later; after that, another one leaves.
     let (joins, leaves) = (Now::from_secs(30), Now::from_secs(60));
     for slot in 0..MEMBERS - 1 {
         plan.disruptions.push((Now::from_millis(slot as u64 / 2), Disruption::Start(slot)));

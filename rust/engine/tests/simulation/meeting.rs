@@ -35,7 +35,7 @@ impl World {
             }
             Answer::JoinGroup { code: ErrorCode::None, generation, leader, member_id, .. } => {
                 let Call::JoinGroup { instance_id, member_id: asked, .. } = call else { return };
-                // A generation that others have already: a static member came back without a rebalance.
+                // Others have this generation already: a static member came back without a rebalance.
                 let same = self.processes.values().any(|process| process.member.status().generation == *generation);
                 if instance_id.is_some() && asked.is_empty() && same && leader != member_id {
                     met.met(Situation::StaticReturn);

@@ -97,13 +97,13 @@ impl World {
         };
         if *code != ErrorCode::None {
             self.checks.oracle.accounts = None;
-            // The group may have become a classic one since the last look, and be replaced by a new one before the next.
+            // The group may have become a classic one since the last look, and may be replaced by a new group before the next look.
             if *code == ErrorCode::GroupIdNotFound {
                 self.look_at_group();
             }
             return;
         }
-        // Before: a group that is another now has other epochs.
+        // Looks first: if the group was replaced, its epochs are other ones.
         if assignment.is_some() || heartbeat.epoch < 0 {
             self.look_at_group();
         }
@@ -137,7 +137,7 @@ impl World {
             }
             E::InconsistentGroupProtocol => members
                 .any(|member| self.checks.oracle.read_back.contains(member["member_id"].as_str().unwrap_or_default())),
-            // Another has the place.
+            // Another member has this instance id.
             _ => members.any(|member| {
                 instance_id.is_some()
                     && member["instance_id"].as_str() == instance_id
@@ -194,7 +194,7 @@ impl Checks {
 
     fn heartbeat(&mut self, call: &HeartbeatCall, epoch: i32, assignment: Option<&Partitions>) {
         if epoch < 0 {
-            // It may come back, and then as a member that the group does not know.
+            // It may come back, as a member that the group does not know.
             self.oracle.members.remove(&call.member_id);
             return;
         }
@@ -238,7 +238,7 @@ impl Checks {
             _ => {}
         }
         if before.is_some_and(|before| before != kind) {
-            // One without members is not converted, but replaced.
+            // A group without members is replaced, not converted.
             self.oracle.assigned.clear();
             self.oracle.members.clear();
             (self.oracle.group_epoch, self.oracle.assignment_epoch) = (0, 0);

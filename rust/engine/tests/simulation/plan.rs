@@ -343,7 +343,7 @@ fn strategies(chance: &mut Chance) -> Vec<Vec<&'static str>> {
         5 => vec![vec!["range", "sticky"], vec!["sticky", "roundrobin"]],
         6..=8 => vec![deferred],
         9 => vec![vec!["incremental"]],
-        // Whoever comes and goes decides what is common to all.
+        // The members that join and leave determine the assignor that all have in common.
         10 => vec![cooperative, either],
         11 => vec![either, deferred],
         _ => vec![cooperative],
@@ -393,7 +393,7 @@ fn disruptions(chance: &mut Chance, plan: &Plan, names: &[Arc<str>]) -> Vec<(Now
     if chance.odds(120) {
         rolling_bounce(chance, plan, &mut all);
     }
-    // Some seeds have much of few kinds, some a little of everything.
+    // Some seeds have many disruptions of few kinds, some have a few of each kind.
     let kinds: Vec<usize> = match chance.odds(500) {
         true => (0..KINDS).collect(),
         false => (0..chance.between(1, 3)).map(|_| chance.below(KINDS)).collect(),
@@ -454,7 +454,7 @@ fn disruption(chance: &mut Chance, plan: &Plan, names: &[Arc<str>], kind: usize)
         13 => Disruption::Subscribe(slot, some_topics(chance, names)),
         14 => Disruption::Resubscribe(slot, chance.ms(0, 4000)),
         15 => Disruption::Slow(slot, chance.ms(500, plan.max_poll.as_millis() as usize * 3 / 2)),
-        // Under versions in which topics go by their names, a commit to one that is made anew is as good as any.
+        // In versions that identify topics by name, a commit to a recreated topic is valid.
         16 if plan.version_cap == i16::MAX => Disruption::Recreate(chance.below(names.len()), chance.ms(0, 5000)),
         _ => Disruption::Rejoin(slot),
     }

@@ -147,16 +147,16 @@ impl Bug {
             Self::PauseKept => &[Rule::Stalled],
             Self::IgnoreLease => &[Rule::LeasedDelivery],
             Self::IgnoreSettling | Self::OpenEarly => &[Rule::OwnedDelivery],
-            // The lookup may have failed because metadata lacks the topic. What starts all the same is not read before it is there.
+            // If the lookup failed because metadata lacks the topic, the partition starts, but is not read until the topic is known.
             Self::ResetOnError => &[Rule::Start, Rule::CommitByOwner, Rule::Stalled],
-            // A user that was not told of a loss still believes to own the partitions when the group has settled.
+            // A user who is not notified of a loss still holds the partitions once the group is stable.
             Self::SwallowLost => &[Rule::Callbacks, Rule::Converges],
             Self::MoveAtOnce => &[Rule::Rationed],
             Self::MoveForLoss => &[Rule::KeptForLoss, Rule::Rationed],
             Self::ForgetDeadline => &[Rule::Converges],
             Self::ForgetCalledBack => &[Rule::Converges, Rule::Outcomes],
             Self::AcknowledgeEarly | Self::TakeMore => &[Rule::NoDoubleClientAssignment, Rule::Overlap],
-            // The machine takes it for acknowledged, and the coordinator throws it out.
+            // The machine thinks that it has acknowledged, and the coordinator removes it.
             Self::NeverAcknowledge => &[Rule::NoDoubleClientAssignment, Rule::Overlap, Rule::Converges],
             Self::MissTarget => &[Rule::Converges],
             Self::JoinWithOwned => &[Rule::Fatal],

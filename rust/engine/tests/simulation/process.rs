@@ -193,7 +193,7 @@ impl Process {
 
     pub(crate) fn new_ticket(&mut self) -> Ticket {
         self.last_ticket += 1;
-        // Apart from the machine's own, so that nothing fits by chance.
+        // Far from the machine's own tickets, so that the two are never equal by chance.
         self.last_ticket + 1_000_000_000
     }
 

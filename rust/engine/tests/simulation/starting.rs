@@ -85,7 +85,7 @@ impl World {
         if self.processes[&pid].lanes.values().any(|lane| lane.open) {
             self.checks.met.met(Situation::SubscriptionChanged);
         }
-        // What a static member's next process subscribes to beyond this one's, no leader would hear of before the next rebalance.
+        // If a static member's next process subscribed to more topics, no leader would learn of them before the next rebalance.
         self.plan.slots[slot].topics = topics.clone();
         self.subscribe_process(pid, topics);
         self.refresh(pid, false);

@@ -173,7 +173,7 @@ impl World {
             replicas: Some(1),
             config: BTreeMap::new(),
         };
-        // No node is up.
+        // All nodes are stopped.
         let Ok(made) = self.core.control(self.ms(), create) else {
             return self.push(self.now + Duration::from_millis(500), Event::MakeTopic(index));
         };

@@ -200,7 +200,7 @@ impl World {
         process.sought.insert(partition.clone());
         process.ledger.restart(partition, span, Some(Place { offset: to, leader_epoch: -1 }));
         say!(self, "p{pid} seeks {partition} to {to}");
-        // What was not finished before, by this thread or another, is jumped over.
+        // A seek passes over rows that this thread or another one has not finished.
         self.checks.sought(pid, partition, start, to, span);
         self.checks.met.met(Situation::Sought);
     }

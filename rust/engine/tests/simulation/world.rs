@@ -270,7 +270,7 @@ impl World {
             let Some(at) = process.member.wake_at() else { continue };
             let at = at.max(process.stopped_until);
             let first = best.as_ref().is_none_or(|(first, _)| at < *first)
-                // After a pause, whether the user's thread or the machine's task runs first is a matter of luck.
+                // After a pause, either the user's thread or the machine's task may run first.
                 || best.as_ref().is_some_and(|(first, _)| at == *first) && self.chance.odds(300);
             if first {
                 best = Some((at, Next::Member(*pid)));
@@ -304,7 +304,7 @@ impl World {
         if matches!(command, Command::MoveCoordinator { .. } | Command::StopNode { .. } | Command::StartNode { .. }) {
             self.loading_until = self.now + Duration::from_millis(self.plan.load_ms as u64 + 1);
         }
-        // Who has joined is in the log of the one before; of who joins since, the next coordinator knows all.
+        // Members that joined before now stand only in the log of the previous coordinator; the next one knows all later ones.
         self.read_back();
         let done = self.core.control(self.ms(), command).is_ok();
         self.drain();

@@ -69,9 +69,9 @@ impl Running {
 
     fn send_fetch(&self, node: i32, plan: FetchPlan, charge: Charge) {
         self.driver.metrics.fetches_sent(1);
-        self.driver.reach.asked();
+        self.driver.reach.asked(node);
         let (network, config, events) = (self.driver.network.clone(), self.driver.config.clone(), self.events.clone());
-        let budget = self.driver.budget.clone();
+        let (budget, reach) = (self.driver.budget.clone(), self.driver.reach.clone());
         tokio::spawn(async move {
             let max_version = if plan.by_topic_id { *FetchRequest::VERSIONS.end() } else { 12 };
             let versions = *FetchRequest::VERSIONS.start()..=max_version;
@@ -79,7 +79,13 @@ impl Running {
             let build = |version| fetch_request(&plan, &config, max_bytes, version);
             let room = Room { budget, kept_bytes: max_bytes };
             let expected = Expected { extra: config.fetch_max_wait, room: Some(room) };
-            let asked = network.call(NodeId::Broker(node), Purpose::Fetch, versions, expected, build);
+            let asked = async {
+                if reach.is_connection_awaited(node) {
+                    network.ensure_connected(NodeId::Broker(node), Purpose::Fetch).await?;
+                    reach.connected(node);
+                }
+                network.call(NodeId::Broker(node), Purpose::Fetch, versions, expected, build).await
+            };
             let answer = caught(asked)
                 .await
                 .unwrap_or_else(|reason| Err(RequestError::Disconnected { broker: format!("broker {node}"), reason }));
@@ -91,11 +97,11 @@ impl Running {
         let (frame, version) = match answer {
             Ok(answered) => answered,
             Err(error) => {
-                self.driver.reach.failed(error.to_string(), self.driver.config.fetch_max_wait);
+                self.driver.reach.failed(node, error.to_string(), self.driver.config.fetch_max_wait);
                 return self.fetch_failed(node, &error);
             }
         };
-        self.driver.reach.answered();
+        self.driver.reach.answered(node);
         if self.refusing.remove(&node).is_some() {
             self.update_fatal();
         }

@@ -21,8 +21,8 @@ impl Running {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        let reach = self.driver.reach.clone();
-        reach.asked();
+        let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
+        reach.lookup_began();
         tokio::spawn(async move {
             let spans: BTreeMap<TopicPartition, u64> =
                 lookups.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
@@ -36,7 +36,7 @@ impl Running {
                 Question { partition, what }
             });
             let answers = caught(offsets.list_once(questions.collect())).await.unwrap_or_default();
-            note(&reach, &offsets, &answers);
+            note(&reach, &offsets, due, &answers);
             let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
             let answers = spans.into_iter().map(|(partition, span)| {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
@@ -52,13 +52,13 @@ impl Running {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        let reach = self.driver.reach.clone();
-        reach.asked();
+        let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
+        reach.lookup_began();
         tokio::spawn(async move {
             let ask = |what| ranges.keys().map(|partition| Question { partition: partition.clone(), what }).collect();
             let starts = caught(offsets.list_once(ask(EARLIEST))).await.unwrap_or_default();
             let ends = caught(offsets.list_once(ask(LATEST))).await.unwrap_or_default();
-            note(&reach, &offsets, &ends);
+            note(&reach, &offsets, due, &ends);
             let starts: BTreeMap<TopicPartition, Answer> = starts.into_iter().collect();
             let ends: BTreeMap<TopicPartition, Answer> = ends.into_iter().collect();
             let answers = ranges.into_iter().map(|(partition, span)| {
@@ -80,8 +80,8 @@ impl Running {
             return;
         }
         let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        let reach = self.driver.reach.clone();
-        reach.asked();
+        let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
+        reach.lookup_began();
         tokio::spawn(async move {
             let spans: BTreeMap<TopicPartition, u64> =
                 validations.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
@@ -90,7 +90,7 @@ impl Running {
                 .map(|(partition, (_, epoch))| Question { partition, what: i64::from(epoch) })
                 .collect();
             let answers = caught(offsets.epoch_ends_once(questions)).await.unwrap_or_default();
-            note(&reach, &offsets, &answers);
+            note(&reach, &offsets, due, &answers);
             let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
             let answers = spans.into_iter().map(|(partition, span)| {
                 let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
@@ -102,12 +102,12 @@ impl Running {
 }
 
 /// A lookup that no leader answered is a failure of the leaders.
-fn note(reach: &Reach, offsets: &Offsets, answers: &[(TopicPartition, Answer)]) {
+fn note(reach: &Reach, offsets: &Offsets, due: Duration, answers: &[(TopicPartition, Answer)]) {
     match answers.iter().any(|(_, answer)| !matches!(answer, Err(ErrorCode::NetworkException))) {
-        true => reach.answered(),
+        true => reach.lookup_answered(),
         false => {
             let trouble = offsets.network.trouble();
-            reach.failed(trouble.unwrap_or_else(|| ErrorCode::NetworkException.name().into()), Duration::ZERO);
+            reach.lookup_failed(trouble.unwrap_or_else(|| ErrorCode::NetworkException.name().into()), due);
         }
     }
 }

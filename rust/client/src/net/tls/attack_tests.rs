@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::tests::{Authority, BOTH, server_config, text, tls};
+use super::test_support::{Authority, BOTH, server_config, text, tls};
 use super::*;
 use crate::metrics::Metrics;
 use crate::net::connection::{Connection, Frame, Limits};

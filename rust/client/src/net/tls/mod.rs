@@ -200,4 +200,6 @@ mod attack_tests;
 #[cfg(test)]
 mod keystore_tests;
 #[cfg(test)]
+mod test_support;
+#[cfg(test)]
 mod tests;

@@ -89,7 +89,7 @@ impl Running {
             let (partition, payload) = (partition.clone(), batch.payload.clone());
             outgoing.push(OutgoingBatch { partition, topic_id, header, payload });
         }
-        self.driver.reach.asked();
+        self.driver.reach.asked(broker);
         self.driver.in_flight.sent(request, broker, outgoing.len());
         self.driver.metrics.batches_sent(outgoing.len() as u64);
         self.driver.metrics.bytes_sent(bytes as u64);

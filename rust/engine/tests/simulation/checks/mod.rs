@@ -254,7 +254,7 @@ impl Checks {
                 return Some(format!("{partition}: nobody finished {uncovered}, the end is {}", log.end));
             }
             let committed = self.committed.get(partition).copied();
-            // The owner has committed all of it, and does not do so again.
+            // The owner has committed this offset already, and does not commit it again.
             let over = self.strays.get(partition).into_iter().flatten().find(|stray| stray.replaced == Some(log.end));
             if committed != Some(log.end) && log.end > log.start {
                 if let Some(stray) = over {

@@ -76,7 +76,7 @@ impl Checks {
         let others = self.views.iter().filter(|(other, view)| {
             **other != pid
                 && (classic || !gone)
-                // A classic member may hold what another gains in a generation that it has not heard of.
+                // A classic member may still own a partition that another is assigned in a newer generation.
                 && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
                 && view.owned.get(partition).is_some_and(|owned| !owned.gone)
                 && !view.is_lost(self.now)

@@ -1,0 +1,264 @@
+//! A typed column while it grows, of any type that decoders fill, and how it is made from an Arrow type.
+//!
+//! Every column knows its own number of rows. That is the mark by which a bad row is taken back: `truncate` cuts a column,
+//! and with it what its rows wrote to its children.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::Buffer;
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+use monedula_columns::{BufferPool, Growing};
+
+use crate::error::UnsupportedField;
+use crate::fixed::{Bits, Fixed};
+use crate::nested::{Lists, Maps, Structs};
+use crate::text::Texts;
+
+/// How deep the types of fields may be nested: decoding recurses as deep.
+const MAX_TYPE_DEPTH: usize = 64;
+
+/// A column while it grows.
+pub(crate) enum Column {
+    Boolean(Bits),
+    Int8(Fixed<1>),
+    Int16(Fixed<2>),
+    Int32(Fixed<4>),
+    Int64(Fixed<8>),
+    Float32(Fixed<4>),
+    Float64(Fixed<8>),
+    Decimal {
+        values: Fixed<16>,
+        precision: u8,
+        scale: i8,
+    },
+    Utf8(Texts),
+    Binary(Texts),
+    Date(Fixed<4>),
+    /// Microseconds since 1970, in UTC if there is a zone, else by a clock without one.
+    Timestamp {
+        values: Fixed<8>,
+        zone: Option<Arc<str>>,
+    },
+    Struct(Structs),
+    List(Lists),
+    Map(Maps),
+}
+
+/// What finished columns share: the pool, and how much memory they hold.
+pub(crate) struct Finishing<'p> {
+    pub(crate) pool: &'p BufferPool,
+    pub(crate) memory_bytes: usize,
+}
+
+impl Finishing<'_> {
+    /// The first `used` bytes of a growing buffer, which is empty afterwards.
+    pub(crate) fn buffer(&mut self, growing: &mut Growing, used: usize) -> Buffer {
+        let buffer = growing.finish(used, self.pool);
+        self.memory_bytes += buffer.capacity();
+        buffer.into_buffer()
+    }
+}
+
+macro_rules! each_column {
+    ($self:expr, $column:ident => $result:expr) => {
+        match $self {
+            Column::Boolean($column) => $result,
+            Column::Int8($column) => $result,
+            Column::Int16($column) => $result,
+            Column::Int32($column) | Column::Float32($column) | Column::Date($column) => $result,
+            Column::Int64($column) | Column::Float64($column) => $result,
+            Column::Decimal { values: $column, .. } => $result,
+            Column::Timestamp { values: $column, .. } => $result,
+            Column::Utf8($column) | Column::Binary($column) => $result,
+            Column::Struct($column) => $result,
+            Column::List($column) => $result,
+            Column::Map($column) => $result,
+        }
+    };
+}
+
+impl Column {
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> usize {
+        each_column!(self, column => column.rows())
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        each_column!(self, column => column.push_null());
+    }
+
+    /// Takes back the rows from `rows` on, in every child too. A column that has fewer rows stays as it is, but for what
+    /// a row that was begun has left in its children.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        let rows = rows.min(self.rows());
+        each_column!(self, column => column.truncate(rows));
+    }
+
+    /// The name of the type, for errors.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self {
+            Self::Boolean(_) => "boolean",
+            Self::Int8(_) => "int8",
+            Self::Int16(_) => "int16",
+            Self::Int32(_) => "int32",
+            Self::Int64(_) => "int64",
+            Self::Float32(_) => "float32",
+            Self::Float64(_) => "float64",
+            Self::Decimal { .. } => "decimal128",
+            Self::Utf8(_) => "utf8",
+            Self::Binary(_) => "binary",
+            Self::Date(_) => "date32",
+            Self::Timestamp { .. } => "timestamp",
+            Self::Struct(_) => "struct",
+            Self::List(_) => "list",
+            Self::Map(_) => "map",
+        }
+    }
+
+    /// Bytes that one more row takes, without texts, elements of lists and entries of maps.
+    pub(crate) fn row_bytes(&self) -> usize {
+        match self {
+            Self::Boolean(_) | Self::Int8(_) => 1,
+            Self::Int16(_) => 2,
+            Self::Int32(_) | Self::Float32(_) | Self::Date(_) => 4,
+            Self::Utf8(_) | Self::Binary(_) | Self::List(_) | Self::Map(_) => 4,
+            Self::Int64(_) | Self::Float64(_) | Self::Timestamp { .. } => 8,
+            Self::Decimal { .. } => 16,
+            Self::Struct(structs) => 1 + structs.children.iter().map(Self::row_bytes).sum::<usize>(),
+        }
+    }
+
+    /// Bytes of all rows so far in Arrow's layout, without the bits of nulls.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Utf8(texts) | Self::Binary(texts) => texts.rows() * 4 + texts.data_len(),
+            Self::Struct(structs) => structs.children.iter().map(Self::bytes).sum(),
+            Self::List(lists) => lists.rows() * 4 + lists.child.bytes(),
+            Self::Map(maps) => maps.rows() * 4 + maps.keys.rows() * 4 + maps.keys.data_len() + maps.values.bytes(),
+            fixed => fixed.rows() * fixed.row_bytes(),
+        }
+    }
+
+    pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        match self {
+            Self::Boolean(column) => column.finish(finishing),
+            Self::Int8(column) => column.finish_int8(finishing),
+            Self::Int16(column) => column.finish_int16(finishing),
+            Self::Int32(column) => column.finish_int32(finishing),
+            Self::Int64(column) => column.finish_int64(finishing),
+            Self::Float32(column) => column.finish_float32(finishing),
+            Self::Float64(column) => column.finish_float64(finishing),
+            Self::Decimal { values, precision, scale } => values.finish_decimal((*precision, *scale), finishing),
+            Self::Utf8(column) => column.finish_utf8(finishing),
+            Self::Binary(column) => column.finish_binary(finishing),
+            Self::Date(column) => column.finish_date(finishing),
+            Self::Timestamp { values, zone } => values.finish_timestamp(zone.as_ref(), finishing),
+            Self::Struct(column) => Arc::new(column.finish(finishing)),
+            Self::List(column) => column.finish(finishing),
+            Self::Map(column) => column.finish(finishing),
+        }
+    }
+
+    /// A column of this type, whose fields have gone through [`nullable`].
+    pub(crate) fn new(data_type: &DataType, pool: &BufferPool) -> Self {
+        match data_type {
+            DataType::Boolean => Self::Boolean(Bits::new(pool)),
+            DataType::Int8 => Self::Int8(Fixed::new(pool)),
+            DataType::Int16 => Self::Int16(Fixed::new(pool)),
+            DataType::Int32 => Self::Int32(Fixed::new(pool)),
+            DataType::Int64 => Self::Int64(Fixed::new(pool)),
+            DataType::Float32 => Self::Float32(Fixed::new(pool)),
+            DataType::Float64 => Self::Float64(Fixed::new(pool)),
+            DataType::Binary => Self::Binary(Texts::new(pool)),
+            DataType::Date32 => Self::Date(Fixed::new(pool)),
+            DataType::Timestamp(_, zone) => Self::Timestamp { values: Fixed::new(pool), zone: zone.clone() },
+            DataType::Decimal128(precision, scale) => {
+                Self::Decimal { values: Fixed::new(pool), precision: *precision, scale: *scale }
+            }
+            DataType::Struct(fields) => Self::Struct(structs(fields, pool)),
+            DataType::List(element) => {
+                Self::List(Lists::new(Arc::clone(element), Self::new(element.data_type(), pool), pool))
+            }
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(fields) if fields.len() == 2 => {
+                    let values = Self::new(fields[1].data_type(), pool);
+                    Self::Map(Maps::new(Arc::clone(entries), fields.clone(), values, pool))
+                }
+                _ => unreachable!("`nullable` refuses such a map"),
+            },
+            // The only type that is left of those that `nullable` lets through.
+            _ => Self::Utf8(Texts::new(pool)),
+        }
+    }
+}
+
+/// A struct column of fields that have gone through [`nullable`].
+pub(crate) fn structs(fields: &Fields, pool: &BufferPool) -> Structs {
+    let children = fields.iter().map(|field| Column::new(field.data_type(), pool)).collect();
+    Structs::new(fields.clone(), children)
+}
+
+/// The fields as columns have them: nullable at every level, since any field may be missing from a value.
+///
+/// # Errors
+/// A type that no values are decoded to, or two fields of one name.
+pub(crate) fn nullable(fields: &Fields, path: &str, depth: usize) -> Result<Fields, UnsupportedField> {
+    let mut names: Vec<_> = fields.iter().map(|field| field.name()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(UnsupportedField { path: below(path, twice[0]), reason: "two fields have this name".to_owned() });
+    }
+    let checked = fields.iter().map(|field| nullable_field(field, &below(path, field.name()), depth));
+    Ok(Fields::from(checked.collect::<Result<Vec<_>, _>>()?))
+}
+
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn nullable_field(field: &Field, path: &str, depth: usize) -> Result<FieldRef, UnsupportedField> {
+    let unsupported = |reason: String| UnsupportedField { path: path.to_owned(), reason };
+    if depth > MAX_TYPE_DEPTH {
+        return Err(unsupported(format!("types are nested deeper than {MAX_TYPE_DEPTH}")));
+    }
+    let data_type = match field.data_type() {
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Utf8
+        | DataType::Binary
+        | DataType::Date32
+        | DataType::Timestamp(TimeUnit::Microsecond, _) => field.data_type().clone(),
+        DataType::Decimal128(precision, scale) if (0..=*precision as i16).contains(&i16::from(*scale)) => {
+            field.data_type().clone()
+        }
+        DataType::Struct(fields) => DataType::Struct(nullable(fields, path, depth + 1)?),
+        DataType::List(element) => DataType::List(nullable_field(element, &format!("{path}[]"), depth + 1)?),
+        DataType::Map(entries, _) => {
+            let (DataType::Struct(fields), path) = (entries.data_type(), format!("{path}{{}}")) else {
+                return Err(unsupported("a map without entries".to_owned()));
+            };
+            let [key, value] = &fields[..] else { return Err(unsupported("a map without entries".to_owned())) };
+            if *key.data_type() != DataType::Utf8 {
+                return Err(unsupported("the keys of a map must be utf8, as those of JSON objects are".to_owned()));
+            }
+            let key = Arc::new(key.as_ref().clone().with_nullable(false));
+            let fields = Fields::from(vec![key, nullable_field(value, &path, depth + 1)?]);
+            let entries = entries.as_ref().clone().with_data_type(DataType::Struct(fields)).with_nullable(false);
+            DataType::Map(Arc::new(entries), false)
+        }
+        other => {
+            let reason = format!(
+                "no values of type {other} are decoded; use boolean, int8 to int64, float32, float64, decimal128, utf8, \
+                 binary, date32, timestamp in microseconds, struct, list or map"
+            );
+            return Err(unsupported(reason));
+        }
+    };
+    Ok(Arc::new(field.clone().with_data_type(data_type).with_nullable(true)))
+}

@@ -1,0 +1,68 @@
+//! The errors of this crate: a value that cannot be decoded, and a field that no decoder can fill.
+
+use std::fmt;
+
+/// A value that is not what the fields ask for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
+pub struct BadValue {
+    /// The field that the fault was met in, as `items[3].price`; empty if the value as a whole is bad.
+    pub path: String,
+    /// What is wrong.
+    pub reason: Reason,
+    /// Where in the value, in bytes from its start.
+    pub position: usize,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The bytes are not valid UTF-8.
+    NotUtf8,
+    /// The text is not JSON: what was expected there.
+    NotJson(&'static str),
+    /// Objects and arrays are nested deeper than [`MAX_DEPTH`](crate::JsonDecoder::MAX_DEPTH).
+    TooDeep,
+    /// Something follows the value.
+    TrailingText,
+    /// The value as a whole is not an object.
+    NotAnObject,
+    /// A value of another kind than the field's type takes: the type.
+    WrongKind(&'static str),
+    /// A number or a time beyond the range of the field's type: the type.
+    OutOfRange(&'static str),
+    /// A text that the field's type cannot be read from: the type.
+    Unreadable(&'static str),
+    /// Half of a surrogate pair, which no UTF-8 text can hold.
+    LoneSurrogate,
+    /// The row would take more than this many bytes.
+    RowTooLarge(usize),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotUtf8 => formatter.write_str("the value is not UTF-8"),
+            Self::NotJson(expected) => write!(formatter, "the value is not JSON: expected {expected}"),
+            Self::TooDeep => formatter.write_str("the value is nested too deep"),
+            Self::TrailingText => formatter.write_str("text follows the JSON value"),
+            Self::NotAnObject => formatter.write_str("the value is not a JSON object"),
+            Self::WrongKind(wanted) => write!(formatter, "no JSON value for a field of type {wanted}"),
+            Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
+            Self::Unreadable(wanted) => write!(formatter, "cannot be read as {wanted}"),
+            Self::LoneSurrogate => formatter.write_str("half of a surrogate pair"),
+            Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
+        }
+    }
+}
+
+/// A field that no column can be made for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("field {path}: {reason}")]
+pub struct UnsupportedField {
+    /// The field, as `items[].price`.
+    pub path: String,
+    /// Why not, and what to use instead.
+    pub reason: String,
+}

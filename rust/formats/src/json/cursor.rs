@@ -1,0 +1,343 @@
+//! A cursor over one JSON text: its tokens, checked, without a copy.
+//!
+//! As Jackson does for Spark, it takes single quotes, and the numbers NaN, Infinity, -INF and so on without quotes.
+
+use crate::error::Reason;
+
+/// How deep objects and arrays may be nested: Jackson's limit.
+pub(crate) const MAX_DEPTH: usize = 1000;
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    pub(crate) reason: Reason,
+    pub(crate) position: usize,
+}
+
+impl Fault {
+    /// Whether the rest of the text is of no use either.
+    pub(crate) fn ends_the_value(&self) -> bool {
+        matches!(self.reason, Reason::NotUtf8 | Reason::NotJson(_) | Reason::TooDeep | Reason::RowTooLarge(_))
+    }
+}
+
+/// A text between quotes, as it stands there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quoted<'a> {
+    pub(crate) raw: &'a str,
+    pub(crate) has_escapes: bool,
+    pub(crate) position: usize,
+}
+
+/// A value: of scalars the whole token; of objects and arrays, the cursor stands behind the opening bracket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Null,
+    Boolean(bool),
+    /// A number, and whether it has neither a fraction nor an exponent.
+    Number(&'a str, bool),
+    /// NaN or an infinity, without quotes.
+    NotFinite(f64),
+    Text(Quoted<'a>),
+    Object,
+    Array,
+}
+
+pub(crate) struct Cursor<'a> {
+    text: &'a str,
+    pub(crate) at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+
+    pub(crate) fn fault(&self, reason: Reason) -> Fault {
+        Fault { reason, position: self.at }
+    }
+
+    fn not_json<T>(&self, expected: &'static str) -> Result<T, Fault> {
+        Err(self.fault(Reason::NotJson(expected)))
+    }
+
+    /// The text from `start` to the cursor. Both are where tokens begin or end, which is between characters.
+    pub(crate) fn text_from(&self, start: usize) -> &'a str {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// The next byte that is not white space, which the cursor then stands at; `None` at the end.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.bytes().get(self.at)?;
+            if byte > b' ' || !matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+                return Some(byte);
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Steps over this byte if it is the next one.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    /// The name of a field, and the colon behind it.
+    #[inline(always)]
+    pub(crate) fn name(&mut self) -> Result<Quoted<'a>, Fault> {
+        let name = match self.peek() {
+            Some(quote @ (b'"' | b'\'')) => self.quoted(quote)?,
+            _ => return self.not_json("a field name in quotes"),
+        };
+        if self.take(b':') { Ok(name) } else { self.not_json("a colon") }
+    }
+
+    /// Steps over the comma between two elements, or over the bracket that closes them: then false.
+    #[inline(always)]
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, Fault> {
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == close => {
+                self.at += 1;
+                Ok(false)
+            }
+            _ => self.not_json("a comma or a closing bracket"),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn value(&mut self) -> Result<Value<'a>, Fault> {
+        match self.peek() {
+            Some(quote @ (b'"' | b'\'')) => self.quoted(quote).map(Value::Text),
+            Some(b'0'..=b'9') => self.number(self.at),
+            Some(b'{') => {
+                self.at += 1;
+                Ok(Value::Object)
+            }
+            Some(b'[') => {
+                self.at += 1;
+                Ok(Value::Array)
+            }
+            Some(b'-') if matches!(self.bytes().get(self.at + 1), Some(b'0'..=b'9')) => self.number(self.at + 1),
+            Some(_) => self.word(),
+            None => self.not_json("a value"),
+        }
+    }
+
+    fn word(&mut self) -> Result<Value<'a>, Fault> {
+        let rest = &self.bytes()[self.at..];
+        let words: [(&[u8], Value<'a>); 9] = [
+            (b"null", Value::Null),
+            (b"true", Value::Boolean(true)),
+            (b"false", Value::Boolean(false)),
+            (b"NaN", Value::NotFinite(f64::NAN)),
+            (b"Infinity", Value::NotFinite(f64::INFINITY)),
+            (b"+Infinity", Value::NotFinite(f64::INFINITY)),
+            (b"-Infinity", Value::NotFinite(f64::NEG_INFINITY)),
+            (b"+INF", Value::NotFinite(f64::INFINITY)),
+            (b"-INF", Value::NotFinite(f64::NEG_INFINITY)),
+        ];
+        match words.into_iter().find(|(word, _)| rest.starts_with(word)) {
+            Some((word, value)) => {
+                self.at += word.len();
+                Ok(value)
+            }
+            None => self.not_json("a value"),
+        }
+    }
+
+    /// A number, whose first digit is at `digits`.
+    #[inline(always)]
+    fn number(&mut self, digits: usize) -> Result<Value<'a>, Fault> {
+        let (start, bytes) = (self.at, self.bytes());
+        let after = digits_end(bytes, digits);
+        if bytes[digits] == b'0' && after > digits + 1 {
+            return self.not_json("no digit behind a leading zero");
+        }
+        self.at = after;
+        let mut integer = true;
+        if bytes.get(self.at) == Some(&b'.') {
+            integer = false;
+            self.more_digits(self.at + 1)?;
+        }
+        if matches!(bytes.get(self.at), Some(b'e' | b'E')) {
+            integer = false;
+            let sign = usize::from(matches!(bytes.get(self.at + 1), Some(b'+' | b'-')));
+            self.more_digits(self.at + 1 + sign)?;
+        }
+        Ok(Value::Number(self.text_from(start), integer))
+    }
+
+    fn more_digits(&mut self, from: usize) -> Result<(), Fault> {
+        self.at = digits_end(self.bytes(), from);
+        if self.at == from { self.not_json("a digit") } else { Ok(()) }
+    }
+
+    /// A text, at whose opening quote the cursor stands.
+    #[inline(always)]
+    fn quoted(&mut self, quote: u8) -> Result<Quoted<'a>, Fault> {
+        let start = self.at + 1;
+        let mut has_escapes = false;
+        self.at = start;
+        loop {
+            self.at = plain_end(self.bytes(), self.at, quote);
+            match self.bytes().get(self.at) {
+                Some(byte) if *byte == quote => break,
+                Some(b'\\') => {
+                    has_escapes = true;
+                    self.step_over_escape()?;
+                }
+                Some(_) => return self.not_json("no control character in a text"),
+                None => return self.not_json("the end of a text"),
+            }
+        }
+        let raw = self.text_from(start);
+        self.at += 1;
+        Ok(Quoted { raw, has_escapes, position: start - 1 })
+    }
+
+    fn step_over_escape(&mut self) -> Result<(), Fault> {
+        let length = match self.bytes().get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'\'') => 2,
+            Some(b'u')
+                if self
+                    .bytes()
+                    .get(self.at + 2..self.at + 6)
+                    .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
+            {
+                6
+            }
+            _ => return self.not_json("an escape sequence"),
+        };
+        self.at += length;
+        Ok(())
+    }
+
+    /// Steps over a whole value, however deep it is nested, without recursion. `depth` is how many objects and arrays it
+    /// stands in.
+    pub(crate) fn skip_value(&mut self, depth: usize) -> Result<(), Fault> {
+        let mut objects = [false; MAX_DEPTH];
+        let mut open = 0;
+        loop {
+            // At a value, in `open` objects and arrays of those that are skipped.
+            let (close, is_object) = match self.value()? {
+                Value::Object => (b'}', true),
+                Value::Array => (b']', false),
+                _ => (0, false),
+            };
+            if close != 0 {
+                if depth + open >= MAX_DEPTH {
+                    return Err(self.fault(Reason::TooDeep));
+                }
+                if !self.take(close) {
+                    objects[open] = is_object;
+                    open += 1;
+                    if is_object {
+                        self.name()?;
+                    }
+                    continue;
+                }
+            }
+            loop {
+                if open == 0 {
+                    return Ok(());
+                }
+                let is_object = objects[open - 1];
+                if self.more(if is_object { b'}' } else { b']' })? {
+                    if is_object {
+                        self.name()?;
+                    }
+                    break;
+                }
+                open -= 1;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn digits_end(bytes: &[u8], mut at: usize) -> usize {
+    while matches!(bytes.get(at), Some(b'0'..=b'9')) {
+        at += 1;
+    }
+    at
+}
+
+/// The next quote, backslash or control character, or the end: eight bytes at a time.
+#[inline(always)]
+fn plain_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let zero_in = |word: u64| word.wrapping_sub(ONES) & !word & HIGH;
+    while let Some(chunk) = bytes.get(at..at + 8) {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(chunk);
+        let word = u64::from_le_bytes(eight);
+        // A false hit is possible only above a true one, and the lowest is taken.
+        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGH;
+        let hits = zero_in(word ^ (ONES * u64::from(quote))) | zero_in(word ^ (ONES * u64::from(b'\\'))) | control;
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(byte) = bytes.get(at) {
+        if *byte == quote || *byte == b'\\' || *byte < 0x20 {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// The text that is meant by a quoted one with escapes, which the cursor has checked.
+pub(crate) fn unescape<'s>(quoted: Quoted<'_>, scratch: &'s mut String) -> Result<&'s str, Fault> {
+    scratch.clear();
+    let (mut rest, mut pending): (&str, Option<u32>) = (quoted.raw, None);
+    let lone = Fault { reason: Reason::LoneSurrogate, position: quoted.position };
+    while let Some(at) = rest.find('\\') {
+        if at > 0 && pending.is_some() {
+            return Err(lone);
+        }
+        scratch.push_str(&rest[..at]);
+        let kind = rest.as_bytes().get(at + 1).copied().unwrap_or_default();
+        let (unit, length) = match kind {
+            b'b' => (8, 2),
+            b'f' => (12, 2),
+            b'n' => (10, 2),
+            b'r' => (13, 2),
+            b't' => (9, 2),
+            b'u' => {
+                let hex = rest.get(at + 2..at + 6).unwrap_or_default();
+                (u32::from_str_radix(hex, 16).unwrap_or_default(), 6)
+            }
+            other => (u32::from(other), 2),
+        };
+        rest = rest.get(at + length..).unwrap_or_default();
+        match (pending.take(), unit) {
+            (None, 0xD800..0xDC00) => pending = Some(unit),
+            (Some(high), 0xDC00..0xE000) => {
+                let code = 0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00);
+                scratch.push(char::from_u32(code).ok_or(lone)?);
+            }
+            (None, unit) => scratch.push(char::from_u32(unit).ok_or(lone)?),
+            (Some(_), _) => return Err(lone),
+        }
+    }
+    if pending.is_some() {
+        return Err(lone);
+    }
+    scratch.push_str(rest);
+    Ok(scratch)
+}

@@ -1,0 +1,158 @@
+//! Numbers: integers, floats and decimals from their text.
+
+/// Jackson's limit. A longer one is refused, since its value would cost more than its text.
+pub(crate) const MAX_NUMBER_BYTES: usize = 1000;
+
+/// An integer, without a fraction or exponent; `None` if it is out of range.
+#[inline(always)]
+pub(crate) fn integer(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    // Eighteen digits cannot overflow.
+    if digits.len() > 18 {
+        return text.parse().ok();
+    }
+    let value = digits.iter().fold(0, |value: i64, digit| value * 10 + i64::from(digit - b'0'));
+    Some(if negative { -value } else { value })
+}
+
+/// What Spark reads as NaN or an infinity from a text.
+pub(crate) fn not_finite(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "+INF" | "+Infinity" | "Infinity" => Some(f64::INFINITY),
+        "-INF" | "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
+    }
+}
+
+/// Why a text is no decimal.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum DecimalFault {
+    Unreadable,
+    OutOfRange,
+}
+
+/// The unscaled value of a decimal of this precision and scale, rounded half up. The text is that of a JSON number, or
+/// what Java's BigDecimal reads; commas are left out, as Spark does.
+pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, DecimalFault> {
+    let parts = Parts::read(text.as_bytes()).ok_or(DecimalFault::Unreadable)?;
+    let shift = parts.exponent.saturating_add(i64::from(scale)).saturating_sub(parts.fraction_digits);
+    let (mut significant, mut unscaled, mut kept) = (0_i64, 0_i128, 0_i64);
+    let digits = || text.bytes().take(parts.digits_end).filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0');
+    significant += digits().count() as i64;
+    if significant == 0 {
+        return Ok(0);
+    }
+    let wanted = significant.saturating_add(shift);
+    if wanted > i64::from(precision) {
+        return Err(DecimalFault::OutOfRange);
+    }
+    if wanted < 0 {
+        return Ok(0);
+    }
+    let mut rest = digits();
+    while kept < wanted {
+        unscaled = unscaled * 10 + rest.next().map_or(0, |digit| i128::from(digit - b'0'));
+        kept += 1;
+    }
+    if rest.next().is_some_and(|digit| digit >= b'5') {
+        unscaled += 1;
+    }
+    if unscaled >= 10_i128.pow(precision.into()) {
+        return Err(DecimalFault::OutOfRange);
+    }
+    Ok(if parts.negative { -unscaled } else { unscaled })
+}
+
+struct Parts {
+    negative: bool,
+    digits_end: usize,
+    fraction_digits: i64,
+    exponent: i64,
+}
+
+impl Parts {
+    fn read(text: &[u8]) -> Option<Self> {
+        let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
+        let digits_end = text.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(text.len());
+        let (mut digits, mut point, mut fraction_digits) = (0, false, 0);
+        for byte in text.get(sign..digits_end)? {
+            match byte {
+                b'0'..=b'9' => {
+                    digits += 1;
+                    fraction_digits += i64::from(point);
+                }
+                b'.' if !point => point = true,
+                b',' => {}
+                _ => return None,
+            }
+        }
+        let exponent = match text.get(digits_end + 1..) {
+            Some(exponent) => exponent_of(exponent)?,
+            None => 0,
+        };
+        (digits > 0).then_some(Self { negative: text.first() == Some(&b'-'), digits_end, fraction_digits, exponent })
+    }
+}
+
+fn exponent_of(text: &[u8]) -> Option<i64> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value =
+        digits.iter().fold(0_i64, |value, digit| value.saturating_mul(10).saturating_add((digit - b'0').into()));
+    Some(if negative { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_are_rounded_half_up_to_their_scale() {
+        let cases = [
+            ("1.005", Ok(101)),
+            ("-1.005", Ok(-101)),
+            ("0.0049", Ok(0)),
+            ("0.005", Ok(1)),
+            ("9e-3", Ok(1)),
+            ("1e-400", Ok(0)),
+            ("123.4567e1", Ok(123_457)),
+            ("1,0,00", Ok(100_000)),
+            (".5", Ok(50)),
+            ("5.", Ok(500)),
+            ("+1", Ok(100)),
+            ("-0", Ok(0)),
+            ("99999999.994", Ok(9_999_999_999)),
+            ("99999999.995", Err(DecimalFault::OutOfRange)),
+            ("1e99999999999999999999", Err(DecimalFault::OutOfRange)),
+            ("", Err(DecimalFault::Unreadable)),
+            ("-", Err(DecimalFault::Unreadable)),
+            ("1e", Err(DecimalFault::Unreadable)),
+            ("e5", Err(DecimalFault::Unreadable)),
+            ("1.2.3", Err(DecimalFault::Unreadable)),
+            ("1 ", Err(DecimalFault::Unreadable)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(decimal(text, 10, 2), expected, "{text}");
+        }
+        let widest = "99999999999999999999999999999999999999";
+        assert_eq!(decimal(widest, 38, 0), Ok(10_i128.pow(38) - 1));
+    }
+
+    #[test]
+    fn integers_reach_the_ends_of_their_range() {
+        assert_eq!(integer("-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(integer("9223372036854775807"), Some(i64::MAX));
+        assert_eq!(integer("9223372036854775808"), None);
+        assert_eq!(integer("-0"), Some(0));
+    }
+}

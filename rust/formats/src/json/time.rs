@@ -1,0 +1,202 @@
+//! Dates and timestamps from texts: the formats that Spark's casts take, which are the default of `from_json`.
+//!
+//! Zones are `Z`, `UTC`, `GMT`, `UT` and offsets up to 18 hours. Names of regions need a database of zones, and a time
+//! without a date the current one: both are refused.
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// Days since 1970: `[+-]yyyy[-[m]m[-[d]d[( |T)…]]]`, else a number of days.
+pub(crate) fn date(text: &str) -> Option<i32> {
+    written_date(trim(text))
+        .or_else(|| without_gmt(text).and_then(|text| written_date(trim(&text))))
+        .or_else(|| text.parse().ok())
+}
+
+fn written_date(text: &[u8]) -> Option<i32> {
+    let (negative, text) = sign(text);
+    let mut parts = Parts { bytes: text, at: 0 };
+    let date = parts.date(negative, 7)?;
+    let ended = matches!((date.parts, text.get(parts.at)), (_, None) | (3, Some(b' ' | b'T')));
+    if ended { i32::try_from(date.days).ok() } else { None }
+}
+
+/// Microseconds since 1970. A text without a zone is in the zone of this offset; without `zoned`, in none, and then a zone
+/// is refused.
+pub(crate) fn timestamp(text: &str, zoned: bool, default_offset_seconds: i32) -> Option<i64> {
+    let read = |text: &str| written_timestamp(trim(text), zoned, default_offset_seconds);
+    read(text).or_else(|| without_gmt(text).filter(|_| zoned).and_then(|text| read(&text)))
+}
+
+fn written_timestamp(text: &[u8], zoned: bool, default_offset_seconds: i32) -> Option<i64> {
+    let (negative, text) = sign(text);
+    let mut parts = Parts { bytes: text, at: 0 };
+    let date = parts.date(negative, 6)?;
+    let (mut seconds, mut micros, mut zone) = (0, 0, None);
+    if parts.at < text.len() {
+        if date.parts != 3 || !parts.take(|byte| matches!(byte, b' ' | b'T')) {
+            return None;
+        }
+        (seconds, micros) = parts.time()?;
+        zone = text.get(parts.at..).filter(|rest| !rest.is_empty());
+    }
+    let offset = match zone {
+        Some(_) if !zoned => return None,
+        Some(zone) => zone_offset(trim(std::str::from_utf8(zone).ok()?))?,
+        None if zoned => default_offset_seconds.into(),
+        None => 0,
+    };
+    let seconds = i128::from(date.days * SECONDS_PER_DAY + seconds - offset);
+    i64::try_from(seconds * i128::from(MICROS_PER_SECOND) + i128::from(micros)).ok()
+}
+
+struct Date {
+    days: i64,
+    /// How many of year, month and day were given.
+    parts: usize,
+}
+
+struct Parts<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Parts<'_> {
+    fn take(&mut self, is: impl Fn(u8) -> bool) -> bool {
+        let found = self.bytes.get(self.at).is_some_and(|byte| is(*byte));
+        self.at += usize::from(found);
+        found
+    }
+
+    /// A number of as many digits.
+    fn number(&mut self, digits: std::ops::RangeInclusive<usize>) -> Option<i64> {
+        let (start, mut value) = (self.at, 0);
+        while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at) {
+            if self.at - start == *digits.end() {
+                return None;
+            }
+            value = value * 10 + i64::from(digit - b'0');
+            self.at += 1;
+        }
+        digits.contains(&(self.at - start)).then_some(value)
+    }
+
+    fn date(&mut self, negative: bool, year_digits: usize) -> Option<Date> {
+        let year = self.number(4..=year_digits)? * if negative { -1 } else { 1 };
+        let (mut month, mut day, mut parts) = (1, 1, 1);
+        if self.take(|byte| byte == b'-') {
+            (month, parts) = (self.number(1..=2)?, 2);
+            if self.take(|byte| byte == b'-') {
+                (day, parts) = (self.number(1..=2)?, 3);
+            }
+        }
+        Some(Date { days: days_of(year, month, day)?, parts })
+    }
+
+    /// `[h]h[:[m]m[:[s]s[.fraction]]]`, in seconds and microseconds. Only seconds may be followed by more.
+    fn time(&mut self) -> Option<(i64, i64)> {
+        let hours = self.number(1..=2)?;
+        let (mut minutes, mut seconds, mut micros) = (0, 0, 0);
+        let mut complete = false;
+        if self.take(|byte| byte == b':') {
+            minutes = self.number(1..=2)?;
+            if self.take(|byte| byte == b':') {
+                seconds = self.number(1..=2)?;
+                complete = true;
+                if self.take(|byte| byte == b'.') {
+                    micros = self.fraction();
+                }
+            }
+        }
+        let valid = hours < 24 && minutes < 60 && seconds < 60 && (complete || self.at == self.bytes.len());
+        valid.then_some((hours * 3600 + minutes * 60 + seconds, micros))
+    }
+
+    /// Digits behind the point, cut to microseconds.
+    fn fraction(&mut self) -> i64 {
+        let (mut micros, mut unit) = (0, MICROS_PER_SECOND / 10);
+        while let Some(digit @ b'0'..=b'9') = self.bytes.get(self.at) {
+            micros += i64::from(digit - b'0') * unit;
+            unit /= 10;
+            self.at += 1;
+        }
+        micros
+    }
+}
+
+/// Without the white space and control characters at its ends.
+fn trim(text: &str) -> &[u8] {
+    text.trim_matches(|character: char| character <= ' ' || character == '\x7f').as_bytes()
+}
+
+fn sign(text: &[u8]) -> (bool, &[u8]) {
+    match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, text),
+    }
+}
+
+/// Spark's way to read what Spark 1 wrote, `2020-01-01T00:00:00GMT+01:00`.
+fn without_gmt(text: &str) -> Option<String> {
+    text.split_once("GMT").map(|(before, behind)| format!("{before}{behind}"))
+}
+
+/// Days since 1970 in the proleptic Gregorian calendar.
+fn days_of(year: i64, month: i64, day: i64) -> Option<i64> {
+    const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let index = usize::try_from(month - 1).ok()?;
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = LENGTHS.get(index)? + i64::from(leap && month == 2);
+    if !(1..=length).contains(&day) {
+        return None;
+    }
+    let past = year - 1;
+    let leap_days = past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400);
+    let since_year_1 = past * 365 + leap_days + BEFORE[index] + i64::from(leap && month > 2) + day - 1;
+    Some(since_year_1 - 719_162)
+}
+
+/// The offset of a zone in seconds.
+fn zone_offset(zone: &[u8]) -> Option<i64> {
+    if zone == b"Z" {
+        return Some(0);
+    }
+    let offset = [&b"UTC"[..], b"GMT", b"UT"].into_iter().find_map(|name| zone.strip_prefix(name)).unwrap_or(zone);
+    let negative = match offset {
+        [] => return Some(0),
+        [b'+', ..] => false,
+        [b'-', ..] => true,
+        _ => return None,
+    };
+    let mut parts = Parts { bytes: offset, at: 1 };
+    let (hours, minutes, seconds) = parts.offset()?;
+    let total = hours * 3600 + minutes * 60 + seconds;
+    let valid = minutes < 60 && seconds < 60 && total <= 18 * 3600;
+    valid.then_some(if negative { -total } else { total })
+}
+
+impl Parts<'_> {
+    /// `h`, `hh`, `h:mm`, `hh:m`, `hh:mm`, `hh:mm:ss`, `hhmm` or `hhmmss`.
+    fn offset(&mut self) -> Option<(i64, i64, i64)> {
+        let digits = self.bytes[1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if digits > 2 {
+            let two = |parts: &Self, at: usize| Parts { bytes: &parts.bytes[at..at + 2], at: 0 }.number(2..=2);
+            return match (digits, self.bytes.len()) {
+                (4, 5) => Some((two(self, 1)?, two(self, 3)?, 0)),
+                (6, 7) => Some((two(self, 1)?, two(self, 3)?, two(self, 5)?)),
+                _ => None,
+            };
+        }
+        let hours = self.number(1..=2)?;
+        let (mut minutes, mut seconds) = (0, 0);
+        if self.take(|byte| byte == b':') {
+            minutes = self.number(1..=2)?;
+            if self.take(|byte| byte == b':') {
+                seconds = self.number(2..=2)?;
+            }
+        }
+        (self.at == self.bytes.len()).then_some((hours, minutes, seconds))
+    }
+}

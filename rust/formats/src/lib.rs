@@ -1,0 +1,20 @@
+//! Turns the values of Kafka records into typed Arrow columns: JSON, decoded straight from the bytes.
+//!
+//! A [`JsonDecoder`] is made for a list of Arrow fields. Each value that it is given becomes one row of a struct column.
+//! There is one rule for bad values: what a row wrote is taken back in every column and in every child, and it is taken
+//! back only then; good rows pay nothing for it. Every column derives from its own number of rows what has to go.
+//!
+//! Column memory comes from the pool of `monedula-columns`. This crate does no I/O, reads no clock, and has no unsafe
+//! code. How deep a value may be nested, and how much one row may take, is bounded whatever the bytes are.
+
+#![forbid(unsafe_code)]
+
+mod column;
+mod error;
+mod fixed;
+mod json;
+mod nested;
+mod text;
+
+pub use error::{BadValue, Reason, UnsupportedField};
+pub use json::{Appended, JsonDecoder, JsonOptions, Mode};

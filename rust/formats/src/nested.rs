@@ -1,0 +1,194 @@
+//! Structs, lists and maps while they grow.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_schema::{FieldRef, Fields};
+use monedula_columns::{BufferPool, Growing, Validity};
+
+use crate::column::{Column, Finishing};
+use crate::text::{Texts, finish_offsets, offset_of, push_offset};
+
+/// A struct: one child for each field. Between two rows, all children have as many rows as the struct.
+pub(crate) struct Structs {
+    pub(crate) fields: Fields,
+    pub(crate) children: Vec<Column>,
+    by_name: Vec<(Box<[u8]>, usize)>,
+    names: Vec<Box<[u8]>>,
+    validity: Validity,
+    rows: usize,
+}
+
+impl Structs {
+    pub(crate) fn new(fields: Fields, children: Vec<Column>) -> Self {
+        let names: Vec<Box<[u8]>> = fields.iter().map(|field| field.name().as_bytes().into()).collect();
+        let mut by_name: Vec<_> = names.iter().cloned().zip(0..).collect();
+        by_name.sort_unstable();
+        Self { fields, children, by_name, names, validity: Validity::default(), rows: 0 }
+    }
+
+    #[inline(always)]
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The field of this name. Records of one topic mostly have their fields in one order, so the one behind the last
+    /// that was found is tried first.
+    #[inline(always)]
+    pub(crate) fn find(&self, name: &[u8], expected: usize) -> Option<usize> {
+        match self.names.get(expected) {
+            Some(next) if **next == *name => Some(expected),
+            _ => self.search(name),
+        }
+    }
+
+    #[inline(never)]
+    fn search(&self, name: &[u8]) -> Option<usize> {
+        let found = self.by_name.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
+        self.by_name.get(found).map(|(_, index)| *index)
+    }
+
+    /// Ends a row: fields that were not given are null.
+    #[inline]
+    pub(crate) fn end_row(&mut self) {
+        for child in &mut self.children {
+            if child.rows() == self.rows {
+                child.push_null();
+            }
+        }
+        self.rows += 1;
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        self.validity.set_null(self.rows);
+        self.end_row();
+    }
+
+    /// Takes back the rows from `rows` on, whole ones and a begun one.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.children.iter_mut().for_each(|child| child.truncate(rows));
+        self.validity.truncate(rows);
+        self.rows = rows;
+    }
+
+    pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> StructArray {
+        let rows = std::mem::take(&mut self.rows);
+        let nulls = self.validity.finish(rows);
+        if self.children.is_empty() {
+            return StructArray::new_empty_fields(rows, nulls);
+        }
+        let arrays = self.children.iter_mut().map(|child| child.finish(finishing)).collect();
+        StructArray::new(self.fields.clone(), arrays, nulls)
+    }
+}
+
+/// A list: offsets into its only child.
+pub(crate) struct Lists {
+    field: FieldRef,
+    pub(crate) child: Box<Column>,
+    offsets: Growing,
+    validity: Validity,
+    rows: usize,
+}
+
+impl Lists {
+    pub(crate) fn new(field: FieldRef, child: Column, pool: &BufferPool) -> Self {
+        Self { field, child: Box::new(child), offsets: Growing::new(pool), validity: Validity::default(), rows: 0 }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Ends a row, whose elements are those that the child got since the last one. False if there are too many for
+    /// 32-bit offsets.
+    #[must_use]
+    pub(crate) fn end_row(&mut self) -> bool {
+        let Ok(end) = i32::try_from(self.child.rows()) else { return false };
+        push_offset(&mut self.offsets, self.rows, end);
+        self.rows += 1;
+        true
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        let row = self.rows;
+        if self.end_row() {
+            self.validity.set_null(row);
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        let elements = offset_of(&mut self.offsets, rows);
+        self.child.truncate(elements);
+        self.validity.truncate(rows);
+        self.rows = rows;
+    }
+
+    pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        let rows = std::mem::take(&mut self.rows);
+        let offsets = finish_offsets(&mut self.offsets, rows, finishing);
+        let child = self.child.finish(finishing);
+        Arc::new(ListArray::new(Arc::clone(&self.field), offsets, child, self.validity.finish(rows)))
+    }
+}
+
+/// A map with text keys: offsets into keys and values.
+pub(crate) struct Maps {
+    entries: FieldRef,
+    entry_fields: Fields,
+    pub(crate) keys: Texts,
+    pub(crate) values: Box<Column>,
+    offsets: Growing,
+    validity: Validity,
+    rows: usize,
+}
+
+impl Maps {
+    pub(crate) fn new(entries: FieldRef, entry_fields: Fields, values: Column, pool: &BufferPool) -> Self {
+        Self {
+            entries,
+            entry_fields,
+            keys: Texts::new(pool),
+            values: Box::new(values),
+            offsets: Growing::new(pool),
+            validity: Validity::default(),
+            rows: 0,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// As [`Lists::end_row`].
+    #[must_use]
+    pub(crate) fn end_row(&mut self) -> bool {
+        let Ok(end) = i32::try_from(self.keys.rows()) else { return false };
+        push_offset(&mut self.offsets, self.rows, end);
+        self.rows += 1;
+        true
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        let row = self.rows;
+        if self.end_row() {
+            self.validity.set_null(row);
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        let entries = offset_of(&mut self.offsets, rows);
+        self.keys.truncate(entries);
+        self.values.truncate(entries);
+        self.validity.truncate(rows);
+        self.rows = rows;
+    }
+
+    pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        let rows = std::mem::take(&mut self.rows);
+        let offsets = finish_offsets(&mut self.offsets, rows, finishing);
+        let columns = vec![self.keys.finish_utf8(finishing), self.values.finish(finishing)];
+        let entries = StructArray::new(self.entry_fields.clone(), columns, None);
+        Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, self.validity.finish(rows), false))
+    }
+}
