@@ -115,6 +115,9 @@ def raw_commit(what: object) -> Batch | list[RawOffset] | None:
     raise ArgumentError(f"{what!r} cannot be committed: expected a batch, {{(topic, partition): offset}}, or nothing")
 
 
+_DELETED = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
+
+
 def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
     """The committed offsets, if all were committed.
 
@@ -139,8 +142,18 @@ def committed_offsets(outcome: RawOutcome) -> dict[TopicPartition, int]:
 
 
 def of_owned(outcome: RawOutcome) -> RawOutcome:
-    """A result without partitions that were not owned any more: their revocation has committed what was finished."""
-    return {key: (offset, wrong) for key, (offset, wrong) in outcome.items() if wrong is None or wrong[0] or wrong[1]}
+    """A result without failures at partitions that this member has no more to do with.
+
+    Where a partition was not owned any more, its revocation has committed what was finished. Where its topic is
+    deleted, nothing is left to be read again.
+    """
+
+    def has_nothing_to_commit(wrong: tuple[str | None, bool, str]) -> bool:
+        code, may_do_later, _ = wrong
+        is_lost = code is None and not may_do_later
+        return is_lost or code in _DELETED
+
+    return {key: at for key, at in outcome.items() if at[1] is None or not has_nothing_to_commit(at[1])}
 
 
 def as_committed(

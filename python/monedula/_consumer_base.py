@@ -216,6 +216,12 @@ class ConsumerBase(GroupVerbs):
         running = {} if run is None else {**run.figures.by_name(), **run.gauges()}
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
+    def _report_run(self) -> None:
+        # Before the consumer leaves, so that records which handlers have finished are committed.
+        run = self._last_run
+        if run is not None and run.is_under_way:
+            run.report()
+
     def health(self) -> dict[str, Any]:
         """The state of the client, of each partition, and of the group membership.
 

@@ -220,6 +220,7 @@ class AsyncConsumer(ConsumerBase):
         until = self._loop().time() + seconds("timeout", timeout)
         if exception() is None:
             self._member.finish_held(current_holder())
+        self._report_run()
         try:
             self._member.begin_close(timeout)
             await self._leave(until)

@@ -393,7 +393,8 @@ class Consumer(ConsumerBase):
 
         The batches that this thread holds become finished, unless an exception is being handled (`close()` in a
         `finally`), or this thread is still inside a loop over `batches()` or `records()`. Batches that other threads
-        hold do not. `on_revoked` is called in this thread; waits in other threads end with `ClosedError`.
+        hold do not; of a `run` that is under way, the records that handlers have finished are committed. `on_revoked`
+        is called in this thread; waits in other threads end with `ClosedError`.
 
         Args:
             timeout: seconds after which it returns in any case.
@@ -402,6 +403,7 @@ class Consumer(ConsumerBase):
         until = monotonic() + seconds("timeout", timeout)
         if exception() is None and get_ident() not in self._looping:
             self._member.finish_held()
+        self._report_run()
         try:
             self._member.begin_close(timeout)
             self._leave(until)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import monedula
 import pytest
@@ -194,3 +195,66 @@ def test_closing_a_consumer_ends_its_run(ground: Ground, member: MemberFactory) 
     with pytest.raises(monedula.ClosedError):
         consumer.run(lambda _: begun.set(), concurrency=2)
     closer.join()
+
+
+@pytest.mark.both_protocols
+def test_closing_a_consumer_in_a_handler_commits_what_other_handlers_have_finished(
+    ground: Ground, protocol: str
+) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(30))
+    settings = settings_for(ground, protocol, group)
+    settings["auto.commit.interval.ms"] = 100_000
+
+    def handle(record: monedula.Record) -> None:
+        if record.offset == 20:
+            consumer.close()
+
+    consumer = monedula.Consumer(settings, topic)
+    with pytest.raises(monedula.ClosedError):
+        consumer.run(handle)
+    with monedula.Consumer(ground.settings(group)) as watching:
+        assert committed(watching, topic, [0]) == [20], "the record whose handler closed it is not finished"
+
+
+def member_of(broker: Broker, **settings: object) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        **{name.replace("_", "."): value for name, value in settings.items()},
+    }
+
+
+@FACES
+@pytest.mark.both_protocols
+def test_a_topic_that_is_deleted_does_not_fail_the_end(broker: Broker, protocol: str, face: str) -> None:
+    broker.create_topic("kept", 1)
+    broker.create_topic("deleted", 2)
+    broker.append("kept", ["a"])
+    broker.append("deleted", ["a"], partition=1)
+    settings = member_of(broker, group_protocol=protocol, auto_commit_interval_ms=100_000)
+    runner = Runner(face, settings, ["kept", "deleted"], lambda _: None)
+    until(lambda: runner.metric("run_handled") == 2)
+    broker.delete_topic("deleted")
+    runner.wakeup()
+    runner.join()
+    assert runner.committed[TopicPartition("kept", 0)] == 1
+
+
+@FACES
+def test_a_dead_letter_that_is_not_written_at_the_end_fails_nothing(broker: Broker, face: str) -> None:
+    broker.create_topic("orders", 1)
+    broker.create_topic("dead", 1)
+    broker.append("orders", ["a"])
+    produce = broker.fault(api="Produce", hold=True)
+
+    def fail(_: monedula.Record) -> None:
+        raise ValueError("bad")
+
+    runner = Runner(face, member_of(broker), "orders", fail, consumer={"headers": True}, dead_letter="dead", grace=0.1)
+    until(lambda: produce.hits > 0)
+    runner.wakeup()
+    runner.join()
+    assert runner.error is None
+    assert runner.committed[TopicPartition("orders", 0)] == 0, "it is read again"

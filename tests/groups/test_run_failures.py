@@ -268,3 +268,22 @@ def test_a_handler_that_ends_the_program_ends_the_run(ground: Ground, member: Me
 
     with pytest.raises(SystemExit):
         member(ground.name("group"), topic).run(handle, retries=5)
+
+
+@FACES
+def test_an_error_without_a_text_is_a_dead_letter_too(ground: Ground, face: str) -> None:
+    class UnprintableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    topic, letters = ground.topic(), ground.topic()
+    ground.append(topic, range(1))
+
+    def fail(_: monedula.Record) -> None:
+        raise UnprintableError
+
+    settings, consumer = ground.settings(ground.name("group")), {"headers": True}
+    Runner(face, settings, topic, fail, consumer=consumer, dead_letter=letters, until="latest").join()
+    with monedula.read({"bootstrap.servers": ground.bootstrap}, letters, headers=True) as stream:
+        (record,) = [record for batch in stream for record in batch.records()]
+    assert b"its text cannot be had" in (dict(record.headers or [])["__dlq.errors.message"] or b"")

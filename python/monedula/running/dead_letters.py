@@ -57,7 +57,7 @@ class DeadLetters(NamedTuple):
             "offset": str(item.record.offset),
             "group": self.group,
             "delivery.count": str(attempts),
-            "message": f"{name}: {error}"[:_LONGEST_MESSAGE],
+            "message": f"{name}: {_text(error)}"[:_LONGEST_MESSAGE],
             "exception": name,
         }
         return [(PREFIX + key, value.encode(errors="backslashreplace")) for key, value in facts.items()]
@@ -82,6 +82,14 @@ def producer_settings(settings: RawSettings) -> RawSettings:
     kept = RawSettings(pair for pair in settings if pair[0].strip().replace("_", ".") in names)
     kept.token_source = settings.token_source
     return kept
+
+
+def _text(error: BaseException) -> str:
+    # An error that cannot be printed must not keep its record from being put aside.
+    try:
+        return str(error)
+    except Exception as raised:
+        return f"its text cannot be had: {type(raised).__qualname__}"
 
 
 def _timestamp(record: Record) -> Any:

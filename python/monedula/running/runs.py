@@ -1,13 +1,13 @@
 """`Run`: what runs with threads and runs with tasks have in common. Nothing here waits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from monedula._logging import error_of_user, warn
 from monedula._monedula import Batch, MemberCore, new_holder
 from monedula._until import UntilLoop
-from monedula.errors import WakeupError
+from monedula.errors import ClosedError, WakeupError
 from monedula.running.failures import Failures, Verdict, annotate
 from monedula.running.lanes import Lanes, Task
 from monedula.running.parts import Part
@@ -73,6 +73,10 @@ class Run:
         """When each handler that runs now was called, by the number of its worker."""
         self.is_ending = False
         """Whether a record whose handler fails gets one more attempt only, and at once: the run was woken up."""
+        self.report: Callable[[], None] = self._report
+        """Tells the consumer what is finished. Called by a `close` in another thread, or in a handler, too."""
+        self.has_ended = False
+        """Whether no handler is waited for any longer: what one says now is for nobody."""
         self.left_behind = False
         """Whether rows were given up that this consumer may still own."""
         self._member = member
@@ -152,6 +156,9 @@ class Run:
             else:
                 part.report(self._member)
 
+    def _report(self) -> None:
+        self.tell(self.look_after(self._member.rebalance_wanted()))
+
     def give_up(self, parts: list[Part], reason: str) -> None:
         """Wait no longer for parts, and warn."""
         places = ", ".join(f"{part.topic}-{part.partition}" for part in parts)
@@ -177,6 +184,7 @@ class Run:
 
     def end(self) -> bool:
         """Begin nothing more, and wait for no handler any longer. Returns whether some still run."""
+        self.has_ended = True
         self.lanes.drop_all()
         late = self.lanes.all_parts()
         if late:
@@ -207,10 +215,17 @@ class Run:
             self.lanes.done(task)
 
     def stop(self, error: BaseException, task: Task) -> None:
-        """End the run because of an error about these records. Only the first one is raised."""
+        """End the run because of an error about these records. Only the first one is raised.
+
+        A run that has ended does not fail any more: its producer of dead letters is closed by then, and the records
+        of a handler that still ran are read again.
+        """
         self.lanes.forgotten(task)
         annotate(error, task)
-        if self.failure is None:
+        if self.has_ended:
+            if not isinstance(error, ClosedError):
+                error_of_user("running", "a handler raised after the run had ended", error)
+        elif self.failure is None:
             self.failure = error
             # At once, and not when the reader notices: records behind this one, also of its key, must not be begun.
             self.lanes.drop_all()

@@ -28,6 +28,7 @@ class ThreadRun:
     def __init__(self, consumer: "Consumer", run: Run, letters: DeadLetters | None) -> None:
         self._consumer = consumer
         self._run = run
+        run.report = self._look_after
         self._letters = letters
         self._lock = Lock()
         self._available = Condition(self._lock)
