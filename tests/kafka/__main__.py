@@ -4,7 +4,7 @@ import argparse
 import json
 import signal
 import sys
-import threading
+import time
 
 from tests.kafka import KafkaCluster, KafkaError
 
@@ -19,9 +19,9 @@ def main() -> None:
     parser.add_argument("--secured", action="store_true", help="with TLS, SASL and ACLs; prints settings for clients")
     arguments = parser.parse_args()
     config = dict(setting.split("=", 1) for setting in arguments.config)
-    over = threading.Event()
+    over: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, lambda number, _: over.append(number))
     try:
         with cluster(arguments.secured, arguments.nodes, arguments.heap, config) as kafka:
             for topic in arguments.topic:
@@ -30,7 +30,8 @@ def main() -> None:
             print(kafka.bootstrap, flush=True)
             if arguments.secured:
                 print_settings(kafka)
-            over.wait()
+            while not over:
+                time.sleep(0.1)
     except KafkaError as error:
         sys.exit(str(error))
 

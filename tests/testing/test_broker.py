@@ -245,7 +245,6 @@ def test_no_log_line_of_a_request_without_debug() -> None:
 
 
 def test_interrupts_end_a_wait() -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
     with Broker() as broker:
         observer = broker.observe(api="Fetch")
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -253,7 +252,6 @@ def test_interrupts_end_a_wait() -> None:
         with pytest.raises(KeyboardInterrupt):
             observer.wait(timeout=60)
         timer.join()
-    signal.signal(signal.SIGINT, before)
 
 
 def test_others_run_while_one_waits() -> None:

@@ -4,6 +4,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import monedula
@@ -45,6 +46,27 @@ def test_it_says_when_it_is_ready_and_ends_on_a_signal(end: signal.Signals) -> N
         finally:
             process.send_signal(end)
         assert process.wait(30) == 0
+
+
+def test_a_signal_ends_it_whatever_it_does_just_then() -> None:
+    """A handler that took a lock of the loop that it interrupts hung in three of ten."""
+    program = """
+import sys
+from monedula.cli import broker, main
+broker._LOOK = 0.0
+sys.argv = ["monedula", "broker", "--port", "0"]
+main()
+"""
+    with ExitStack() as ended:
+        started = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) for _ in range(12)]
+        for process in started:
+            ended.callback(process.wait)
+            ended.callback(process.kill)
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+        assert [process.wait(60) for process in started] == [0] * len(started)
 
 
 def test_nodes_have_the_ids_racks_and_addresses_that_were_given() -> None:

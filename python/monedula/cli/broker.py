@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
@@ -87,10 +87,11 @@ def broker(
     For trying things and for tests, until Ctrl-C or SIGTERM.
     """
     _log_to_stderr(_TRACE if trace else logging.DEBUG if verbose else logging.WARNING)
-    stopped = threading.Event()
+    # No threading.Event: a handler that sets it while this thread is in wait() waits for a lock that this thread has.
+    stopped: list[int] = []
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
@@ -126,8 +127,9 @@ def broker(
             print(f"bootstrap.servers.{protocol.upper()}={servers}", flush=True)
         if running.control_address is not None:
             print(f"control.address={running.control_address}", flush=True)
-        while not stopped.wait(_LOOK):
+        while not stopped:
             running.log()
+            time.sleep(_LOOK)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,7 +106,8 @@ def test_a_client_shows_no_secret(kind: str, job: dict[str, Any], tmp_path: Path
     file.chmod(0o600)
     _, shown = run([sys.executable, "-m", "tests.security.canary", kind, str(file)], tmp_path)
     assert shown.count("===") == len(job["settings"])
-    assert shown.count("ended\n") >= 3, shown  # those that are good
+    # Those that are good. What the thread of the log writes may stand between the word and its line end.
+    assert len(re.findall(r"ended(?! with)", shown)) >= 3, shown
     assert shown.count("ended with AuthenticationError") >= 5, shown
     assert "ConfigError" in shown
 
@@ -150,7 +152,7 @@ def test_a_command_shows_no_secret(command: str, job: dict[str, Any], tmp_path: 
         ended[name], shown = run([sys.executable, "-m", "monedula", *words, "-F", str(file)], tmp_path)
         said[name] = shown
     assert ended["good"] == ended["good, from a file"] == 0, said
-    assert ended["refused"] == ended["a misspelled name"] == 1
+    assert (ended["refused"], ended["a misspelled name"]) == (1, 2)
 
 
 def test_a_command_takes_its_secret_from_the_environment(job: dict[str, Any], tmp_path: Path) -> None:
