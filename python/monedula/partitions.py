@@ -182,15 +182,18 @@ def seconds(name: str, value: object) -> float:
     """A duration in seconds, checked; `name` is the argument's name in the error.
 
     Raises:
-        ArgumentError: if it is not a number.
+        ArgumentError: if it is not a number, or less than 0.
     """
     if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         kind = type(value).__name__
         raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5")
     try:
-        return float(value)  # type: ignore[arg-type]
+        duration = float(value)  # type: ignore[arg-type]
     except OverflowError:
         raise ArgumentError(f"{name}={value!r}: expected seconds, fewer of them") from None
+    if not duration >= 0:  # NaN is no duration either: what waits for it would wait forever
+        raise ArgumentError(f"{name}={value!r}: expected seconds, 0 or more")
+    return duration
 
 
 def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str | None = None) -> list[str]:

@@ -136,7 +136,7 @@ def test_a_very_long_timeout_is_one(settings: dict[str, Any], verb: str) -> None
 
 @pytest.mark.parametrize("timeout", [-1, float("-inf"), float("nan")])
 def test_a_timeout_is_no_less_than_none(consumer: monedula.Consumer, timeout: float) -> None:
-    with pytest.raises(monedula.ArgumentError, match=r"timeout=(-1|-inf|NaN): expected seconds, 0 or more"):
+    with pytest.raises(monedula.ArgumentError, match=r"timeout=(-1|-inf|nan): expected seconds, 0 or more"):
         consumer.poll(timeout)
 
 

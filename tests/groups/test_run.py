@@ -194,6 +194,9 @@ def test_callbacks_run_in_the_thread_that_runs(ground: Ground, member: MemberFac
         ({"on_error": "skip"}, "on_error='skip'"),
         ({"max_queued_records": 0}, "max_queued_records=0"),
         ({"grace": "long"}, "grace='long'"),
+        ({"grace": -1}, "grace=-1"),
+        ({"grace": math.nan}, "grace=nan"),
+        ({"timeout": -1, "until": "latest"}, "timeout=-1"),
         ({"until": "later"}, "until='later'"),
     ],
 )
