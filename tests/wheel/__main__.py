@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.kafka.tools import Record
 
-SIZE_MAX_BYTES = 7_000_000
+SIZE_MAX_BYTES = 7_500_000
+"""It had 6.93 MB when TLS and SASL were in; the rest came with metrics that are pushed, `run`, and `until`."""
+
 TOPIC = "wheel"
 RECORDS = 1000
 TRY = Path(__file__).with_name("smoke.py")
