@@ -84,13 +84,17 @@ with monedula.Producer({"bootstrap.servers": broker.bootstrap_servers}) as produ
     held = broker.fault(api="Produce", hold=True)
     future = producer.send("orders", b"a value")
 
+    is_ready = threading.Event()
+
     def interrupt():
+        is_ready.wait()
         held.wait()
         os.kill(os.getpid(), signal.SIGINT)
         held.release()
 
     threading.Thread(target=interrupt).start()
     try:
+        is_ready.set()
         future.result(60)
         time.sleep(5)
         raise AssertionError("Ctrl-C was lost")

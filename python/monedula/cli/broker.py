@@ -6,7 +6,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -87,14 +88,6 @@ def broker(
     For trying things and for tests, until Ctrl-C or SIGTERM.
     """
     _log_to_stderr(_TRACE if trace else logging.DEBUG if verbose else logging.WARNING)
-    # No threading.Event: a handler that sets it while this thread is in wait() waits for a lock that this thread has.
-    stopped: list[int] = []
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopped.append(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
     try:
         running = Broker(
             nodes,
@@ -116,7 +109,7 @@ def broker(
         _give_up(str(error), _WRONG_ARGUMENTS)
     except KafkaError as error:
         _give_up(str(error), _FAILED)
-    with running:
+    with _stopping() as stopped, running:
         if ca_file is not None:
             _write_ca(running, ca_file)
         # Flushed, because scripts wait for this line on a pipe.
@@ -130,6 +123,23 @@ def broker(
         while not stopped:
             running.log()
             time.sleep(_LOOK)
+
+
+@contextmanager
+def _stopping() -> Iterator[list[int]]:
+    """The signals that have asked for the end. The process has its own handlers back afterwards."""
+    # No threading.Event: a handler that sets it while this thread is in wait() waits for a lock that this thread has.
+    stopped: list[int] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopped.append(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _pair(text: str) -> tuple[str, str]:
