@@ -282,6 +282,10 @@ class RecordTooLargeError(KafkaError, ValueError):
     """A record is larger than `max.request.size` here, or than `max.message.bytes` of its topic."""
 
 
+class NoSchemaError(KafkaError, ValueError):
+    """No schema can be inferred: none of the records is a JSON object with fields. Name the fields yourself."""
+
+
 class InvalidRecordError(KafkaError, ValueError):
     """The broker refused this record, not only its batch; the message has the broker's reason (KIP-467)."""
 
