@@ -53,7 +53,7 @@ def typed(spark: SparkSession, kafka: KafkaCluster, name: str, schema: str, **op
 
 def by_spark(spark: SparkSession, kafka: KafkaCluster, name: str, fields: str) -> DataFrame:
     frame = load(spark, JVM, options_for(kafka, subscribe=name))
-    return frame.withColumn("value", f.from_json(f.col("value").cast("string"), fields))
+    return frame.withColumn("value", f.from_json(f.col("value").cast("string"), f"struct<{fields}>"))
 
 
 def rows(frame: DataFrame) -> list[Any]:
