@@ -15,19 +15,23 @@ use crate::error::argument_error;
 use crate::table::Table;
 
 /// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
-/// first bad value is an error.
+/// first bad value is an error. Options are those of Spark's `from_json`.
 #[pyfunction]
-#[pyo3(signature = (schema, values, fail_fast = false))]
+#[pyo3(signature = (schema, values, fail_fast = false, options = Vec::new()))]
 pub(crate) fn decode_json(
     py: Python<'_>,
     schema: &Bound<'_, PyAny>,
     values: Vec<Option<PyBackedBytes>>,
     fail_fast: bool,
+    options: Vec<(String, String)>,
 ) -> PyResult<Table> {
     let fields = capsule::import_schema(schema)?.fields;
     let mode = if fail_fast { Mode::FailFast } else { Mode::Permissive };
-    let options = JsonOptions { mode, ..JsonOptions::default() };
-    let mut decoder = JsonDecoder::new(&fields, options, BufferPool::new(0))
+    let mut made = JsonOptions { mode, ..JsonOptions::default() };
+    for (name, value) in options {
+        made.set(&name, &value).map_err(|bad| argument_error(py, bad.to_string()))?;
+    }
+    let mut decoder = JsonDecoder::new(&fields, made, BufferPool::new(0))
         .map_err(|unsupported| argument_error(py, unsupported.to_string()))?;
     py.detach(|| {
         for (row, value) in values.iter().enumerate() {
