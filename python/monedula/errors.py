@@ -391,6 +391,27 @@ class CorruptRecordError(PartitionError):
     """
 
 
+class DecodeError(PartitionError, ValueError):
+    """The key or value of a record cannot be decoded as `key=` or `value=` of the consumer says.
+
+    Nothing is skipped: `offset` is the record. To skip it, seek to `next_offset`. `Json` has modes that leave such
+    records out.
+
+    Attributes:
+        column: `"key"` or `"value"`.
+        path: the field that the fault was met in, such as `"items[3].price"`; empty if the value as a whole is bad.
+        reason: what is wrong.
+    """
+
+    def __init__(
+        self, message: str = "", *, column: str = "value", path: str = "", reason: str = "", **details: Any
+    ) -> None:
+        super().__init__(message, **details)
+        self.column = column
+        self.path = path
+        self.reason = reason
+
+
 class ClosedError(KafkaError, RuntimeError):
     """The consumer, producer, admin client or stream is closed."""
 

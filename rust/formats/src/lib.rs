@@ -14,6 +14,7 @@ mod error;
 mod fixed;
 mod json;
 mod nested;
+mod typed;
 
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
