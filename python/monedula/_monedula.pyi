@@ -246,7 +246,14 @@ class Record:
 
 @final
 class JsonSpec:
-    def __new__(cls, schema: object, mode: str, flatten: bool, corrupt_record_field: str) -> JsonSpec: ...
+    def __new__(
+        cls,
+        schema: object,
+        mode: str,
+        flatten: bool,
+        corrupt_record_field: str,
+        options: Sequence[tuple[str, str]] = [],
+    ) -> JsonSpec: ...
     @property
     def fields(self) -> list[str]: ...
 

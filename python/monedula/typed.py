@@ -1,5 +1,6 @@
 """`Json`: keys or values that are decoded into typed columns while they are read."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from monedula._monedula import JsonSpec
@@ -20,9 +21,10 @@ class Json:
     Fields that the schema does not name are skipped. What counts as a value of a type is as in Spark's `from_json`.
 
     Args:
-        schema: the fields: a `pyarrow.Schema`, or anything else with `__arrow_c_schema__`. Types:
-            boolean, int8 to int64, float32, float64, decimal128, string, binary, date32, timestamp("us"), struct,
-            list, and map with string keys. Every field is nullable, since any may be missing.
+        schema: the fields: a `pyarrow.Schema`, anything else with `__arrow_c_schema__`, or what `schemas.schema_of`
+            takes, such as Spark's DDL `"id bigint, user string"`; that needs pyarrow. Types: boolean, int8 to int64,
+            float32, float64, decimal128, string, binary, date32, timestamp("us"), struct, list, and map with string
+            keys. Every field is nullable, since any may be missing.
         mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at
             the record. `"null"` keeps it: bad fields are null, and a field named `corrupt_record` in the schema, of
             type string, has the whole text. `"drop"` leaves it out; `metrics()` counts those in `records_dropped`.
@@ -31,9 +33,12 @@ class Json:
             returned once the brokers have acknowledged them, so no offset is committed before.
         flatten: whether the fields are columns of their own, in place of one struct column.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
+        options: options of Spark's `from_json` by their names, such as `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, and
+            `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
 
     Raises:
-        ArgumentError: if the schema has a type that no value is decoded to, or arguments contradict each other.
+        ArgumentError: if the schema has a type that no value is decoded to, an option is not supported, or arguments
+            contradict each other.
 
     Examples:
         >>> import pyarrow as pa
@@ -49,6 +54,7 @@ class Json:
         dead_letter: str | None = None,
         flatten: bool = False,
         corrupt_record: str = CORRUPT_RECORD,
+        options: Mapping[str, str | bool] | None = None,
     ) -> None:
         if mode not in ("fail", "null", "drop"):
             raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'")
@@ -59,18 +65,20 @@ class Json:
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
         if not hasattr(schema, "__arrow_c_schema__"):
-            kind = type(schema).__name__
-            raise ArgumentError(
-                f"schema: expected an Arrow schema, such as a pyarrow.Schema, not a value of type {kind}"
-            )
+            from monedula.schemas import schema_of
+
+            schema = schema_of(schema)
+        texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "corrupt_record": corrupt_record,
+            "options": texts,
         }
         self._schema = schema
-        self.spec = JsonSpec(schema, "dead_letter" if dead_letter else mode, flatten, corrupt_record)
+        behaviour = "dead_letter" if dead_letter else mode
+        self.spec = JsonSpec(schema, behaviour, flatten, corrupt_record, list(texts.items()))
 
     @property
     def dead_letter(self) -> str | None:
@@ -82,13 +90,29 @@ class Json:
         return _restored, (self._schema, self._arguments)
 
     def __repr__(self) -> str:
-        defaults = {"mode": "fail", "dead_letter": None, "flatten": False, "corrupt_record": CORRUPT_RECORD}
+        defaults: dict[str, Any] = {
+            "mode": "fail",
+            "dead_letter": None,
+            "flatten": False,
+            "corrupt_record": CORRUPT_RECORD,
+            "options": {},
+        }
         given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != defaults[name]]
         return f"Json({', '.join([*self.spec.fields, *given])})"
 
 
 def _restored(schema: Any, arguments: dict[str, Any]) -> Json:
     return Json(schema, **arguments)
+
+
+def _option(name: str, value: object) -> str:
+    if name.lower() in ("mode", "columnnameofcorruptrecord"):
+        raise ArgumentError(f"options: {name} is an argument of its own, mode= or corrupt_record=")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        raise ArgumentError(f"options: {name}={value!r}: expected a text, True or False")
+    return value
 
 
 def spec_of(name: str, given: object) -> JsonSpec | None:
