@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -91,6 +92,8 @@ TEXTS = [
 def test_schemas_are_inferred_as_spark_infers_them(
     spark: "SparkSession", texts: list[str], options: dict[str, str]
 ) -> None:
+    if "prefersDecimal" in options and re.search(r"\de\d|:NaN", "".join(texts)):
+        pytest.skip("Spark's inference ends with an error for numbers such as 1e5, and for NaN")
     assert ours(texts, options) == theirs(spark, texts, options)
 
 
@@ -99,6 +102,9 @@ def test_schemas_of_generated_texts_are_inferred_as_spark_infers_them(
     spark: "SparkSession", options: dict[str, str]
 ) -> None:
     texts = [text for text in map(bytes.decode, documents(seed=5, count=3_000)) if _is_json(text)]
+    if "prefersDecimal" in options:
+        # Spark's inference ends with an error for numbers such as 1e31, and for NaN.
+        texts = [text for text in texts if not re.search(r"\d[eE]\d|\d[eE]\+|NaN|Inf|INF", text)]
     rng = random.Random(1)
     for count in (1, 1, 1, 1, 2, 2, 3, 5, 10, 100):
         some = rng.sample(texts, count)
@@ -110,7 +116,9 @@ def _is_json(text: str) -> bool:
         json.loads(text)
     except ValueError:
         return False
-    return "\\ud" not in text
+    names = [name for name, _ in json.loads(text, object_pairs_hook=lambda pairs: pairs)]
+    # Spark keeps a field that occurs twice twice; halves of surrogate pairs are nothing that DDL can name.
+    return len(names) == len(set(names)) and "\\ud" not in text
 
 
 def ours(texts: list[str], options: dict[str, str]) -> str:

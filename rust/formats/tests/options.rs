@@ -50,6 +50,10 @@ fn dates_are_read_by_their_pattern_alone() {
         ("2020", "yyyy[-MM]", Some(18_262)),
         ("2020-01-02 ", "yyyy-MM-dd", None),
         ("", "[yyyy]", None),
+        ("254", "DDD", Some(253)),
+        ("2020-01-02 10.", "yyyy-MM-dd HH.SSS", None),
+        ("2020-01-02 10.+", "yyyy-MM-dd HH.SSS'+'", None),
+        ("2020-01-02 +18:30", "yyyy-MM-dd XXX", None),
     ];
     for (text, pattern, expected) in cases {
         assert_eq!(days(text, pattern), expected, "{text} by {pattern}");

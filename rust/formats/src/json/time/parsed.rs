@@ -115,12 +115,12 @@ impl<'t> Reading<'t> {
         self.set(number.part, if negative { -value } else { value })
     }
 
-    /// Java takes no digit at all for a fraction of zero, but not at the end of the text.
+    /// One digit or more.
     fn fraction(&mut self, max: usize) -> Option<()> {
-        if self.rest().is_empty() {
+        let count = self.digits(self.at, max);
+        if count == 0 {
             return None;
         }
-        let count = self.digits(self.at, max);
         let digits = self.text.get(self.at..self.at + count)?;
         let nanos = digits.bytes().chain(std::iter::repeat(b'0')).take(9);
         let nanos = nanos.fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
@@ -203,13 +203,14 @@ impl Parsed {
     /// The date; of parts that were not read, those of 1970-01-01.
     pub(super) fn date(&self) -> Option<Date> {
         self.time()?;
+        self.offset()?;
         let year = self.within(Part::Year, 1970, -999_999_999..=999_999_999)?;
         let month = self.within(Part::Month, 1, 1..=12)?;
         let day = self.within(Part::Day, 1, 1..=31)?;
         let given = |part| self.get(part).is_some();
         let whole = given(Part::Year) && given(Part::Month) && given(Part::Day);
         match self.get(Part::DayOfYear) {
-            Some(day_of_year) if given(Part::Year) && !whole => {
+            Some(day_of_year) if !whole => {
                 let date = (1..=12).find_map(|month| {
                     let first = Date::new(year, month, 1)?;
                     let date = Date::new(year, month, day_of_year - first.day_of_year()? + 1)?;
@@ -219,9 +220,7 @@ impl Parsed {
                 let same = |part, value| self.get(part).is_none_or(|given| given == value);
                 (same(Part::Month, read_month) && same(Part::Day, read_day)).then_some(date)
             }
-            Some(day_of_year) if whole => {
-                Date::new(year, month, day).filter(|date| date.day_of_year() == Some(day_of_year))
-            }
+            Some(day_of_year) => Date::new(year, month, day).filter(|date| date.day_of_year() == Some(day_of_year)),
             _ => Date::new(year, month, day),
         }
     }
@@ -254,15 +253,20 @@ impl Parsed {
         Some((hour * 3600 + minute * 60 + second, nanos / 1000))
     }
 
+    /// The offset, if one was read; `None` if there is no such offset.
+    #[allow(clippy::option_option, reason = "an offset that is wrong is not one that is missing")]
+    fn offset(&self) -> Option<Option<TimeZone>> {
+        match self.get(Part::Offset) {
+            Some(offset) => TimeZone::of_offset(offset).map(Some),
+            None => Some(None),
+        }
+    }
+
     /// Microseconds since 1970, in this zone if none was read; without one, by a clock without a zone.
     pub(super) fn micros(&self, default_zone: Option<&TimeZone>) -> Option<i64> {
         let (second, micros) = self.time()?;
         let date = self.date()?;
-        let read = match self.get(Part::Offset) {
-            Some(offset) => Some(TimeZone::of_offset(offset)?),
-            None => None,
-        };
-        let read = self.zone.clone().or(read);
+        let read = self.zone.clone().or(self.offset()?);
         let zone = match (&read, default_zone) {
             (Some(_), None) => return None,
             (Some(zone), Some(_)) => Some(zone),
