@@ -272,9 +272,10 @@ def _nothing() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Json(pa.schema({"a": pa.large_string()})), "schema: field a: no values of type LargeUtf8 are decoded"),
-        (lambda: Json(5), "a value of type int is no schema"),
+        (lambda: Json(pa.schema({"a": pa.duration("s")})), "schema: field a: no values of type duration"),
+        (lambda: Json("id bigint, a interval"), "interval"),
         (lambda: Json("id foo"), "field id: foo: there is no such type"),
+        (lambda: Json(5), "a value of type int is no schema"),
         (lambda: Json(SCHEMA, options={"multiLine": True}), "option multiLine: is an option for files"),
         (lambda: Json(SCHEMA, options={"mode": "FAILFAST"}), "mode is an argument of its own"),
         (lambda: Json(SCHEMA, options={"dateFormat": anything(5)}), "dateFormat=5: expected a text, True or False"),
