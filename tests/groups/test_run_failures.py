@@ -196,6 +196,25 @@ def test_a_dead_letter_that_cannot_be_written_ends_the_run(ground: Ground, face:
 
 
 @FACES
+def test_a_topic_for_dead_letters_that_is_missing_is_said_once(
+    broker: Broker, face: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", map(str, range(8)))
+    begun = threading.Barrier(8)
+
+    def handle(_: monedula.Record) -> None:
+        begun.wait(PATIENCE_SECONDS)
+        raise LookupError("no such customer")
+
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+    run: dict[str, Any] = {"dead_letter": "nowhere", "concurrency": 8, "consumer": {"headers": True}}
+    with pytest.raises(monedula.UnknownTopicError, match="nowhere"):
+        Runner(face, settings, "orders", handle, **run).join()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@FACES
 def test_dead_letters_are_written_with_the_login_of_the_consumer(face: str, caplog: pytest.LogCaptureFixture) -> None:
     with Broker(security="SASL_SSL", users={"anna": "secret"}, topics={"orders": 1, "failed": 1}) as broker:
         broker.append("orders", ["bad"])

@@ -65,6 +65,8 @@ class Run:
         self.is_under_way = True
         self.failure: BaseException | None = None
         """Why the run ends: what a handler raised, or the writing of a dead letter."""
+        self._unwritten: BaseException | None = None
+        """The failure, if it is about the writing of a dead letter."""
         self.bound = None if plan.until is None else UntilLoop(consumer._core, plan.until)
         # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
         self.holder = new_holder()
@@ -214,6 +216,18 @@ class Run:
             self.figures.dead_letters += len(task.items)
             self.lanes.done(task)
 
+    def unwritten(self, error: BaseException, task: Task) -> None:
+        """End the run because a dead letter of these records cannot be written.
+
+        All other handlers that give up a record then are likely to fail for the same reason, which is said once.
+        """
+        if self.failure is not None and self.failure is self._unwritten and _is_same(error, self.failure):
+            self.lanes.forgotten(task)
+            return
+        is_first = self.failure is None
+        self.stop(error, task)
+        self._unwritten = error if is_first else self._unwritten
+
     def stop(self, error: BaseException, task: Task) -> None:
         """End the run because of an error about these records. Only the first one is raised.
 
@@ -231,6 +245,10 @@ class Run:
             self.lanes.drop_all()
         else:
             error_of_user("running", "another handler raised while the run ended", error)
+
+
+def _is_same(error: BaseException, other: BaseException) -> bool:
+    return type(error) is type(other) and getattr(error, "code", None) == getattr(other, "code", None)
 
 
 class Ending:

@@ -235,17 +235,24 @@ class TaskRun:
             if inspect.isawaitable(said):
                 said = await said
             verdict: Verdict = run.failures.verdict(task, error, said)
-            if verdict == "dead_letter" and self._letters is not None:
-                letters = self._letters
-                for future in [letters.send(item, error, task.attempts) for item in task.items]:
-                    await future
         except BaseException as raised:
             if self._cancels:
                 run.lanes.forgotten(task)
                 raise
             run.stop(raised, task)
-        else:
-            run.decided(verdict, error, task)
+            return
+        if verdict == "dead_letter" and self._letters is not None:
+            letters = self._letters
+            try:
+                for future in [letters.send(item, error, task.attempts) for item in task.items]:
+                    await future
+            except BaseException as raised:
+                if self._cancels:
+                    run.lanes.forgotten(task)
+                    raise
+                run.unwritten(raised, task)
+                return
+        run.decided(verdict, error, task)
 
 
 def _is_cancelled() -> bool:

@@ -203,11 +203,14 @@ class ThreadRun:
         try:
             said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
             verdict: Verdict = run.failures.verdict(task, error, said)
-            if verdict == "dead_letter" and self._letters is not None:
-                letters = self._letters
+        except BaseException as raised:
+            return partial(run.stop, raised, task)
+        if verdict == "dead_letter" and self._letters is not None:
+            letters = self._letters
+            try:
                 futures = [letters.send(item, error, task.attempts) for item in task.items]
                 for future in futures:
                     future.result()
-        except BaseException as raised:
-            return partial(run.stop, raised, task)
+            except BaseException as raised:
+                return partial(run.unwritten, raised, task)
         return partial(run.decided, verdict, error, task)
