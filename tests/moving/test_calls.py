@@ -1,6 +1,7 @@
 """Every method of other clients is a method here, or the error says what to use. The lists are the clients' own."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.aio
 import kafka
+import kafka.admin
 import kafka.producer.future
 import monedula
 import pytest
@@ -133,6 +135,27 @@ def test_arguments_of_other_clients_are_explained(
     with pytest.raises(TypeError) as caught:
         asyncio.run(called()) if kind is AsyncConsumer else getattr(clients[Consumer], method)(**arguments)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("argument", "says"), [("partitions", "topics={'orders': 3}"), ("brokers", "nodes=3")])
+def test_arguments_of_other_brokers_for_tests_are_explained(argument: str, says: str) -> None:
+    with pytest.raises(TypeError, match=rf"^Broker\(\) takes no argument '{argument}'; here: {re.escape(says)}"):
+        Broker(**{argument: 3})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        kafka.admin.NewTopic("orders", 3, 1),
+        aiokafka.admin.NewTopic("orders", 3, 1),
+        confluent_kafka.admin.NewTopic("orders", 3, 1),
+    ],
+)
+def test_a_topic_to_create_of_another_client_is_explained(clients: dict[type, Any], theirs: Any) -> None:
+    says = r"of another client; here: monedula\.NewTopic\('orders', part"
+    for given in (theirs, [theirs]):
+        with pytest.raises(monedula.ArgumentError, match=says):
+            clients[Admin].create_topics(given)
 
 
 def test_coroutine_functions_stay_what_they_are() -> None:
