@@ -30,7 +30,7 @@ from monedula.partitions import (
 if TYPE_CHECKING:
     import asyncio
 
-    from monedula._bridge import Bridge, Callbacks
+    from monedula._bridge import Bridge, Callbacks, LoopEnd
     from monedula.aio_producer import AsyncProducer
     from monedula.running import Retry
     from monedula.running.failures import OnError
@@ -58,6 +58,7 @@ class AsyncConsumer(ConsumerBase):
 
     _bridge: "Bridge | None" = None
     _calling: "Callbacks | None" = None
+    _loop_end: "LoopEnd | None" = None
     _awaits = True
 
     def __aiter__(self) -> NoReturn:
@@ -231,6 +232,19 @@ class AsyncConsumer(ConsumerBase):
             if self._bridge is not None:
                 self._bridge.close()
                 self._bridge = None
+            if self._loop_end is not None:
+                self._loop_end.cancel()
+                self._loop_end = None
+
+    async def _close_last(self) -> None:
+        """Close a consumer whose loop ends: nobody can use it any more, and it would hold up its group."""
+        from monedula._logging import warn
+
+        warn("groups", "an AsyncConsumer was not closed before its event loop ended, and is closed now: use async with")
+        try:
+            await self.close()
+        except Exception as error:
+            warn("groups", f"an AsyncConsumer was closed at the end of its event loop with an error: {error}")
 
     async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         self._refuse_in_callback("poll")
@@ -340,9 +354,10 @@ class AsyncConsumer(ConsumerBase):
 
     def _loop(self) -> "Bridge":
         if self._bridge is None:
-            from monedula._bridge import Bridge
+            from monedula._bridge import Bridge, LoopEnd
 
             self._bridge = Bridge()
+            self._loop_end = LoopEnd(ref(self), AsyncConsumer._close_last)
         return self._bridge
 
 
