@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
-from monedula._consumer_base import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
+from monedula._consumer_base import (
+    MAX_BYTES,
+    MAX_ROWS,
+    ConsumerBase,
+    as_offsets,
+    as_times,
+    chosen,
+    named,
+    raw_times,
+)
 from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._moving import asynchronous, tells
@@ -22,9 +31,7 @@ from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
-    raw_partition,
     seconds,
-    timestamp_ms,
 )
 
 if TYPE_CHECKING:
@@ -203,7 +210,7 @@ class AsyncConsumer(ConsumerBase):
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a given time; as `Consumer.offsets_for_times`."""
-        raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
+        raw = raw_times(times)
         return as_times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
 
     async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:

@@ -158,6 +158,33 @@ def test_a_topic_to_create_of_another_client_is_explained(clients: dict[type, An
             clients[Admin].create_topics(given)
 
 
+def test_results_of_admin_calls_of_other_clients_are_explained(broker: Broker) -> None:
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        made = admin.create_topics("new")
+        for told, of, name in (
+            ("the call has waited for the result", made["new"], "result"),
+            ("topic names are its keys", admin.list_topics(), "topics"),
+            ("nodes", admin.describe_cluster(), "brokers"),
+            ("this is the dict of all groups", admin.list_groups(), "valid"),
+        ):
+            with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here: .*{told}"):
+                getattr(of, name)
+    with pytest.raises(TypeError, match=r"^NewTopic\(\) takes no argument 'num_partitions'; here: partitions=3$"):
+        monedula.NewTopic("orders", num_partitions=3)  # type: ignore[call-arg]
+
+
+def test_a_dict_of_topics_is_refused_where_its_numbers_would_be_lost(clients: dict[type, Any]) -> None:
+    with pytest.raises(monedula.ArgumentError, match=r"expected names, or NewTopic\('orders', partitions=3\) for each"):
+        clients[Admin].create_topics({"orders": 3})
+
+
+def test_partitions_with_times_are_explained(clients: dict[type, Any]) -> None:
+    with pytest.raises(monedula.ArgumentError, match=r"expected a dict such as \{\('orders', 0\): '1h ago'\}"):
+        clients[Consumer].offsets_for_times([confluent_kafka.TopicPartition("orders", 0, 3)])
+    with pytest.raises(monedula.ArgumentError, match="expected a dict"):
+        asyncio.run(clients[AsyncConsumer].offsets_for_times([("orders", 0)]))
+
+
 def test_coroutine_functions_stay_what_they_are() -> None:
     assert all(asyncio.iscoroutinefunction(getattr(AsyncConsumer, name)) for name in ("close", "committed"))
 

@@ -19,6 +19,14 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "replication_factor": "settings={'default.replication.factor': 3}, and as many nodes=",
         "topic": "topics='orders:3', or topics={'orders': 3}",
     },
+    "NewTopic": {
+        "config": "configs={'retention.ms': 3600000}",
+        "num_partitions": "partitions=3",
+        "replica_assignment": "assignments={0: [1, 2]}",
+        "replica_assignments": "assignments={0: [1, 2]}",
+        "topic": "name='orders'",
+        "topic_configs": "configs={'retention.ms': 3600000}",
+    },
     "subscribe": {
         "on_assign": "on_assigned=f, which is called with the partitions alone",
         "on_revoke": "on_revoked=f, which is called with the partitions alone",

@@ -83,6 +83,16 @@ CALLS: dict[str, dict[str, str]] = {
         "update_features": _NOT_YET.format("kafka-features.sh"),
         "wait_for_topics": "create_topics() returns once the controller has made them; describe_topics() asks again",
     },
+    "Topics": {"topics": "this is the dict: topic names are its keys, and [name].partitions is their number"},
+    "CreatedTopic": {
+        **dict.fromkeys(("result", "exception"), "the call has waited for the result, and raises if it failed"),
+        "error_code": "errors are raised by the call, unless it has errors='return'",
+    },
+    "ClusterDescription": {"brokers": "nodes", "controller_id": "controller"},
+    "Groups": {
+        "valid": "this is the dict of all groups, by id",
+        "result": "the call has waited for the result; this is the dict of all groups, by id",
+    },
     "Broker": {
         "start": "it runs from Broker() on; `with Broker() as broker:` stops it at the end",
         "get_bootstrap_server": "bootstrap_servers",  # of testcontainers

@@ -193,6 +193,9 @@ def as_topics(topics: object) -> list[object]:
     if isinstance(topics, (str, NewTopic)):
         return [topics]
     _refuse_foreign(topics)
+    if isinstance(topics, Mapping):
+        name = next(iter(topics), "orders")
+        raise ArgumentError(f"a dict of topics: expected names, or NewTopic({name!r}, partitions=3) for each")
     if not isinstance(topics, Iterable):
         raise ArgumentError(f"{topics!r}: expected the name of a topic, a NewTopic, or several of these")
     return list(topics)
