@@ -228,6 +228,12 @@ class Run:
         self.stop(error, task)
         self._unwritten = error if is_first else self._unwritten
 
+    def fail(self, error: BaseException) -> None:
+        """End the run because of this error."""
+        self.failure = error
+        # At once, and not when the reader notices: records behind a failed one, also of its key, must not be begun.
+        self.lanes.drop_all()
+
     def stop(self, error: BaseException, task: Task) -> None:
         """End the run because of an error about these records. Only the first one is raised.
 
@@ -240,9 +246,7 @@ class Run:
             if not isinstance(error, ClosedError):
                 error_of_user("running", "a handler raised after the run had ended", error)
         elif self.failure is None:
-            self.failure = error
-            # At once, and not when the reader notices: records behind this one, also of its key, must not be begun.
-            self.lanes.drop_all()
+            self.fail(error)
         else:
             error_of_user("running", "another handler raised while the run ended", error)
 

@@ -41,6 +41,9 @@ class TaskRun:
         """Of the caller's task, while it waits for room or for the end."""
         self._ended = False
         self._cancels = False
+        """Whether the run itself cancels the tasks of handlers."""
+        self._cut: RuntimeError | None = None
+        """The failure of the run, if somebody else cancelled one of its tasks."""
 
     async def run(self) -> None:
         """Read until the end, and wait for the handlers.
@@ -65,7 +68,9 @@ class TaskRun:
             error = first_error(error, raised)
         finally:
             error = await self._close(error, workers)
-        error = self._run.failure or error
+        failure = self._run.failure
+        if failure is not None and not (failure is self._cut and isinstance(error, asyncio.CancelledError)):
+            raise failure
         if error is not None and not isinstance(error, WakeupError):
             raise error
 
@@ -179,6 +184,27 @@ class TaskRun:
                 timer.cancel()
 
     async def _work(self, number: int) -> None:
+        try:
+            await self._handle_all(number)
+        except asyncio.CancelledError as error:
+            if not self._cancels and not self._ended:
+                self._cut_off(error)
+            raise
+
+    def _cut_off(self, error: asyncio.CancelledError, task: Task | None = None) -> None:
+        """End the run: a task of it was cancelled by somebody else, and handles nothing any more."""
+        failure = RuntimeError("a task in which run() calls handlers was cancelled, by a handler or by other code")
+        failure.__cause__ = error
+        if task is not None:
+            self._run.stop(failure, task)
+        elif self._run.failure is None:
+            self._run.fail(failure)
+        if self._run.failure is failure:
+            self._cut = failure
+        if self._reader is not None:
+            _finish(self._reader)
+
+    async def _handle_all(self, number: int) -> None:
         run, lanes = self._run, self._run.lanes
         for turn in itertools.count():
             if turn % TURNS == 0:
@@ -215,9 +241,7 @@ class TaskRun:
         except Exception as error:
             await self._failed(task, given, error)
         except asyncio.CancelledError as error:
-            if self._cancels or _is_cancelled():
-                lanes.forgotten(task)
-                raise
+            self._refuse_cancelled(error, task)
             # Something that the handler waited for was cancelled. Raised as it is, it would end the caller's task
             # without an error.
             failure = RuntimeError("something that the handler waited for was cancelled")
@@ -236,9 +260,7 @@ class TaskRun:
                 said = await said
             verdict: Verdict = run.failures.verdict(task, error, said)
         except BaseException as raised:
-            if self._cancels:
-                run.lanes.forgotten(task)
-                raise
+            self._refuse_cancelled(raised, task)
             run.stop(raised, task)
             return
         if verdict == "dead_letter" and self._letters is not None:
@@ -247,12 +269,19 @@ class TaskRun:
                 for future in [letters.send(item, error, task.attempts) for item in task.items]:
                     await future
             except BaseException as raised:
-                if self._cancels:
-                    run.lanes.forgotten(task)
-                    raise
+                self._refuse_cancelled(raised, task)
                 run.unwritten(raised, task)
                 return
         run.decided(verdict, error, task)
+
+    def _refuse_cancelled(self, raised: BaseException, task: Task) -> None:
+        """Raise it again if it says that the current task was cancelled: the task handles nothing any more."""
+        if self._cancels:
+            self._run.lanes.forgotten(task)
+            raise raised
+        if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+            self._cut_off(raised, task)
+            raise raised
 
 
 def _is_cancelled() -> bool:

@@ -62,7 +62,8 @@ class ThreadRun:
             error = first_error(error, raised)
         finally:
             error = self._close(error)
-        error = self._run.failure or error
+        if self._run.failure is not None:
+            raise self._run.failure
         if error is not None and not isinstance(error, WakeupError):
             raise error
 
