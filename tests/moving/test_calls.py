@@ -143,6 +143,16 @@ def test_arguments_of_other_brokers_for_tests_are_explained(argument: str, says:
         Broker(**{argument: 3})  # type: ignore[arg-type]
 
 
+def test_what_a_broker_for_tests_lacks_says_what_to_use(broker: Broker) -> None:
+    for name, says in (("get_records", "monedula.read("), ("wait_for", "observe("), ("reset", "remove_faults()")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here: .*{re.escape(says)}"):
+            getattr(broker, name)
+    with pytest.raises(TypeError, match=r"^fault\(\) takes no argument 'delay'; here: delay_ms=500$"):
+        broker.fault(api="Fetch", delay=5)  # type: ignore[call-arg]
+    with pytest.raises(monedula.ArgumentError, match=r"one effect of error, delay_ms, .*; given: hold, throttle_ms$"):
+        broker.fault(api="Fetch", hold=True, throttle_ms=5)
+
+
 @pytest.mark.parametrize(
     "theirs",
     [

@@ -27,6 +27,16 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "topic": "name='orders'",
         "topic_configs": "configs={'retention.ms': 3600000}",
     },
+    "fault": {
+        "apis": "api='Fetch', or api=['Fetch', 'Produce']",
+        "delay": "delay_ms=500",
+        "error_code": "error='NOT_LEADER_OR_FOLLOWER'",
+        "fragment": "fragment_bytes=1",
+        "latency_ms": "delay_ms=500",
+        "throttle": "throttle_ms=1000",
+        "times": "count=2",
+        "truncate": "truncate_bytes=10",
+    },
     "subscribe": {
         "on_assign": "on_assigned=f, which is called with the partitions alone",
         "on_revoke": "on_revoked=f, which is called with the partitions alone",
