@@ -32,6 +32,10 @@ LEASE_SECONDS = 0.05
 """After how long a record is begun that came while the lease was over."""
 
 
+COMMIT_SECONDS = 5.0
+"""How long the last commit may take if handlers have used up the grace."""
+
+
 class Figures:
     """Counters of the runs of a consumer."""
 
@@ -280,6 +284,13 @@ class Ending:
         if run.failure is not None and run.lanes.waiting:
             self._begin_nothing()
         return self._deadline is not None and monotonic() > self._deadline
+
+    def seconds_left(self) -> float:
+        """How long the last commit may take, and then the end of the dead letters' producer."""
+        grace = self._run.plan.grace
+        if self._deadline is None:
+            return grace
+        return max(self._deadline - monotonic(), min(grace, COMMIT_SECONDS))
 
     def interrupted(self) -> None:
         """The consumer was woken up again, or closed elsewhere: begin nothing more, and call no callbacks."""

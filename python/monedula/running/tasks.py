@@ -40,6 +40,7 @@ class TaskRun:
         self._reader: asyncio.Future[None] | None = None
         """Of the caller's task, while it waits for room or for the end."""
         self._ended = False
+        self._ending: Ending | None = None
         self._cancels = False
         """Whether the run itself cancels the tasks of handlers."""
         self._cut: RuntimeError | None = None
@@ -105,7 +106,7 @@ class TaskRun:
     async def _finish(self, error: BaseException | None) -> None:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
         run = self._run
-        ending = Ending(run, error)
+        ending = self._ending = Ending(run, error)
         while not run.is_idle():
             if ending.is_over():
                 return
@@ -130,16 +131,20 @@ class TaskRun:
         try:
             self._look_after()
             member.holder_ended(run.holder)
-            await self._consumer._commit_finished(run.holder, run.plan.grace)
+            await self._consumer._commit_finished(run.holder, self._seconds_left())
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
             error = first_error(error, raised)
         if self._letters is not None and self._letters.is_own:
-            closing = self._letters.producer.close(run.plan.grace)
+            closing = self._letters.producer.close(self._seconds_left())
             if closing is not None:
                 await closing
+            self._letters.forget_failures()
         return error
+
+    def _seconds_left(self) -> float:
+        return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
 
     def _look_after(self) -> None:
         run = self._run
