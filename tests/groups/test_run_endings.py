@@ -275,4 +275,5 @@ def test_handlers_and_the_last_commit_share_the_grace(monkeypatch: pytest.Monkey
         now = 112.0
         assert (woken.seconds_left(), at_its_end.seconds_left()) == (18.0, 30.0)
         now = 129.0
+        assert Ending(run, KeyboardInterrupt()).seconds_left() == 5.0
         assert woken.seconds_left() == 5.0, "what is finished is committed, however long the handlers took"

@@ -33,7 +33,7 @@ LEASE_SECONDS = 0.05
 
 
 COMMIT_SECONDS = 5.0
-"""How long the last commit may take if handlers have used up the grace."""
+"""How long the last commit may take if handlers have used up the grace, and after Ctrl-C or a cancellation."""
 
 
 class Figures:
@@ -200,7 +200,7 @@ class Run:
     def handled(self, task: Task) -> None:
         """The handler has succeeded."""
         self.figures.handled += len(task.items)
-        self.lanes.done(task)
+        self._done(task)
 
     def decided(self, verdict: Verdict, error: Exception, task: Task) -> None:
         """The handler has failed, and this was decided; a dead letter is written by now."""
@@ -215,10 +215,10 @@ class Run:
             self.lanes.again(task, monotonic() + (0.0 if self.is_ending else self.failures.retry.delay(task.attempts)))
         elif verdict == "skip":
             self.figures.skipped += len(task.items)
-            self.lanes.done(task)
+            self._done(task)
         else:
             self.figures.dead_letters += len(task.items)
-            self.lanes.done(task)
+            self._done(task)
 
     def unwritten(self, error: BaseException, task: Task) -> None:
         """End the run because a dead letter of these records cannot be written.
@@ -231,6 +231,10 @@ class Run:
         is_first = self.failure is None
         self.stop(error, task)
         self._unwritten = error if is_first else self._unwritten
+
+    def _done(self, task: Task) -> None:
+        # A handler that comes back later was said to be handled again.
+        self.lanes.forgotten(task) if self.has_ended else self.lanes.done(task)
 
     def fail(self, error: BaseException) -> None:
         """End the run because of this error."""
@@ -271,6 +275,8 @@ class Ending:
         self.serves = error is None or isinstance(error, WakeupError)
         """Whether rebalance callbacks are called meanwhile."""
         self._run = run
+        self._is_cut = error is not None and not isinstance(error, Exception)
+        """Whether it ends by Ctrl-C or by a cancelled task: whoever did that does not wait for long."""
         self._deadline: float | None = None
         if error is not None or run.failure is not None:
             self._set_deadline()
@@ -288,9 +294,10 @@ class Ending:
     def seconds_left(self) -> float:
         """How long the last commit may take, and then the end of the dead letters' producer."""
         grace = self._run.plan.grace
+        least = min(grace, COMMIT_SECONDS)
         if self._deadline is None:
             return grace
-        return max(self._deadline - monotonic(), min(grace, COMMIT_SECONDS))
+        return least if self._is_cut else max(self._deadline - monotonic(), least)
 
     def interrupted(self) -> None:
         """The consumer was woken up again, or closed elsewhere: begin nothing more, and call no callbacks."""
