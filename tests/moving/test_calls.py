@@ -1,6 +1,7 @@
 """Every method of other clients is a method here, or the error says what to use. The lists are the clients' own."""
 
 import asyncio
+import pickle
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -186,6 +187,16 @@ def test_results_of_admin_calls_of_other_clients_are_explained(broker: Broker) -
 def test_a_dict_of_topics_is_refused_where_its_numbers_would_be_lost(clients: dict[type, Any]) -> None:
     with pytest.raises(monedula.ArgumentError, match=r"expected names, or NewTopic\('orders', partitions=3\) for each"):
         clients[Admin].create_topics({"orders": 3})
+
+
+def test_a_partition_with_an_offset_is_explained() -> None:
+    for given, named in ((("orders", 0, 42), {}), (("orders", 0), {"offset": 42})):
+        with pytest.raises(TypeError, match=r"here an offset stands beside it, as in \{\('orders', 0\): 42\}$"):
+            monedula.TopicPartition(*given, **named)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'partition'$"):
+        monedula.TopicPartition("orders")  # type: ignore[call-arg]
+    partition = monedula.TopicPartition(topic="orders", partition=1)
+    assert pickle.loads(pickle.dumps(partition)) == partition._replace(partition=1) == ("orders", 1)
 
 
 def test_partitions_with_times_are_explained(clients: dict[type, Any]) -> None:
