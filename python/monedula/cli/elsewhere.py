@@ -4,7 +4,6 @@ from typing import Any
 
 _SERVERS = "-b HOST:PORT"
 _SETTINGS = "-F FILE, with settings of the client as key=value"
-_PARTITION = "-p 0"
 
 _EVERYWHERE: dict[str, str] = {
     "--bootstrap-server": _SERVERS,
