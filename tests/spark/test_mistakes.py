@@ -79,7 +79,7 @@ def test_the_option_of_the_sink_given_to_the_source(spark: SparkSession, kafka: 
     ("options", "words"),
     [
         ({"startingOffsets": "latest"}, "startingOffsets: starting offset can't be latest for batch queries on Kafka"),
-        ({"startingTimestamp": "2026-11-01"}, "option 'startingTimestamp' is '2026-11-01': expected "),
+        ({"startingTimestamp": "2026-11-01"}, "startingTimestamp: Expected a single long value, got 2026-11-01"),
     ],
 )
 def test_an_error_of_a_batch_query_begins_with_what_is_wrong(
