@@ -62,6 +62,7 @@ WRONG: dict[str, str] = {
     "tokens create": "--lifetime soon",
     "tokens renew": "",
     "tokens expire": "",
+    "schema infer": "orders -o yaml",
 }
 """A command line for each command that makes no sense, also without a cluster."""
 
@@ -95,6 +96,7 @@ FAILING: dict[str, str] = {
     "quotas remove": "producer_byte_rate --user nobody",
     "tokens renew": "missing",
     "tokens expire": "missing",
+    "schema infer": "missing",
     "broker": "--users-file /nowhere",
 }
 """A command line for each command that the state of this cluster, or of a file, keeps from working."""
