@@ -226,7 +226,7 @@ class AsyncConsumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = self._loop().time() + seconds("timeout", timeout)
-        self._refused.waiting.clear()
+        self._refused.of_task.clear()
         if exception() is None:
             self._member.finish_held(current_holder())
         self._report_run()
@@ -267,7 +267,7 @@ class AsyncConsumer(ConsumerBase):
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             began = bridge.time()
             # The wait takes no records, so a cancelled wait loses none; next_step() takes them and does not wait.
-            step: Batch | PendingCallback | None = self._refused.waiting.get(holder)
+            step: Batch | PendingCallback | None = self._refused.of_task.get(holder)
             if step is None:
                 await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
                 step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
@@ -284,10 +284,10 @@ class AsyncConsumer(ConsumerBase):
         if batch._refused() is None:
             return True
         # After an error or a cancelled wait the next call tries again.
-        self._refused.waiting[holder] = batch
+        self._refused.of_task[holder] = batch
         for future in self._refused.send(batch):
             await future
-        del self._refused.waiting[holder]
+        del self._refused.of_task[holder]
         return self._core.accept(batch, holder) and bool(batch)
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
@@ -315,9 +315,11 @@ class AsyncConsumer(ConsumerBase):
 
     def _holder_ended(self, holder: int) -> None:
         self._known.discard(holder)
-        self._refused.waiting.pop(holder, None)
+        waiting = self._refused.of_task.pop(holder, None)
         # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
         with suppress(ForkError):
+            if waiting is not None:
+                self._member.abandon(waiting)
             self._member.holder_ended(holder)
 
     def _start_ready(
