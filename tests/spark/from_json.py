@@ -350,7 +350,7 @@ def _only_marked(text: str, theirs: Any, ours: Any) -> bool:
 
 
 def _without_fields(text: str, row: Any) -> bool:
-    return row is not None and row[-1] == text and {*row[:-1]} <= {None, "None"}
+    return row is not None and row[-1] == text and all(value in (None, "None") for value in row[:-1])
 
 
 def _not_json(text: str, _theirs: Any, ours: Any) -> bool:

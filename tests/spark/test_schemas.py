@@ -53,10 +53,10 @@ def _without_metadata(value: object) -> object:
     "ddl", ["a", "a int,", ",", "a int b", "a array<int", "a decimal(39,2)", "1 int", "a foo", "a int;"]
 )
 def test_ddl_that_spark_refuses_is_refused(spark: "SparkSession", ddl: str) -> None:  # noqa: ARG001
-    from pyspark.errors import ParseException
+    from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
-    with pytest.raises(ParseException):
+    with pytest.raises(PySparkException):
         StructType.fromDDL(ddl)
     with pytest.raises(ArgumentError):
         schema_of(ddl)
@@ -92,19 +92,16 @@ TEXTS = [
 def test_schemas_are_inferred_as_spark_infers_them(
     spark: "SparkSession", texts: list[str], options: dict[str, str]
 ) -> None:
-    if "prefersDecimal" in options and re.search(r"\de\d|:NaN", "".join(texts)):
+    if "prefersDecimal" in options and re.search(r":\d+e\d|:NaN", "".join(texts)):
         pytest.skip("Spark's inference ends with an error for numbers such as 1e5, and for NaN")
     assert ours(texts, options) == theirs(spark, texts, options)
 
 
-@pytest.mark.parametrize("options", [{}, {"primitivesAsString": "true"}, {"prefersDecimal": "true"}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"primitivesAsString": "true"}], ids=str)
 def test_schemas_of_generated_texts_are_inferred_as_spark_infers_them(
     spark: "SparkSession", options: dict[str, str]
 ) -> None:
     texts = [text for text in map(bytes.decode, documents(seed=5, count=3_000)) if _is_json(text)]
-    if "prefersDecimal" in options:
-        # Spark's inference ends with an error for numbers such as 1e31, and for NaN.
-        texts = [text for text in texts if not re.search(r"\d[eE]\d|\d[eE]\+|NaN|Inf|INF", text)]
     rng = random.Random(1)
     for count in (1, 1, 1, 1, 2, 2, 3, 5, 10, 100):
         some = rng.sample(texts, count)

@@ -74,6 +74,7 @@ def fields_of(text: str) -> "list[pa.Field[Any]]":
     """
     parser = _Parser(text)
     if parser.take_word("struct", before="<"):
+        parser.need("<")
         fields = parser.fields("", ">")
         parser.need(">")
     else:
