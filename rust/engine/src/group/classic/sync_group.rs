@@ -9,7 +9,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::Reaction;
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
-use super::reactions::{api, reaction};
+use super::error_codes::{api, reaction};
 use super::revocation::Then;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::{
