@@ -22,7 +22,7 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::*;
-use crate::core::ConnectionId;
+use crate::core::{ConnectionId, Ticket};
 use crate::groups::model::{Model, assert_found, search};
 use crate::groups::planted::Bug;
 use crate::groups::{GroupAnswer, records};
