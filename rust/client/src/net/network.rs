@@ -24,6 +24,7 @@ use tokio::sync::watch;
 use self::handshake::Features;
 pub(crate) use self::handshake::Offered;
 pub(crate) use self::link::Awaited;
+use self::link::Link;
 use self::slot::SharedConnectionSlot;
 pub(crate) use self::trouble::Owed;
 use crate::config::ClientConfig;
@@ -210,11 +211,10 @@ impl Network {
 
     /// Whether a broker asks for a pause at present (KIP-219).
     pub(crate) fn is_throttled(&self) -> bool {
-        let throttled = |slot: &SharedConnectionSlot| {
-            let until = slot.try_lock().ok().and_then(|slot| slot.link.as_ref()?.connection.throttled_until());
-            until.is_some_and(|until| until > Instant::now())
+        let is_throttled = |slot: &SharedConnectionSlot| {
+            slot.try_lock().is_ok_and(|slot| slot.link.as_ref().is_some_and(Link::is_throttled))
         };
-        self.all_slots().iter().any(throttled)
+        self.all_slots().iter().any(is_throttled)
     }
 
     fn all_slots(&self) -> Vec<SharedConnectionSlot> {

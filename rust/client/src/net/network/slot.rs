@@ -1,7 +1,6 @@
 //! The place of the connection to one node for one purpose: which connection stands there, and when a new one may be
 //! made.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,9 +33,24 @@ pub(super) type SharedConnectionSlot = Arc<tokio::sync::Mutex<ConnectionSlot>>;
 impl Network {
     /// The connection to `node`: the one that stands, or a new one. Waits out the backoff of earlier failures, and the
     /// time for which the broker wants no request (KIP-219).
-    ///
+    pub(super) async fn link(&self, node: NodeId, purpose: Purpose) -> Result<Link, RequestError> {
+        match self.ready_link(node, purpose) {
+            Some(link) => Ok(link),
+            None => self.awaited_link(node, purpose).await,
+        }
+    }
+
+    /// The connection that stands, if a request can be sent over it without a wait. Most requests find one, so only the
+    /// others watch for the end of the client. A caller that waits for the slot is not overtaken: the slot is locked then.
+    fn ready_link(&self, node: NodeId, purpose: Purpose) -> Option<Link> {
+        let address = self.address(node).ok()?;
+        let slot = lock(&self.slots).get(&(node, purpose))?.clone();
+        let slot = slot.try_lock().ok().filter(|slot| slot.address == address)?;
+        slot.link.clone().filter(|link| !link.connection.is_closed() && !link.is_throttled())
+    }
+
     /// A boxed future: it is awaited for every kind of request, and would be compiled into each of them.
-    pub(super) fn link(
+    fn awaited_link(
         &self,
         node: NodeId,
         purpose: Purpose,
