@@ -1,13 +1,16 @@
 //! The consumer: the type that users of the crate hold.
 
 mod assignment;
+mod closing;
 mod failing;
+mod lookups;
 mod membership;
 mod non_member_commits;
 mod telemetry;
 mod transactions;
 mod until;
 
+pub use lookups::Lookup;
 pub use transactions::{PendingOffsets, TransactionOffsets};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,9 +56,6 @@ use crate::telemetry::{Parts as TelemetryParts, Telemetry};
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
-
-/// How long a member that is dropped without being closed tries to leave its group.
-const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;
@@ -323,74 +323,6 @@ impl Consumer {
         self.buffer.wake();
     }
 
-    /// The smallest offset of each partition.
-    pub fn beginning_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(partitions.into_iter().map(|partition| (partition, EARLIEST)).collect(), timeout)
-    }
-
-    /// The end of each partition; under read_committed, its last stable offset.
-    pub fn end_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(partitions.into_iter().map(|partition| (partition, LATEST)).collect(), timeout)
-    }
-
-    /// The first record of each partition whose timestamp is at least the given one, in ms.
-    pub fn offsets_for_times(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(times, timeout)
-    }
-
-    fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        let offsets = self.offsets.clone();
-        let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
-        let questions: Vec<Question> = questions.collect();
-        let closed = self.closed.subscribe();
-        async move { unless_closed(closed, offsets.list(questions, timeout)).await }
-    }
-
-    /// Every partition of the topics.
-    pub fn partitions_of(
-        &self,
-        topics: Vec<String>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Partitions, ClientError>> + Send + use<> {
-        let offsets = self.offsets.clone();
-        let closed = self.closed.subscribe();
-        async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
-    }
-
-    /// The cluster as it is now: brokers, and these topics, or all. The error of a single topic stands in the topic.
-    pub fn describe(
-        &self,
-        topics: Option<Vec<String>>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Cluster, ClientError>> + Send + use<> {
-        let metadata = self.metadata.clone();
-        let closed = self.closed.subscribe();
-        let topics = topics.map(|topics| topics.into_iter().map(Arc::from).collect());
-        async move { unless_closed(closed, metadata.describe(topics, timeout)).await }
-    }
-
-    /// Commits offsets to a consumer group without being a member of it: to a group that has members this is an error.
-    pub fn commit_offsets(
-        &self,
-        group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Commits, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
-        async move { unless_closed(closed, coordinators.commit(group, offsets, timeout)).await }
-    }
-
-    /// The offsets that a consumer group has committed of these partitions, or of all.
-    pub fn committed_offsets(
-        &self,
-        group: String,
-        partitions: Option<Partitions>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Committed, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
-        async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
-    }
-
     /// The state of the client.
     pub fn health(&self) -> Health {
         let view = self.metadata.watch().borrow().clone();
@@ -426,67 +358,10 @@ impl Consumer {
         &self.pool
     }
 
-    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most
-    /// `timeout`. Runs no callbacks: a caller that has some calls [`Self::start_close`] first. May be called again.
-    pub fn close(&self, timeout: Duration) {
-        let until = Instant::now() + timeout;
-        self.leave(timeout);
-        NonMemberCommits::finish(&self.non_member_commits, &self.runtime, until);
-        if let Some(telemetry) = &self.telemetry {
-            telemetry.finish_by(&self.runtime, until);
-        }
-        let tasks = self.take_tasks();
-        end(&self.closed, &self.buffer, &self.network, &tasks);
-        let (done, ended) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
-            for task in tasks {
-                let _ = task.await;
-            }
-            let _ = done.send(());
-        });
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
-        self.log.finish();
-    }
-
-    /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to
-    /// end before the runtime stops, or the other members wait for `session.timeout.ms`.
-    pub fn on_leave_task(&self, hook: fn(JoinHandle<()>)) {
-        let _ = self.on_leave_task.set(hook);
-    }
-
-    fn take_tasks(&self) -> Vec<JoinHandle<()>> {
-        drop(lock(&self.commands).take());
-        std::mem::take(&mut *lock(&self.tasks))
-    }
-
     fn send(&self, command: FetchCommand) -> Result<(), ClientError> {
         let commands = lock(&self.commands);
         let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
         sent.map_err(|_| ClientError::Closed)
-    }
-}
-
-impl Drop for Consumer {
-    /// A member that is dropped without [`Self::close`] still tries to commit and to leave the group, for a second and
-    /// in the background. Nothing waits for that, unless the hook of [`Self::on_leave_task`] does.
-    fn drop(&mut self) {
-        let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
-            return self.close(Duration::ZERO);
-        };
-        let until = Instant::now() + FORGOTTEN_LEAVE_TIMEOUT;
-        if group.close(FORGOTTEN_LEAVE_TIMEOUT).is_ok() {
-            group.abandon();
-        }
-        let tasks = self.take_tasks();
-        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.network.clone());
-        let leaving = self.runtime.spawn_blocking(move || {
-            buffer.leaving(until);
-            drop(group);
-            end(&closed, &buffer, &network, &tasks);
-        });
-        if let Some(hook) = self.on_leave_task.get() {
-            hook(leaving);
-        }
     }
 }
 
@@ -498,30 +373,3 @@ fn walk_options(config: &ClientConfig) -> WalkOptions {
         ..Default::default()
     }
 }
-
-/// Ends every wait, and everything that runs.
-fn end(closed: &watch::Sender<bool>, buffer: &FetchBuffer, network: &Network, tasks: &[JoinHandle<()>]) {
-    closed.send_replace(true);
-    buffer.close();
-    for task in tasks {
-        task.abort();
-    }
-    network.close();
-}
-
-/// `work`, or [`ClientError::Closed`] as soon as the consumer is closed.
-async fn unless_closed<T>(
-    mut closed: watch::Receiver<bool>,
-    work: impl Future<Output = Result<T, ClientError>>,
-) -> Result<T, ClientError> {
-    tokio::select! {
-        biased;
-        _ = closed.wait_for(|&closed| closed) => Err(ClientError::Closed),
-        outcome = work => outcome,
-    }
-}
-
-/// The outcome of an offset lookup: `None` where no record is that young.
-pub trait Lookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
-
-impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> Lookup for T {}
