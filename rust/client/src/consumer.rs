@@ -14,7 +14,6 @@ pub use lookups::Lookup;
 pub use transactions::{PendingOffsets, TransactionOffsets};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +21,6 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
-use monedula_engine::cluster::Cluster;
 use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -31,6 +29,7 @@ use tokio::task::JoinHandle;
 pub use self::membership::Unfinished;
 use self::non_member_commits::NonMemberCommits;
 pub use self::until::Until;
+use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
@@ -45,14 +44,14 @@ use crate::fetch::driver::Driver;
 use crate::group::handle::Group;
 use crate::group::{GroupObserver, Step};
 use crate::lock::lock;
-use crate::log::{Log, kinds};
+use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
-use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
+use crate::offsets::Offsets;
 use crate::reach::{Failure, Reach};
-use crate::telemetry::{Parts as TelemetryParts, Telemetry};
+use crate::telemetry::Telemetry;
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
@@ -139,31 +138,10 @@ impl Consumer {
         // Beyond the budget, room for the columns of two batches: the one in the user's hands and the next.
         let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
         let log = Log::of(Some(config.client_id.clone()), config.group_id.clone());
-        let metrics = Metrics::default();
-        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
-        let network = Arc::new(Network::new(config.clone(), pool.clone(), log.clone(), metrics.clone(), seed));
-        let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
-        let offsets = Offsets {
-            config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
-            metrics: metrics.clone(),
-        };
-        let coordinators =
-            Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
+        let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
+        let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
-        let buffer = Arc::new(FetchBuffer::new(
-            columns,
-            walk_options(&config),
-            config.decode_threads,
-            pool.clone(),
-            &budget,
-            metrics.clone(),
-            commands.clone(),
-        ));
-        if config.group_id.is_some() {
-            buffer.keep_ledger(config.auto_commit_records);
-        }
+        let buffer = fetch_buffer(&base, columns, pool.clone(), &budget, commands.clone());
         let closed = watch::Sender::new(false);
         let reach = Reach::default();
         let starts = CommittedStarts {
@@ -176,23 +154,7 @@ impl Consumer {
             closed: closed.subscribe(),
         };
         let observed: Arc<OnceLock<GroupObserver>> = Arc::default();
-        let sources = telemetry::Sources {
-            config: config.clone(),
-            network: network.clone(),
-            buffer: buffer.clone(),
-            metrics: metrics.clone(),
-            group: Arc::clone(&observed),
-        };
-        let telemetry = config.metrics_push.then(|| {
-            let parts = TelemetryParts {
-                network: network.clone(),
-                metadata: metadata.clone(),
-                log: log.clone(),
-                attributes: telemetry::attributes(&config),
-                read: Box::new(move || sources.figures()),
-            };
-            Arc::new(Telemetry::start(parts, runtime, seed))
-        });
+        let telemetry = telemetry::start(&base, &buffer, &observed, runtime, seed);
         let consumer = Self {
             config,
             buffer,
@@ -363,6 +325,22 @@ impl Consumer {
         let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
         sent.map_err(|_| ClientError::Closed)
     }
+}
+
+fn fetch_buffer(
+    base: &ClientBase,
+    columns: ColumnSet,
+    pool: BufferPool,
+    budget: &Budget,
+    commands: mpsc::UnboundedSender<FetchCommand>,
+) -> Arc<FetchBuffer> {
+    let (config, metrics) = (&base.config, base.metrics.clone());
+    let walk = walk_options(config);
+    let buffer = FetchBuffer::new(columns, walk, config.decode_threads, pool, budget, metrics, commands);
+    if config.group_id.is_some() {
+        buffer.keep_ledger(config.auto_commit_records);
+    }
+    Arc::new(buffer)
 }
 
 fn walk_options(config: &ClientConfig) -> WalkOptions {

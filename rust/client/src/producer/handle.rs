@@ -22,7 +22,7 @@ use super::receipt::Sent;
 use super::record::{Record, Refused};
 use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
-use super::telemetry::{Sources, attributes};
+use super::telemetry;
 use super::waiting_records::WaitingRecords;
 use crate::base::ClientBase;
 use crate::error::ClientError;
@@ -123,14 +123,7 @@ impl Producer {
         let metadata_task = runtime.spawn(metadata.clone().run());
         let driver = until_closed(driver.run(inbox, calls, seed), log.clone(), metadata_task);
         let tasks = Mutex::new(vec![runtime.spawn(driver)]);
-        let sources = Sources {
-            network: network.clone(),
-            accumulator: accumulator.clone(),
-            in_flight: in_flight.clone(),
-            metrics: metrics.clone(),
-        };
-        let read = Box::new(move || sources.figures());
-        let telemetry = base.start_telemetry(attributes(&config), read, runtime, seed);
+        let telemetry = telemetry::start(&base, &config, &accumulator, &in_flight, runtime, seed);
         Self {
             telemetry,
             config,
