@@ -1,8 +1,8 @@
 //! The classic group: the members agree on a protocol, and the group leader, one of them, computes the assignment. The
 //! coordinator only synchronises them.
 //!
-//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`], [`leave`]
-//! and [`commits`]; [`rebalance`] has the transitions between the four states.
+//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`], [`leave`] and
+//! [`commits`]; [`rebalance`] has the transitions between the four states, [`timers`] what happens without a request.
 
 mod commits;
 mod converted;
@@ -17,6 +17,7 @@ mod protocols;
 mod rebalance;
 mod stored;
 mod sync;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
