@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime};
 
-use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
+use monedula_columns::{BatchColumns, BufferPool, ColumnBatch, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
 use monedula_protocol::types::Uuid;
@@ -120,7 +120,7 @@ pub struct Consumer {
 
 impl Consumer {
     /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or looked up.
-    pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
+    pub fn new(config: ClientConfig, columns: impl Into<BatchColumns>, runtime: &Handle, seed: u64) -> Self {
         let assignors = config.assignment_strategy.iter().filter_map(|name| builtin_with(name, config.pace)).collect();
         Self::with_assignors(config, columns, runtime, seed, assignors)
     }
@@ -128,7 +128,7 @@ impl Consumer {
     /// As [`Self::new`], with these assignors, the preferred first, in place of `partition.assignment.strategy`.
     pub fn with_assignors(
         config: ClientConfig,
-        columns: ColumnSet,
+        columns: impl Into<BatchColumns>,
         runtime: &Handle,
         seed: u64,
         assignors: Vec<Arc<dyn Assignor>>,
@@ -141,7 +141,7 @@ impl Consumer {
         let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
         let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
-        let buffer = fetch_buffer(&base, columns, pool.clone(), &budget, commands.clone());
+        let buffer = fetch_buffer(&base, columns.into(), pool.clone(), &budget, commands.clone());
         let closed = watch::Sender::new(false);
         let reach = Reach::default();
         let starts = CommittedStarts {
@@ -329,14 +329,14 @@ impl Consumer {
 
 fn fetch_buffer(
     base: &ClientBase,
-    columns: ColumnSet,
+    columns: BatchColumns,
     pool: BufferPool,
     budget: &Budget,
     commands: mpsc::UnboundedSender<FetchCommand>,
 ) -> Arc<FetchBuffer> {
-    let (config, metrics) = (&base.config, base.metrics.clone());
-    let walk = walk_options(config);
-    let buffer = FetchBuffer::new(columns, walk, config.decode_threads, pool, budget, metrics, commands);
+    let ClientBase { config, log, metrics, .. } = base.clone();
+    let walk = walk_options(&config);
+    let buffer = FetchBuffer::new(columns, walk, config.decode_threads, pool, budget, log, metrics, commands);
     if config.group_id.is_some() {
         buffer.keep_ledger(config.auto_commit_records);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monedula_columns::{ColumnBatch, ColumnSet};
+use monedula_columns::{BatchColumns, ColumnBatch};
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::{Fault, ResetPolicy, Start};
@@ -61,7 +61,7 @@ pub struct Reader {
 
 impl Reader {
     /// Connects to nothing yet. Whatever `config` says, a position outside of the log is an error, never a jump.
-    pub fn new(mut config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
+    pub fn new(mut config: ClientConfig, columns: impl Into<BatchColumns>, runtime: &Handle, seed: u64) -> Self {
         config.reset = ResetPolicy::Fail;
         Self {
             consumer: Arc::new(Consumer::new(config, columns, runtime, seed)),

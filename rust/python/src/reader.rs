@@ -16,6 +16,7 @@ use pyo3::types::PyCapsule;
 use crate::batch::Batch;
 use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
+use crate::formats::{PySpec, batch_columns};
 use crate::logging::{flush_log, follow};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
@@ -48,6 +49,8 @@ pub(crate) struct ReaderCore {
 #[pymethods]
 impl ReaderCore {
     #[new]
+    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
         settings: Settings,
@@ -55,9 +58,11 @@ impl ReaderCore {
         headers: bool,
         max_rows: &Bound<'_, PyAny>,
         max_bytes: &Bound<'_, PyAny>,
+        key: PySpec<'_>,
+        value: PySpec<'_>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
-        let columns = config::columns(py, columns, headers)?;
+        let columns = batch_columns(py, columns, headers, &key, &value)?;
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
