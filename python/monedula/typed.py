@@ -1,5 +1,6 @@
 """`Json`: keys or values that are decoded into typed columns while they are read."""
 
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from monedula._monedula import JsonSpec
@@ -20,9 +21,10 @@ class Json:
     Fields that the schema does not name are skipped. What counts as a value of a type is as in Spark's `from_json`.
 
     Args:
-        schema: the fields: a `pyarrow.Schema`, or anything else with `__arrow_c_schema__`. Types:
-            boolean, int8 to int64, float32, float64, decimal128, string, binary, date32, timestamp("us"), struct,
-            list, and map with string keys. Every field is nullable, since any may be missing.
+        schema: the fields, in any form that `monedula.schemas.schema_of` takes: a pyarrow or polars schema, Spark's
+            DDL such as `"id bigint, user string"`, or a JSON Schema. Types: boolean, int8 to int64, float32, float64,
+            decimal128, string, binary, date32, timestamp("us"), struct, list, and map with string keys. Every field is
+            nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`.
         mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at
             the record. `"null"` keeps it: bad fields are null, and a field named `corrupt_record` in the schema, of
             type string, has the whole text. `"drop"` leaves it out; `metrics()` counts those in `records_dropped`.
@@ -36,8 +38,7 @@ class Json:
         ArgumentError: if the schema has a type that no value is decoded to, or arguments contradict each other.
 
     Examples:
-        >>> import pyarrow as pa
-        >>> Json(pa.schema({"id": pa.int64(), "user": pa.string()}), mode="drop")
+        >>> Json("id bigint, user string", mode="drop")
         Json(id: int64, user: string, mode='drop')
     """
 
@@ -58,11 +59,7 @@ class Json:
             topic_names([dead_letter], "dead_letter is the name of one topic")
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
-        if not hasattr(schema, "__arrow_c_schema__"):
-            kind = type(schema).__name__
-            raise ArgumentError(
-                f"schema: expected an Arrow schema, such as a pyarrow.Schema, not a value of type {kind}"
-            )
+        schema = _arrow(schema)
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
@@ -85,6 +82,20 @@ class Json:
         defaults = {"mode": "fail", "dead_letter": None, "flatten": False, "corrupt_record": CORRUPT_RECORD}
         given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != defaults[name]]
         return f"Json({', '.join([*self.spec.fields, *given])})"
+
+
+def _arrow(schema: Any) -> Any:
+    """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
+    if find_spec("pyarrow") is not None:
+        from monedula.schemas import schema_of
+
+        return schema_of(schema)
+    if hasattr(schema, "__arrow_c_schema__"):
+        return schema
+    kind = type(schema).__name__
+    raise ArgumentError(
+        f"schema: without pyarrow (pip install 'monedula[arrow]') it must have __arrow_c_schema__, which {kind} has not"
+    )
 
 
 def _restored(schema: Any, arguments: dict[str, Any]) -> Json:
