@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{FieldRef, Fields};
-use monedula_columns::{BufferPool, Growing, Validity};
+use monedula_columns::{BufferPool, Offsets, Texts, Validity};
 
 use crate::column::{Column, Finishing};
-use crate::text::{Texts, finish_offsets, offset_of, push_offset};
 
 /// A struct: one child for each field. Between two rows, all children have as many rows as the struct.
 pub(crate) struct Structs {
@@ -83,83 +81,53 @@ impl Structs {
     }
 }
 
-/// The rows of lists or maps: where the elements of each row end, and which rows are null.
-struct ListRows {
-    offsets: Growing,
-    validity: Validity,
-    rows: usize,
-}
-
-impl ListRows {
-    fn new(pool: &BufferPool) -> Self {
-        Self { offsets: Growing::new(pool), validity: Validity::default(), rows: 0 }
-    }
-
-    /// Ends a row behind so many `elements` of all rows. False if there are too many for 32-bit offsets.
-    #[must_use]
-    #[inline]
-    fn end_row(&mut self, elements: usize) -> bool {
-        let Ok(end) = i32::try_from(elements) else { return false };
-        push_offset(&mut self.offsets, self.rows, end);
-        self.rows += 1;
-        true
-    }
-
-    fn push_null(&mut self, elements: usize) {
-        let row = self.rows;
-        if self.end_row(elements) {
-            self.validity.set_null(row);
-        }
-    }
-
-    /// Takes back the rows from `rows` on. Returns how many elements the others have.
-    fn truncate(&mut self, rows: usize) -> usize {
-        self.validity.truncate(rows);
-        self.rows = rows;
-        offset_of(&mut self.offsets, rows)
-    }
-
-    fn finish(&mut self, finishing: &mut Finishing<'_>) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let rows = std::mem::take(&mut self.rows);
-        (finish_offsets(&mut self.offsets, rows, finishing), self.validity.finish(rows))
-    }
-}
-
 /// A list: offsets into its only child.
 pub(crate) struct Lists {
     field: FieldRef,
     pub(crate) child: Box<Column>,
-    rows: ListRows,
+    offsets: Offsets,
+    validity: Validity,
+    rows: usize,
 }
 
 impl Lists {
     pub(crate) fn new(field: FieldRef, child: Column, pool: &BufferPool) -> Self {
-        Self { field, child: Box::new(child), rows: ListRows::new(pool) }
+        Self { field, child: Box::new(child), offsets: Offsets::new(pool), validity: Validity::default(), rows: 0 }
     }
 
     pub(crate) fn rows(&self) -> usize {
-        self.rows.rows
+        self.rows
     }
 
     /// Ends a row, whose elements are those that the child got since the last one. False if there are too many for
     /// 32-bit offsets.
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
-        self.rows.end_row(self.child.rows())
+        let Ok(end) = i32::try_from(self.child.rows()) else { return false };
+        self.offsets.push(self.rows, end);
+        self.rows += 1;
+        true
     }
 
     pub(crate) fn push_null(&mut self) {
-        self.rows.push_null(self.child.rows());
+        let row = self.rows;
+        if self.end_row() {
+            self.validity.set_null(row);
+        }
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        self.child.truncate(self.rows.truncate(rows));
+        let elements = self.offsets.start(rows);
+        self.child.truncate(elements);
+        self.validity.truncate(rows);
+        self.rows = rows;
     }
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (offsets, nulls) = self.rows.finish(finishing);
+        let rows = std::mem::take(&mut self.rows);
+        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
         let child = self.child.finish(finishing);
-        Arc::new(ListArray::new(Arc::clone(&self.field), offsets, child, nulls))
+        Arc::new(ListArray::new(Arc::clone(&self.field), offsets, child, self.validity.finish(rows)))
     }
 }
 
@@ -169,38 +137,58 @@ pub(crate) struct Maps {
     entry_fields: Fields,
     pub(crate) keys: Texts,
     pub(crate) values: Box<Column>,
-    rows: ListRows,
+    offsets: Offsets,
+    validity: Validity,
+    rows: usize,
 }
 
 impl Maps {
     pub(crate) fn new(entries: FieldRef, entry_fields: Fields, values: Column, pool: &BufferPool) -> Self {
-        Self { entries, entry_fields, keys: Texts::new(pool), values: Box::new(values), rows: ListRows::new(pool) }
+        Self {
+            entries,
+            entry_fields,
+            keys: Texts::new(pool),
+            values: Box::new(values),
+            offsets: Offsets::new(pool),
+            validity: Validity::default(),
+            rows: 0,
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
-        self.rows.rows
+        self.rows
     }
 
     /// As [`Lists::end_row`].
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
-        self.rows.end_row(self.keys.rows())
+        let Ok(end) = i32::try_from(self.keys.rows()) else { return false };
+        self.offsets.push(self.rows, end);
+        self.rows += 1;
+        true
     }
 
     pub(crate) fn push_null(&mut self) {
-        self.rows.push_null(self.keys.rows());
+        let row = self.rows;
+        if self.end_row() {
+            self.validity.set_null(row);
+        }
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        let entries = self.rows.truncate(rows);
+        let entries = self.offsets.start(rows);
         self.keys.truncate(entries);
         self.values.truncate(entries);
+        self.validity.truncate(rows);
+        self.rows = rows;
     }
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let (offsets, nulls) = self.rows.finish(finishing);
-        let columns = vec![self.keys.finish_utf8(finishing), self.values.finish(finishing)];
+        let rows = std::mem::take(&mut self.rows);
+        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
+        let keys = finishing.counted(self.keys.finish(finishing.pool));
+        let columns = vec![Arc::new(keys) as ArrayRef, self.values.finish(finishing)];
         let entries = StructArray::new(self.entry_fields.clone(), columns, None);
-        Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, nulls, false))
+        Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, self.validity.finish(rows), false))
     }
 }
