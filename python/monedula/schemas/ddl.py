@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<name>\w+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<sign>[<>(),:]))"
+    r"\s*(?:(?P<name>\w+)|`(?P<quoted>(?:[^`]|``)+)`"
+    r"|(?P<text>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|(?P<sign>[<>(),:]))"
 )
 _WORD = re.compile(r"\w*[^\W\d]\w*\Z")
 
