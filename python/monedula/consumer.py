@@ -9,7 +9,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
-from monedula._consumer_base import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
+from monedula._consumer_base import (
+    MAX_BYTES,
+    MAX_ROWS,
+    ConsumerBase,
+    as_offsets,
+    as_times,
+    chosen,
+    named,
+    raw_times,
+)
 from monedula._failing import patience
 from monedula._monedula import Batch, PendingCallback, Record
 from monedula._moving import tells
@@ -21,9 +30,7 @@ from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
-    raw_partition,
     seconds,
-    timestamp_ms,
 )
 
 if TYPE_CHECKING:
@@ -293,7 +300,7 @@ class Consumer(ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             UnknownTopicError: if a topic or partition does not exist.
         """
-        raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
+        raw = raw_times(times)
         return as_times(self._core.offsets_for_times(raw, timeout))
 
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
