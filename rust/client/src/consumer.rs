@@ -47,7 +47,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
-use crate::offsets::{EARLIEST, LATEST, Offsets, Question};
+use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
 use crate::reach::{Failure, Reach};
 use crate::telemetry::{Parts as TelemetryParts, Telemetry};
 
@@ -336,6 +336,11 @@ impl Consumer {
     /// The first record of each partition whose timestamp is at least the given one, in ms.
     pub fn offsets_for_times(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
         self.look_up(times, timeout)
+    }
+
+    /// The record with the largest timestamp of each partition.
+    pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+        self.look_up(partitions.into_iter().map(|partition| (partition, MAX_TIMESTAMP)).collect(), timeout)
     }
 
     fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
