@@ -75,6 +75,7 @@ from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPart
 from monedula.producer import Producer
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
+from monedula.scanning import dataset, scan
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
@@ -154,8 +155,10 @@ __all__ = [
     "WakeupError",
     "__version__",
     "config_keys",
+    "dataset",
     "read",
     "read_range",
+    "scan",
 ]
 
 _LATER = {
