@@ -224,13 +224,14 @@ VALUES = {
     "endingOffsetsByTimestamp": '{"orders":{"0":1}}',
     "failOnDataLoss": "false",
     "includeHeaders": "true",
+    "maxLateness": "5m",
     "columns": "value",
 }
 
 
 def test_the_table_marks_the_options_that_spark_does_not_have() -> None:
     own = {cells[0].strip("`") for cells in table("Options") if cells[3].startswith("*own*")}
-    assert own == {"maxBytesPerTrigger", "maxPartitions", "columns"}
+    assert own == {"maxBytesPerTrigger", "maxLateness", "maxPartitions", "columns"}
 
 
 def test_the_table_of_settings_has_the_true_defaults() -> None:

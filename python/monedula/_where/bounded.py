@@ -71,13 +71,13 @@ def _raw(kept: Mapping[TopicPartition, Sequence[Box]]) -> list[tuple[tuple[str, 
 
 def _possible(core: ReaderCore, ranges: Iterable[Range], condition: Condition) -> Iterator[Range]:
     """The ranges of the partitions that may have rows which meet the condition; the others are not asked for."""
-    for topic, partition, start, end in ranges:
-        if not boxes(condition, topic, partition):
-            continue
+    possible = [each for each in ranges if boxes(condition, each[0], each[1])]
+    known = core.partitions_of([topic for topic, partition, _, _ in possible if partition is None])
+    for topic, partition, start, end in possible:
         if partition is not None:
             yield topic, partition, start, end
             continue
-        for _, index in core.partitions_of([topic]):
+        for _, index in (each for each in known if each[0] == topic):
             if boxes(condition, topic, index):
                 yield topic, index, start, end
 

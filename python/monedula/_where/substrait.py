@@ -35,7 +35,9 @@ def of_pyarrow(expression: Any, schema: Any) -> tuple[Condition, set[str] | None
     text = " ".join(str(expression).split())
     try:
         data = bytes(expression.to_substrait(schema))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        if "FieldRef" in str(error):
+            raise
         return Unknown(text), None
     message = _decoded(data)
     functions = {}

@@ -71,6 +71,7 @@ _STREAM_REFUSES = {
     "endingOffsets": "ending offset not valid in streaming queries",
     "endingOffsetsByTimestamp": "ending timestamp not valid in streaming queries",
     "endingTimestamp": "ending timestamp not valid in streaming queries",
+    "maxLateness": "Spark passes filters of batch queries on to the source, not those of streaming queries",
 }
 OPTIONS = (
     "subscribe",
@@ -203,7 +204,7 @@ class SourceOptions:
         """The start of a new streaming query; latest if not given.
 
         Raises:
-            ConfigError: if it cannot be parsed, or if an option for the end is given.
+            ConfigError: if it cannot be parsed, or if an option of batch queries alone is given.
         """
         for name, message in _STREAM_REFUSES.items():
             if name.lower() in self.raw:

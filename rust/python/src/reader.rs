@@ -250,13 +250,20 @@ impl ReaderCore {
         let consumer = self.consumer(py)?;
         let found = wait(py, async move {
             let timeout = consumer.config().default_api_timeout;
+            // All in one lookup: metadata that lacks a topic is asked for anew, with a pause before each time.
+            let whole = ranges.iter().filter(|range| range.1.is_none()).map(|range| range.0.clone());
+            let known = consumer.partitions_of(whole.collect(), timeout).await?;
             let mut asked = Vec::new();
             for (topic, partition, start, end) in ranges {
-                let partitions = match partition {
-                    Some(partition) => vec![topic_partition((topic, partition))],
-                    None => consumer.partitions_of(vec![topic], timeout).await?,
-                };
-                asked.extend(partitions.into_iter().map(|partition| Range { partition, start, end }));
+                match partition {
+                    Some(partition) => {
+                        asked.push(Range { partition: topic_partition((topic, partition)), start, end });
+                    }
+                    None => {
+                        let of_topic = known.iter().filter(|partition| *partition.topic == *topic);
+                        asked.extend(of_topic.map(|partition| Range { partition: partition.clone(), start, end }));
+                    }
+                }
             }
             Reader::resolve(&consumer, asked, timeout).await
         });
