@@ -135,11 +135,12 @@ def test_a_stream_is_filtered_by_spark(spark: SparkSession, broker: Broker, tmp_
 
 
 def test_an_offset_outside_of_the_log_is_an_error_with_filters_too(spark: SparkSession, broker: Broker) -> None:
+    reader = spark.read.format(OURS).option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    ends = {"startingOffsets": '{"orders": {"0": -2, "1": -2, "2": -2}}'}
+    ends["endingOffsets"] = '{"orders": {"0": 99, "1": 0, "2": 0}}'
+    frame = reader.options(subscribe="orders", **ends).load().filter("partition = 1")
     with pushdown(spark, True), pytest.raises(Exception, match="was asked for"):
-        offsets = '{"orders": {"0": 99, "1": 0, "2": 0}}'
-        reader = spark.read.format(OURS).option("kafka.bootstrap.servers", broker.bootstrap_servers)
-        options = {"subscribe": "orders", "startingOffsets": '{"orders": {"0": -2, "1": -2, "2": -2}}'}
-        reader.options(**options, endingOffsets=offsets).load().filter("partition = 1").count()
+        frame.count()
 
 
 def test_a_lateness_that_is_no_time_is_refused(spark: SparkSession, broker: Broker) -> None:

@@ -48,8 +48,9 @@ class Generator:
         self._random = random
         self._rows = rows
 
-    def leaf(self, column: str | None = None) -> Leaf:
-        column = column or self._random.choice(("topic", "partition", "offset", "timestamp", "timestamp"))
+    def leaf(self, *, any_column: bool = False) -> Leaf:
+        columns = ("topic", "partition", "offset", "timestamp", "timestamp", *(("value",) * any_column))
+        column = self._random.choice(columns)
         if self._random.random() < 0.25:
             some = [self._value(column) for _ in range(self._random.randint(1, 4))]
             return column, self._random.choice(("in", "not in")), some
@@ -58,14 +59,15 @@ class Generator:
     def tuples(self) -> list[list[Leaf]]:
         return [[self.leaf() for _ in range(self._random.randint(1, 3))] for _ in range(self._random.randint(1, 3))]
 
-    def tree(self, depth: int = 3) -> Generated:
+    def tree(self, depth: int = 3, *, any_column: bool = False) -> Generated:
+        """A condition; with `any_column`, also one on the value, which no offset is known for."""
         kind = self._random.choice(("and", "or", "not", "leaf", "leaf")) if depth else "leaf"
         if kind == "leaf":
-            return of_leaf(self.leaf())
+            return of_leaf(self.leaf(any_column=any_column))
         if kind == "not":
-            one = self.tree(depth - 1)
+            one = self.tree(depth - 1, any_column=any_column)
             return Generated(f"not({one.text})", lambda row: not one.holds(row), ~one.pyarrow, ~one.polars)
-        parts = [self.tree(depth - 1) for _ in range(self._random.randint(2, 3))]
+        parts = [self.tree(depth - 1, any_column=any_column) for _ in range(self._random.randint(2, 3))]
         joined = operator.and_ if kind == "and" else operator.or_
         every = all if kind == "and" else any
         return Generated(
@@ -79,6 +81,8 @@ class Generator:
         known = self._random.choice(self._rows)[column]
         if column == "topic":
             return self._random.choice((known, known[:-1], "zzz"))
+        if column == "value":
+            return known
         if column == "timestamp":
             known += self._random.choice((0, 0, 1, -1, 1000, -1000, 500))
             return time_of(known)
@@ -99,7 +103,7 @@ def of_leaf(leaf: Leaf) -> Generated:
     column, name, value = leaf
     arrow, frame = pc.field(column), pl.col(column)
     if name in ("in", "not in"):
-        kind = pa.timestamp("us", "UTC") if column == "timestamp" else None
+        kind = {"timestamp": pa.timestamp("us", "UTC"), "value": pa.binary()}.get(column)
         expressions: tuple[Any, pl.Expr] = (arrow.isin(pa.array(value, kind)), frame.is_in(value))
         if name == "not in":
             expressions = (~expressions[0], ~expressions[1])

@@ -203,7 +203,8 @@ def test_more_alternatives_than_are_worth_to_follow_are_refused(settings: dict[s
         pc.starts_with(pc.field("topic"), "ord") & pc.field("offset").isin([3, 5]) & (pc.field("partition") == 0),
         pl.col("offset").is_in([3, 5]) & (pl.col("partition") == 0),
         (pl.col("offset").is_between(3, 5) & (pl.col("offset") != 4)) & pl.col("partition").is_in([0]),
-        (pl.lit(3) <= pl.col("offset")) & (pl.col("offset") < 5.5) & (pl.col("offset") != 4) & (pl.col("partition") < 1),
+        (pl.lit(3) <= pl.col("offset")) & (pl.col("offset") < 5.5) & (pl.col("offset") != 4)
+        & (pl.col("partition") < 1),
         (pl.col("timestamp") > pl.lit(at(4)) - pl.duration(seconds=2))
         & (pl.col("offset") < 6) & (pl.col("offset") != 4) & (pl.col("partition") == 0),
         [("offset", "in", (3, 5)), ("partition", "<", 0.5)],
