@@ -101,6 +101,8 @@ def read(
         raise ArgumentError(f"progress={progress!r} cannot be called")
     condition = None if where is None else condition_of(where)
     late_ms = lateness_ms(max_lateness)
+    if condition is None and max_lateness is not None:
+        raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
     compared = [] if condition is None else sorted(columns_of(condition))
     core = ReaderCore(raw, raw_columns(columns), headers, max_rows, max_bytes, compared)
     try:

@@ -62,7 +62,7 @@ def _of_pyarrow(where: object, schema: object) -> Condition:
     if not hasattr(where, "to_substrait"):
         raise ArgumentError(f"where is a {type(where).__name__} of pyarrow; expected an expression")
     try:
-        condition, columns = of_pyarrow(where, schema or records_schema())
+        condition, columns = of_pyarrow(where, schema or records_schema(), naive_times=False)
     except pa.ArrowInvalid as error:
         raise ArgumentError(f"where: {error}") from None
     _check_columns(sorted(columns or ()))

@@ -17,13 +17,16 @@ _OPERATORS = {"equal": "==", "not_equal": "!=", "lt": "<", "lte": "<=", "gt": ">
 _LITERALS = {1: "bool", 2: "int", 3: "int", 5: "int", 7: "int", 10: "f32", 11: "f64", 12: "text", 14: "us", 27: "us"}
 """The fields of a literal that have a value, and its kind. Both kinds of timestamps are microseconds."""
 _NULL = 29
+_NAIVE = 14
 
 Message = list[tuple[int, Any]]
 _NOT_UNDERSTOOD = object()
 
 
-def of_pyarrow(expression: Any, schema: Any) -> tuple[Condition, set[str] | None]:
+def of_pyarrow(expression: Any, schema: Any, *, naive_times: bool = True) -> tuple[Condition, set[str] | None]:
     """The condition of a pyarrow expression on records of this schema, and the columns that it names.
+
+    pyarrow takes a time without a time zone for one in UTC. Without `naive_times`, such a time is not understood.
 
     The columns are `None` if pyarrow has no Substrait form of the expression; then nothing of it is understood.
 
@@ -44,7 +47,7 @@ def of_pyarrow(expression: Any, schema: Any) -> tuple[Condition, set[str] | None
     for declaration in _all(message, 2):
         function = dict(_decoded(_one(_decoded(declaration), 3) or b""))
         functions[function.get(2, 0)] = function.get(3, b"").decode()
-    reader = _Reader(functions, list(schema.names), text)
+    reader = _Reader(functions, list(schema.names), text, naive_times)
     root = _one(_decoded(_one(message, 3)), 1)
     condition = reader.condition(root)
     reader.name_columns(root)
@@ -52,10 +55,11 @@ def of_pyarrow(expression: Any, schema: Any) -> tuple[Condition, set[str] | None
 
 
 class _Reader:
-    def __init__(self, functions: dict[int, str], names: list[str], text: str) -> None:
+    def __init__(self, functions: dict[int, str], names: list[str], text: str, naive_times: bool) -> None:
         self._functions = functions
         self._names = names
         self._text = text
+        self._kinds = _LITERALS if naive_times else {**_LITERALS, _NAIVE: ""}
         self.columns: set[str] = set()
 
     def condition(self, data: bytes) -> Condition:
@@ -148,7 +152,7 @@ class _Reader:
             name = self._column(expression[2])
             return _NOT_UNDERSTOOD if name is None else (name,)
         if 1 in expression:
-            return _literal(_decoded(expression[1]))
+            return _literal(_decoded(expression[1]), self._kinds)
         return _NOT_UNDERSTOOD
 
     def _column(self, data: bytes) -> str | None:
@@ -166,11 +170,11 @@ class _Reader:
         return self._names[index] if isinstance(index, int) and index < len(self._names) else None
 
 
-def _literal(message: Message) -> Any:
+def _literal(message: Message, kinds: dict[int, str]) -> Any:
     for field, value in message:
         if field == _NULL:
             return None
-        match _LITERALS.get(field), value:
+        match kinds.get(field), value:
             case "bool", int():
                 return bool(value)
             case "int" | "us", int():

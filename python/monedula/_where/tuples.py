@@ -41,6 +41,8 @@ def _is_tuple(value: object) -> bool:
 
 
 def _all_of(parts: list[object], where: object) -> Condition:
+    if _is_tuple(tuple(parts)) and parts[0] in COLUMNS and len(parts) == 3:
+        raise ArgumentError(f"where={where!r}: a condition is a tuple: give {tuple(parts)!r}")
     for part in parts:
         if not _is_tuple(part):
             mixed = " and lists of them at once" if isinstance(part, list) else ""
@@ -138,6 +140,8 @@ def time_us(value: object, part: object) -> int | Fraction:
         return (plain - _EPOCH) // timedelta(microseconds=1) + Fraction(getattr(time, "nanosecond", 0), 1000)
     if isinstance(time, bool) or not hasattr(time, "__index__"):
         hint = f"; a day is text: {value.isoformat()!r}" if isinstance(value, date) else ""
+        if isinstance(value, float):
+            hint = "; seconds since 1970 are int(seconds * 1000)"
         raise ArgumentError(
             f"where: {part!r}: {value!r} is no time: expected milliseconds since 1970, or {EXPECTED_TIME}{hint}"
         )

@@ -161,6 +161,10 @@ def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any])
         (("timestamp", ">=", datetime(2026, 11, 21)), "has no time zone; use datetime.now"),
         (("timestamp", ">=", "an hour ago"), "'an hour ago' is no time: expected"),
         (("timestamp", ">=", date(2026, 11, 21)), "a day is text: '2026-11-21'"),
+        (("timestamp", ">=", 1_795_000_000.5), "seconds since 1970 are int\\(seconds \\* 1000\\)"),
+        (["partition", "=", 1], "a condition is a tuple: give \\('partition', '=', 1\\)"),
+        ([["partition", "=", 1]], "a condition is a tuple: give \\('partition', '=', 1\\)"),
+        ({"partition": 1}, "'partition' is no condition; expected tuples such as"),
         ([], "has no condition; leave it out"),
         ([[]], "a list of conditions is empty"),
         ([("offset", ">", 3), [("partition", "=", 0)]], "is no condition and lists of them at once"),
@@ -169,6 +173,7 @@ def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any])
         (lambda _: True, "expected tuples such as"),
         (pc.field("value") == b"x", "which the value of a record cannot"),
         (pc.field("ofset") == 3, "No match for FieldRef.Name\\(ofset\\)"),
+        (pc.field("timestamp") > datetime(2026, 11, 21), "is no condition that can be turned.*a time has a time zone"),
         (pc.field("offset") + 1 == 3, "is no condition that can be turned into offsets"),
         (pl.col("value") == b"x", "which the value of a record cannot"),
         (pl.col("offset") % 2 == 0, "is no condition that can be turned into offsets"),
@@ -187,6 +192,11 @@ def test_a_bad_condition_is_told_what_is_wrong_and_what_to_do(where: Any, told: 
 def test_a_lateness_that_is_no_duration_is_refused(wrong: Any) -> None:
     with pytest.raises(monedula.ArgumentError, match=r"max_lateness=.*expected seconds"):
         monedula.read({"bootstrap.servers": "127.0.0.1:1"}, "orders", where=("offset", ">", 3), max_lateness=wrong)
+
+
+def test_a_lateness_without_a_condition_is_refused() -> None:
+    with pytest.raises(monedula.ArgumentError, match="without where it has no effect"):
+        monedula.read({"bootstrap.servers": "127.0.0.1:1"}, "orders", max_lateness=3)
 
 
 def test_more_alternatives_than_are_worth_to_follow_are_refused(settings: dict[str, Any]) -> None:
