@@ -75,11 +75,11 @@ from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPart
 from monedula.producer import Producer
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
-from monedula.scanning import dataset, scan
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
     from monedula.running import Retry
+    from monedula.scanning import dataset, scan
 
 __all__ = [
     "Admin",
@@ -166,6 +166,8 @@ _LATER = {
     "AsyncAdmin": "monedula.admin",
     "NewTopic": "monedula.admin",
     "Retry": "monedula.running",
+    "dataset": "monedula.scanning",
+    "scan": "monedula.scanning",
 }
 
 

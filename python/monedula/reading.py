@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from monedula._consumer_base import MAX_BYTES, MAX_ROWS
 from monedula._conversions import no_array, to_pandas, to_polars, to_pyarrow
 from monedula._monedula import Batch, ReaderCore, Schema
-from monedula._where import columns_of, condition_of
-from monedula._where.bounded import begin, lateness_ms, plan_of
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.errors import ArgumentError
 from monedula.partitions import (
@@ -99,17 +97,17 @@ def read(
     ]
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
-    condition = None if where is None else condition_of(where)
-    late_ms = lateness_ms(max_lateness)
-    if condition is None and max_lateness is not None:
+    if where is not None:
+        # Imported here: programs that only consume should not wait for what this imports.
+        from monedula._where.bounded import reader_of
+
+        reading = (raw, raw_columns(columns), headers, max_rows, max_bytes)
+        return RecordStream(reader_of(where, max_lateness, ranges, *reading), progress)
+    if max_lateness is not None:
         raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
-    compared = [] if condition is None else sorted(columns_of(condition))
-    core = ReaderCore(raw, raw_columns(columns), headers, max_rows, max_bytes, compared)
+    core = ReaderCore(raw, raw_columns(columns), headers, max_rows, max_bytes)
     try:
-        if condition is None:
-            core.begin(ranges)
-        else:
-            begin(core, plan_of(core, ranges, condition, late_ms))
+        core.begin(ranges)
     except BaseException:
         core.close()
         raise

@@ -5,8 +5,10 @@ from datetime import timedelta
 from math import ceil
 
 from monedula._monedula import Batch, ReaderCore
-from monedula._where.conditions import Box, Condition, boxes
+from monedula._where import condition_of
+from monedula._where.conditions import Box, Condition, boxes, columns_of
 from monedula._where.ranges import Found, Plan, narrowed
+from monedula.config import RawSettings
 from monedula.partitions import RawPosition, TopicPartition, seconds
 
 Range = tuple[str, int | None, RawPosition, RawPosition]
@@ -27,6 +29,32 @@ def lateness_ms(max_lateness: object) -> int | None:
     if number == float("inf"):
         return None
     return ceil(number * 1000)
+
+
+def reader_of(
+    where: object,
+    max_lateness: object,
+    ranges: Iterable[Range],
+    settings: RawSettings,
+    columns: list[str] | None,
+    headers: bool,
+    max_rows: int,
+    max_bytes: int,
+) -> ReaderCore:
+    """A reader that has begun to read what the user's condition `where` selects.
+
+    Raises:
+        ArgumentError: if `where` or `max_lateness` is invalid.
+        KafkaError: if a lookup fails, as `monedula.read` says.
+    """
+    condition, late_ms = condition_of(where), lateness_ms(max_lateness)
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, sorted(columns_of(condition)))
+    try:
+        begin(core, plan_of(core, ranges, condition, late_ms))
+    except BaseException:
+        core.close()
+        raise
+    return core
 
 
 def plan_of(core: ReaderCore, ranges: Iterable[Range], condition: Condition, max_lateness_ms: int | None) -> Plan:
