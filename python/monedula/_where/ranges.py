@@ -135,7 +135,8 @@ def _without_later(found: dict[Question, Found], lookups: Lookups) -> set[Questi
 
     A broker looks into the first segment whose largest timestamp is not before the time, and into no other. If the
     record with that timestamp was deleted (DeleteRecords), or has none at all, it answers that there is no record,
-    although a later segment has one. So the largest timestamp of the log has to be before the time as well.
+    although a later segment has one. So the largest timestamp of the log has to be before the time as well. If there
+    is no answer to that, it may be that of a record which readers do not see yet.
     """
     missing = {question for question, answer in found.items() if answer is None}
     if not missing:
@@ -144,5 +145,5 @@ def _without_later(found: dict[Question, Found], lookups: Lookups) -> set[Questi
     return {
         (partition, time_ms)
         for partition, time_ms in missing
-        if time_ms is not None and ((known := largest.get(partition)) is None or known[1] < time_ms)
+        if time_ms is not None and (known := largest.get(partition)) is not None and known[1] < time_ms
     }

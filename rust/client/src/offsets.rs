@@ -69,6 +69,12 @@ pub(crate) struct Question {
 }
 
 impl Offsets {
+    /// The same, under read_uncommitted: lookups by time then find records of transactions that are not ended, too.
+    pub(crate) fn uncommitted(&self) -> Self {
+        let config = ClientConfig { read_committed: false, ..(*self.config).clone() };
+        Self { config: Arc::new(config), ..self.clone() }
+    }
+
     /// One attempt of ListOffsets, all leaders at once.
     pub(crate) async fn list_once(&self, questions: Vec<Question>) -> Vec<(TopicPartition, Answer)> {
         self.ask(questions, |offsets, node, questions, cluster| async move {

@@ -135,7 +135,7 @@ impl ReaderCore {
     fn first_at(&self, py: Python<'_>, times: Vec<(PyPartition, i64)>) -> PyResult<Vec<PyFound>> {
         let consumer = self.consumer(py)?;
         let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
-        let lookup = consumer.offsets_for_times(times.collect(), consumer.config().default_api_timeout);
+        let lookup = consumer.first_at(times.collect(), consumer.config().default_api_timeout);
         let found = wait(py, lookup);
         flush_log(py, &self.log);
         Ok(found?.into_iter().map(of_found).collect())

@@ -109,15 +109,15 @@ def _sql(column: str, name: str, value: Any) -> str:
 
 
 def test_a_read_with_a_condition_has_the_rows_that_meet_it(world: World) -> None:
-    check_reads(world, 100)
+    check_reads(world, 60)
 
 
 def test_a_scan_and_a_dataset_have_the_rows_that_meet_their_filters(world: World) -> None:
-    check_scans(world, 60)
+    check_scans(world, 30)
 
 
 def test_a_query_of_duckdb_has_the_rows_that_meet_its_conditions(world: World) -> None:
-    check_sql(world, 60)
+    check_sql(world, 30)
 
 
 def test_on_a_real_kafka_too(kafka_world: World) -> None:

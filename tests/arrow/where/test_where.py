@@ -137,6 +137,19 @@ def test_partitions_that_are_not_wanted_are_not_asked_for() -> None:
         assert pa.table(monedula.read(settings, "orders", where=("partition", "=", kept.partition))).num_rows == 1
 
 
+def test_an_open_transaction_is_no_reason_to_read_everything() -> None:
+    with Broker(topics=["orders"]) as broker:
+        broker.append("orders", ["old"] * 50, timestamps=START_MS)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "isolation.level": "read_committed"}
+        with monedula.Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="open") as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("orders", "open", timestamp=START_MS + 9_000).result(30.0)
+            stream = monedula.read(settings, "orders", where=("timestamp", ">", START_MS + 5_000))
+            assert ranges(stream) == {0: (0, 0)}
+            producer.abort_transaction()
+
+
 def test_progress_reaches_its_end_where_no_row_is_left(settings: dict[str, Any]) -> None:
     told: list[tuple[int, int]] = []
     where = [("offset", "in", [0, 19]), ("timestamp", "=", at(7)), ("partition", "=", 0)]
