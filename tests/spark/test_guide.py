@@ -165,8 +165,22 @@ def test_a_stream_of_large_orders_goes_on_where_it_ended(
     assert sorted(row.key.decode() for row in rows_in(spark, kafka, into)) == sorted(f"k{n}" for n in range(5, 12))
 
 
+def test_an_hour_is_counted(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(6)])
+    try:
+        run("interval 1 hour", name)
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    shown = capsys.readouterr().out
+    assert "PushedFilters: [" in shown
+    assert shown.splitlines()[-1] == "6"
+
+
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 7
+    assert len(examples()) == 8
 
 
 def test_the_table_names_the_options_that_there_are() -> None:
