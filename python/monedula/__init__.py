@@ -41,6 +41,7 @@ from monedula.errors import (
     ConfigError,
     CorruptRecordError,
     DataLossError,
+    DecodeError,
     DeliveryTimeoutError,
     FencedInstanceError,
     ForkError,
@@ -56,6 +57,7 @@ from monedula.errors import (
     KafkaTimeoutError,
     LogTruncatedError,
     MaxPollExceededError,
+    NoSchemaError,
     OffsetOutOfRangeError,
     PartitionError,
     ProducerFencedError,
@@ -75,6 +77,7 @@ from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPart
 from monedula.producer import Producer
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
+from monedula.typed import Json
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
@@ -110,6 +113,7 @@ __all__ = [
     "Consumer",
     "CorruptRecordError",
     "DataLossError",
+    "DecodeError",
     "DeliveryTimeoutError",
     "FencedInstanceError",
     "ForkError",
@@ -121,11 +125,13 @@ __all__ = [
     "InvalidPatternError",
     "InvalidRecordError",
     "InvalidSessionTimeoutError",
+    "Json",
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncatedError",
     "MaxPollExceededError",
     "NewTopic",
+    "NoSchemaError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",

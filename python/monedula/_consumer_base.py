@@ -8,6 +8,7 @@ from monedula._commits import CommitFuture
 from monedula._failing import patience, with_since
 from monedula._group import EventHook, GroupVerbs, Topics
 from monedula._monedula import Schema
+from monedula._refused import RefusedRecords
 from monedula._until import UntilLoop, check_topics
 from monedula.config import Settings, raw_columns, raw_settings
 from monedula.errors import ArgumentError
@@ -24,6 +25,7 @@ from monedula.partitions import (
     split_assignment,
     topic_names,
 )
+from monedula.typed import Json, spec_of
 
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
@@ -46,6 +48,8 @@ class ConsumerBase(GroupVerbs):
         headers: bool = False,
         assignors: "Strategy | None" = None,
         on_event: EventHook | None = None,
+        key: Json | None = None,
+        value: Json | None = None,
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []
@@ -58,7 +62,9 @@ class ConsumerBase(GroupVerbs):
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
-        self._open(raw, raw_columns(columns), headers, assignors, on_event)
+        specs = spec_of("key", key), spec_of("value", value)
+        self._open(raw, raw_columns(columns), headers, assignors, on_event, *specs)
+        self._refused = RefusedRecords(self, key, value)
         try:
             if topics is not None:
                 self.subscribe(topics)
@@ -81,7 +87,8 @@ class ConsumerBase(GroupVerbs):
         | timestampType | int32 | 0 CreateTime, 1 LogAppendTime |
         | headers | list<struct<key: string, value: binary>> | only with `headers=True`; null if the record has none |
 
-        All columns are nullable, and named as in Spark's Kafka source.
+        All columns are nullable, and named as in Spark's Kafka source. With `key=` or `value=` the column is a struct,
+        or its fields stand in its place.
         """
         return self._core.schema
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback
+from monedula._monedula import Batch, ConsumerCore, JsonSpec, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
 from monedula.partitions import TopicPartition, seconds, topic_names
@@ -83,10 +83,12 @@ class GroupVerbs(Unpicklable):
         headers: bool,
         assignors: "Strategy | None",
         on_event: EventHook | None,
+        key: JsonSpec | None,
+        value: JsonSpec | None,
     ) -> None:
         check_callable("on_event", on_event, awaits=False)
         if assignors is None:
-            self._core = ConsumerCore(settings, columns, headers)
+            self._core = ConsumerCore(settings, columns, headers, None, key, value)
         else:
             if any(key.replace("_", ".") == "partition.assignment.strategy" for key, _ in settings):
                 message = "assignors and partition.assignment.strategy say the same; give one of them"
@@ -94,7 +96,7 @@ class GroupVerbs(Unpicklable):
             from monedula.assignors import serve, split_strategy
 
             names, own = split_strategy(assignors)
-            self._core = ConsumerCore(settings, columns, headers, names)
+            self._core = ConsumerCore(settings, columns, headers, names, key, value)
             desk = self._core.assignor_desk()
             if own and desk is not None:
                 serve(desk, own)

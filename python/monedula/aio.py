@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from sys import exception
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
@@ -218,6 +218,7 @@ class AsyncConsumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = self._loop().time() + seconds("timeout", timeout)
+        self._refused.waiting.clear()
         if exception() is None:
             self._member.finish_held(current_holder())
         self._report_run()
@@ -227,6 +228,8 @@ class AsyncConsumer(ConsumerBase):
         finally:
             left = max(until - self._loop().time(), 0.0)
             await self._run(lambda fd: self._core.start_close(fd, left))
+            if self._refused.producer is not None:
+                await cast("AsyncProducer", self._refused.producer).close(left)
             self._callbacks().cancel()
             if self._bridge is not None:
                 self._bridge.close()
@@ -243,14 +246,28 @@ class AsyncConsumer(ConsumerBase):
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             began = bridge.time()
             # The wait takes no records, so a cancelled wait loses none; next_step() takes them and does not wait.
-            await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
-            step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
+            step: Batch | PendingCallback | None = self._refused.waiting.get(holder)
+            if step is None:
+                await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
+                step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
             if isinstance(step, Batch):
+                if not await self._put_aside(step, holder):
+                    continue
                 if step or (left is not None and bridge.time() - began >= left):
                     return step
             elif step is not None:
                 self._call_back(step)
             left = None if left is None else max(left - (bridge.time() - began), 0.0)
+
+    async def _put_aside(self, batch: Batch, holder: int) -> bool:
+        if batch._refused() is None:
+            return True
+        # After an error or a cancelled wait the next call tries again.
+        self._refused.waiting[holder] = batch
+        for future in self._refused.send(batch):
+            await future
+        del self._refused.waiting[holder]
+        return self._core.accept(batch, holder) and bool(batch)
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
         batch = await self._step(holder, max_rows, max_bytes, 0.0, timeout)
@@ -277,6 +294,7 @@ class AsyncConsumer(ConsumerBase):
 
     def _holder_ended(self, holder: int) -> None:
         self._known.discard(holder)
+        self._refused.waiting.pop(holder, None)
         # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
         with suppress(ForkError):
             self._member.holder_ended(holder)

@@ -48,6 +48,8 @@ class Consumer(ConsumerBase):
         assignors: your own assignors and names of built-in ones, in place of `partition.assignment.strategy`; see
             `monedula.assignors`.
         on_event: called with each event of the group membership (see `monedula.events`), inside calls that wait.
+        key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
+        value: how values are decoded; bytes if left out.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
     Raises:
@@ -401,6 +403,7 @@ class Consumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = monotonic() + seconds("timeout", timeout)
+        self._refused.waiting.clear()
         if exception() is None and get_ident() not in self._looping:
             self._member.finish_held()
         self._report_run()
@@ -409,6 +412,8 @@ class Consumer(ConsumerBase):
             self._leave(until)
         finally:
             self._core.close(max(until - monotonic(), 0.0))
+            if self._refused.producer is not None:
+                self._refused.producer.close(max(until - monotonic(), 0.0))
             self._tell_events()
             self._tell_commits()
 
@@ -437,13 +442,33 @@ class Consumer(ConsumerBase):
             self._tell_events()
             self._tell_commits()
             began = monotonic()
-            step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
+            step: Batch | PendingCallback | None = self._refused.waiting.get(self._name_of(holder))
+            if step is None:
+                step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
             if isinstance(step, Batch):
+                if not self._put_aside(step, holder):
+                    continue
                 return step
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)
             if step is not None:
                 self._call_back(step)
+
+    def _put_aside(self, batch: Batch, holder: int | None) -> bool:
+        """Write the records of a batch that cannot be decoded. False if the batch is not to be returned then."""
+        if batch._refused() is None:
+            return True
+        name = self._name_of(holder)
+        # After an error or Ctrl-C the next call tries again.
+        self._refused.waiting[name] = batch
+        for future in self._refused.send(batch):
+            future.result()
+        del self._refused.waiting[name]
+        return self._core.accept(batch, holder) and bool(batch)
+
+    @staticmethod
+    def _name_of(holder: int | None) -> int:
+        return -get_ident() if holder is None else holder
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
         committed_offsets(of_owned(self._member.commit(None, holder, timeout)))

@@ -282,6 +282,10 @@ class RecordTooLargeError(KafkaError, ValueError):
     """A record is larger than `max.request.size` here, or than `max.message.bytes` of its topic."""
 
 
+class NoSchemaError(KafkaError, ValueError):
+    """No schema can be inferred: none of the records is a JSON object with fields. Name the fields yourself."""
+
+
 class InvalidRecordError(KafkaError, ValueError):
     """The broker refused this record, not only its batch; the message has the broker's reason (KIP-467)."""
 
@@ -385,6 +389,27 @@ class CorruptRecordError(PartitionError):
     Nothing is skipped: `offset` is the first offset that was not returned. To skip the batch, seek to `next_offset`, if
     it is known.
     """
+
+
+class DecodeError(PartitionError, ValueError):
+    """The key or value of a record cannot be decoded as `key=` or `value=` of the consumer says.
+
+    Nothing is skipped: `offset` is the record. To skip it, seek to `next_offset`. `Json` has modes that leave such
+    records out.
+
+    Attributes:
+        column: `"key"` or `"value"`.
+        path: the field that the fault was met in, such as `"items[3].price"`; empty if the value as a whole is bad.
+        reason: what is wrong.
+    """
+
+    def __init__(
+        self, message: str = "", *, column: str = "value", path: str = "", reason: str = "", **details: Any
+    ) -> None:
+        super().__init__(message, **details)
+        self.column = column
+        self.path = path
+        self.reason = reason
 
 
 class ClosedError(KafkaError, RuntimeError):

@@ -70,7 +70,8 @@ class TopicScan:
     def _core(self, raw: RawSettings, condition: Condition, columns: Sequence[str] | None, max_rows: int) -> ReaderCore:
         compared = sorted(columns_of(condition))
         headers = columns is None and self.headers
-        return ReaderCore(raw, None if columns is None else list(columns), headers, max_rows, MAX_BYTES, compared)
+        names = None if columns is None else list(columns)
+        return ReaderCore(raw, names, headers, max_rows, MAX_BYTES, compared=compared)
 
     def _plan(self, core: ReaderCore, condition: Condition) -> Any:
         try:

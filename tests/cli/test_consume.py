@@ -68,6 +68,42 @@ def test_a_range_is_read_and_no_more(servers: str, options: list[str], rows: lis
     assert text.splitlines() == [f"value-0-{row}" for row in rows]
 
 
+def test_values_are_decoded_to_typed_columns(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("typed", 1)
+    broker.append("typed", [f'{{"id": {number}, "user": "u{number}"}}' for number in range(3)] + ["no json"])
+    file, schema = tmp_path / "out.parquet", tmp_path / "typed.ddl"
+    schema.write_text("id bigint, user string")
+    options = ["consume", "typed", "--decode", "json", "-o", str(file)]
+    output(*options, "--schema", str(schema), "--bad", "drop", "--flatten", servers=broker.bootstrap_servers)
+    table = pyarrow.parquet.read_table(file)
+    assert table.column_names[:3] == ["key", "id", "user"]
+    assert table.select(["id", "user", "offset"]).to_pylist() == [
+        {"id": number, "user": f"u{number}", "offset": number} for number in range(3)
+    ]
+    done = run(*options, "--schema", "id bigint", servers=broker.bootstrap_servers)
+    assert done.returncode == 1
+    assert "at offset 3: the value cannot be decoded" in done.stderr.decode()
+    output(*options, "--schema", "id bigint, _corrupt_record string", "--bad", "null", servers=broker.bootstrap_servers)
+    assert pyarrow.parquet.read_table(file)["value"].to_pylist()[3] == {"id": None, "_corrupt_record": "no json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--decode", "json", "-f", "parquet"], "needs the fields: --schema"),
+        (["--decode", "json", "--schema", "id bigint"], "add --format parquet or arrow"),
+        (["--schema", "id bigint"], "add --decode json"),
+        (["--decode", "json", "--schema", "id strange", "-f", "arrow"], "--schema: "),
+        (["--decode", "json", "--schema", "missing.json", "-f", "arrow"], "there is no such file"),
+        (["--decode", "json", "--schema", "id bigint", "-f", "arrow", "--value", "x"], "give one of them"),
+    ],
+)
+def test_options_for_decoding_that_make_no_sense(servers: str, options: list[str], message: str) -> None:
+    done = run("consume", "orders", *options, servers=servers)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.decode().split())
+
+
 def test_the_last_batch_is_cut(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("many", 1)
     broker.append("many", ["x"] * 120_000)

@@ -20,6 +20,7 @@ MODULES = (
     "monedula.admin",
     "monedula.testing",
     "monedula.spark",
+    "monedula.schemas",
     "monedula.prometheus",
     "monedula.otel",
     "monedula.assignors",

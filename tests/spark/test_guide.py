@@ -13,6 +13,7 @@ from monedula.spark import kafka_settings, producer_settings, sink
 from monedula.spark.options import OPTIONS, SourceOptions
 from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
 from monedula.spark.sink_options import SinkOptions
+from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
 from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
@@ -179,8 +180,20 @@ def test_an_hour_is_counted(
     assert shown.splitlines()[-1] == "6"
 
 
+def test_the_example_of_typed_columns(
+    kafka: KafkaCluster, topic: TopicFactory, run: Example, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(8)] + [{"value": "no json"}])
+    orders = run("value.format", name)["orders"]
+    rows = orders.select("value.*").collect()
+    assert len(rows) == 9
+    assert [row._corrupt_record for row in rows if row.customer is None] == ["no json"]
+    assert "customer" in capsys.readouterr().out
+
+
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 8
+    assert len(examples()) == 9
 
 
 def test_the_table_names_the_options_that_there_are() -> None:
@@ -218,6 +231,8 @@ def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog:
     name, queries = cells[0].strip("`"), cells[2]
     samples = {"subscribe": "orders", "subscribePattern": "o.*", "assign": '{"orders":[0]}'}
     chosen = {name: samples[name]} if name in samples else {"subscribe": "orders", name: VALUES.get(name, "7")}
+    if name.startswith(("value.", "key.")):
+        chosen = {f"{name.split('.')[0]}.format": "json", **chosen}
     options = SourceOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **chosen})
     options.batch_bounds()
     ignored_in_batch = f"{name} option ignored in batch queries" in caplog.text
@@ -240,12 +255,17 @@ VALUES = {
     "includeHeaders": "true",
     "maxLateness": "5m",
     "columns": "value",
+    "value.format": "json",
+    "value.mode": "FAILFAST",
+    "value.flatten": "true",
+    "key.format": "json",
+    "key.mode": "FAILFAST",
 }
 
 
 def test_the_table_marks_the_options_that_spark_does_not_have() -> None:
     own = {cells[0].strip("`") for cells in table("Options") if cells[3].startswith("*own*")}
-    assert own == {"maxBytesPerTrigger", "maxLateness", "maxPartitions", "columns"}
+    assert own == {"maxBytesPerTrigger", "maxLateness", "maxPartitions", "columns", *TYPED_OPTIONS}
 
 
 def test_the_table_of_settings_has_the_true_defaults() -> None:

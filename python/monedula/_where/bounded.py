@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from math import ceil
 
-from monedula._monedula import Batch, ReaderCore
+from monedula._monedula import Batch, JsonSpec, ReaderCore
 from monedula._where import condition_of
 from monedula._where.conditions import Box, Condition, boxes, columns_of
 from monedula._where.ranges import Found, Plan, narrowed
@@ -40,6 +40,8 @@ def reader_of(
     headers: bool,
     max_rows: int,
     max_bytes: int,
+    key: JsonSpec | None,
+    value: JsonSpec | None,
 ) -> ReaderCore:
     """A reader that has begun to read what the user's condition `where` selects.
 
@@ -48,7 +50,8 @@ def reader_of(
         KafkaError: if a lookup fails, as `monedula.read` says.
     """
     condition, late_ms = condition_of(where), lateness_ms(max_lateness)
-    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, sorted(columns_of(condition)))
+    compared = sorted(columns_of(condition))
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared)
     try:
         begin(core, plan_of(core, ranges, condition, late_ms))
     except BaseException:

@@ -17,6 +17,7 @@ import monedula
 from monedula import Admin, Batch, TopicPartition
 from monedula._consumer_base import MAX_ROWS
 from monedula.cli.completing import complete_groups
+from monedula.cli.decoding import Bad, Decode, decoder
 from monedula.cli.filters import SYNTAX, Filter
 from monedula.cli.formats import Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
@@ -44,6 +45,7 @@ monedula consume orders --format json --max-rows 3
 monedula consume orders -f '%p %o %k: %s\\n' --value '~"amount": [0-9]+'
 monedula consume '^ord' --key =key-7 -o key-7.csv
 monedula consume orders --group etl --timeout 10 --key-separator :
+monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
 """
 
 
@@ -125,6 +127,17 @@ def consume(
     columns: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")
     ] = None,
+    decode: Annotated[
+        Decode | None, typer.Option(help="Decode values to typed columns, in Arrow and Parquet; needs --schema.")
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(metavar="SCHEMA", help="Their fields: Spark's DDL or a JSON Schema, or a file with one."),
+    ] = None,
+    bad: Annotated[
+        Bad | None, typer.Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")
+    ] = None,
+    flatten: Annotated[bool, typer.Option("--flatten", help="The fields as columns beside Kafka's.")] = False,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
@@ -138,7 +151,11 @@ def consume(
     output = None if output == Path("-") else output
     wanted = None if columns is None else tuple(name.strip() for name in columns.split(","))
     look = Look(key_separator, key_as, value_as, wanted, null)
-    target = _Target(format_of(format_, output), output, look, Filter(key, value, header), headers, max_rows)
+    if decode is not None and value:
+        raise UsageError("--value looks at bytes, and --decode makes columns of them; give one of them")
+    kind = format_of(format_, output)
+    target = _Target(kind, output, look, Filter(key, value, header), headers, max_rows)
+    target.shape["value"] = decoder(decode, schema, bad, flatten, kind)
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))
     if group is not None:

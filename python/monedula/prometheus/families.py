@@ -49,6 +49,8 @@ FAMILIES: tuple[Family, ...] = (
         ("fetches_sent", "fetches_sent", "Fetch requests sent."),
         ("fetches_empty", "fetches_empty", "Fetch responses without a record."),
         ("records_delivered", "records_delivered", "Records handed out."),
+        ("records_dropped", "records_dropped", "Records dropped since their key or value cannot be decoded."),
+        ("records_with_nulls", "records_with_nulls", "Rows with nulls since their key or value cannot be decoded."),
         ("delivered_bytes", "bytes_delivered", "Bytes of the Arrow columns handed out."),
         ("batches_delivered", "batches_delivered", "Batches handed out."),
         ("positions_lost", "positions_lost", "Positions that were reset because the log no longer held them."),

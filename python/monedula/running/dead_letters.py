@@ -41,20 +41,23 @@ class DeadLetters(NamedTuple):
 
     def send(self, item: Item, error: BaseException, attempts: int) -> "SendFuture":
         """Write a record. It counts as finished when the future has succeeded."""
-        record = item.record
-        headers = [*(record.headers or []), *self.headers(item, error, attempts)]
+        return self.put_aside(item.record, error, attempts)
+
+    def put_aside(self, record: Record, error: BaseException, attempts: int) -> "SendFuture":
+        """As `send`, of a record that no handler has."""
+        headers = [*(record.headers or []), *self.headers(record, error, attempts)]
         return self.producer.send(
             self.topic, record.value, key=record.key, headers=headers, timestamp=_timestamp(record)
         )
 
-    def headers(self, item: Item, error: BaseException, attempts: int) -> list[tuple[str, bytes]]:
+    def headers(self, record: Record, error: BaseException, attempts: int) -> list[tuple[str, bytes]]:
         """The headers that say where a record is from and why it was given up."""
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         facts = {
-            "topic": item.part.topic,
-            "partition": str(item.part.partition),
-            "offset": str(item.record.offset),
+            "topic": str(record.topic),
+            "partition": str(record.partition),
+            "offset": str(record.offset),
             "group": self.group,
             "delivery.count": str(attempts),
             "message": f"{name}: {_text(error)}"[:_LONGEST_MESSAGE],

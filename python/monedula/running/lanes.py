@@ -105,6 +105,8 @@ class Lanes:
         one = None if by_key or self._order == "none" else self._lane(assigned, None)
         for row, record in enumerate(records):
             if by_key and (key := record.key) is not None:
+                if not isinstance(key, bytes):
+                    key = repr(key).encode()  # a decoded key is a dict
                 lane = keyed.get(key) or self._lane(assigned, key)
             else:
                 lane = one or unordered

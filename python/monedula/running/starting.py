@@ -25,6 +25,9 @@ def under_way(consumer: "ConsumerBase", plan: Plan) -> Generator[tuple[Run, Dead
     if last is not None and last.is_under_way:
         raise ArgumentError("run() is under way already: a consumer has one run at a time")
     plan = plan.check(consumer.schema.names, consumer._awaits)
+    if plan.dead_letter is not None and consumer._refused.decodes:
+        message = "dead letters have the bytes of records, and this consumer decodes them: give Json(..., dead_letter=)"
+        raise ArgumentError(f"{message} for records that cannot be decoded, and on_error= for those that are handled")
     named = consumer._named
     group = group_of(consumer._settings, is_subscribed=named is None or bool(named))
     run = Run(consumer, consumer._member, plan, None if last is None else last.figures)

@@ -17,6 +17,8 @@ from monedula.spark.kafka_settings import kafka_error, kafka_settings
 from monedula.spark.names import check_names
 from monedula.spark.offsets import parse_assign
 from monedula.spark.pattern import topic_pattern
+from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
+from monedula.spark.typed import TypedColumn, typed_columns
 from monedula.spark.values import INT_MAX, boolean, size_bytes, time_ms, whole_number
 
 __all__ = [
@@ -99,6 +101,7 @@ OPTIONS = (
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
     "groupIdPrefix",
+    *TYPED_OPTIONS,
 )
 """All options of the source, except those that begin with `kafka.`."""
 
@@ -146,6 +149,8 @@ class SourceOptions:
     """How long a task waits for data of a broker (kafkaConsumer.pollTimeoutMs)."""
     group_id_prefix: str = "spark-kafka-source"
     """The `client.id` of this source, unless `kafka.client.id` is given."""
+    typed: tuple[TypedColumn, ...] = ()
+    """The columns that are decoded, without the schema of the query."""
     raw: dict[str, str] = field(default_factory=dict, repr=False)
     """The given options, names in lower case."""
 
@@ -183,6 +188,7 @@ class SourceOptions:
             fetch_offset_retry_interval_ms=numbers.whole("fetchOffset.retryIntervalMs", 0, 1000),
             poll_timeout_ms=numbers.whole("kafkaConsumer.pollTimeoutMs", 1, 120_000),
             group_id_prefix=group_id_prefix,
+            typed=typed_columns(options),
             raw=options,
         )
         parsed._check_contradictions()

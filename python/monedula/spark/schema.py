@@ -1,12 +1,15 @@
 """The schema of Spark's own Kafka source, and the check of a schema that a query requests."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -14,6 +17,7 @@ from pyspark.sql.types import (
 )
 
 from monedula.errors import ConfigError
+from monedula.spark.typed import TypedColumn
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -29,19 +33,75 @@ _FIELDS = [
 ]
 
 
+_NAMES = frozenset(field.name for field in _FIELDS)
+
+
 def source_schema(columns: Collection[str]) -> StructType:
     """The schema of Spark's own Kafka source, including nullability, reduced to `columns`."""
     return StructType([field for field in _FIELDS if field.name in columns])
 
 
-def check_projection(requested: StructType) -> tuple[str, ...]:
-    """The names of the columns that `.schema(...)` requests: any columns of the source, in any order, with their types.
+class Projection(NamedTuple):
+    """The columns that a query requests.
+
+    Attributes:
+        columns: Kafka's columns.
+        output: the columns of the rows, in their order, if the fields of the value are among them.
+        typed: the columns that are decoded, with their schema.
+    """
+
+    columns: tuple[str, ...]
+    output: tuple[str, ...] = ()
+    typed: tuple[TypedColumn, ...] = ()
+
+
+def check_projection(requested: StructType, typed: Sequence[TypedColumn] = ()) -> Projection:
+    """What `.schema(...)` requests: any columns of the source, in any order, with their types.
+
+    A column that is decoded is a struct of any fields; with `flatten`, every column that the source does not have is a
+    field of the value.
 
     Raises:
-        ConfigError: if a column does not exist, is requested twice, with another type, or as NOT NULL.
+        ConfigError: if a column does not exist, is requested twice, with another type, or as NOT NULL; or if a column
+            that is to be decoded is missing.
     """
+    _check_fields(requested, {each.column for each in typed}, any(each.flatten for each in typed))
+    names = tuple(requested.fieldNames())
+    if len(set(names)) < len(names) or not names:
+        known = ", ".join(field.name for field in _FIELDS)
+        raise ConfigError(f"schema: expected at least one column, each once, of {known}; got {list(names)}")
+    columns, decoded = [name for name in names if name in _NAMES], []
+    for each in typed:
+        if each.flatten:
+            fields = StructType([field for field in requested.fields if field.name not in _NAMES])
+            if not fields.fields:
+                continue
+            columns.append(each.column)
+        elif each.column in names:
+            fields = requested[each.column].dataType
+        else:
+            continue
+        decoded.append(each.with_schema(fields.json()))
+    return Projection(tuple(columns), names, tuple(decoded))
+
+
+def _check_fields(requested: StructType, decoded: Collection[str], flatten: bool) -> None:
     known = {field.name: field for field in _FIELDS}
     for field in requested.fields:
+        if flatten and field.name not in known:
+            _refuse_not_null(field.name, field)
+            continue
+        if field.name in decoded and not (flatten and field.name == "value"):
+            _refuse_not_null(field.name, field)
+            if not isinstance(field.dataType, StructType):
+                has = field.dataType.simpleString()
+                raise ConfigError(
+                    f"schema: column {field.name!r} is decoded from JSON, so it is a struct, not {has}: "
+                    f".schema('{field.name} struct<id: bigint, user: string>')"
+                )
+            continue
+        if flatten and field.name == "value":
+            raise ConfigError("schema: with value.flatten the fields of the value are columns, and there is no 'value'")
         if field.name not in known:
             raise ConfigError(f"schema: there is no column {field.name!r}; the columns are {', '.join(known)}")
         actual = known[field.name]
@@ -51,11 +111,21 @@ def check_projection(requested: StructType) -> tuple[str, ...]:
                 f"schema: column {field.name!r} is {has}, not {wanted}; ask for it as {has} and convert it after "
                 f"load(), for example with .withColumn({field.name!r}, col({field.name!r}).cast({wanted!r}))"
             )
-        if not field.nullable:
-            raise ConfigError(
-                f"schema: column {field.name!r} cannot be NOT NULL: every column of the source is nullable"
-            )
-    names = tuple(requested.fieldNames())
-    if len(set(names)) < len(names) or not names:
-        raise ConfigError(f"schema: expected at least one column, each once, of {', '.join(known)}; got {list(names)}")
-    return names
+        _refuse_not_null(field.name, field)
+
+
+def _refuse_not_null(path: str, field: StructField) -> None:
+    if not field.nullable:
+        raise ConfigError(f"schema: column {path!r} cannot be NOT NULL: every column of the source is nullable")
+    _refuse_not_null_in(path, field.dataType)
+
+
+def _refuse_not_null_in(path: str, kind: DataType) -> None:
+    # Spark would not look for nulls where there are some: any field may be missing from a value.
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            _refuse_not_null(f"{path}.{field.name}", field)
+    elif isinstance(kind, ArrayType):
+        _refuse_not_null(f"{path}[]", StructField("element", kind.elementType, kind.containsNull))
+    elif isinstance(kind, MapType):
+        _refuse_not_null(f"{path}{{}}", StructField("value", kind.valueType, kind.valueContainsNull))

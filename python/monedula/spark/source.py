@@ -12,7 +12,7 @@ from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.options import SourceOptions
 from monedula.spark.planning import OffsetRange, coalesce, split
 from monedula.spark.process import show_warnings
-from monedula.spark.schema import check_projection, source_schema
+from monedula.spark.schema import Projection, check_projection, source_schema
 from monedula.spark.worker import ReadSettings, ReadTask
 
 
@@ -30,7 +30,15 @@ class Source:
         show_warnings()
         self.options = SourceOptions.parse(options)
         chosen = self.options.column_names()
-        self.columns = chosen if requested is None else check_projection(requested)
+        typed = self.options.typed
+        if typed and requested is None:
+            name = typed[0].column
+            example = "id bigint, user string" if typed[0].flatten else f"{name} struct<id: bigint, user: string>"
+            raise ConfigError(
+                f"{name}.format: name the fields before load(): .schema('{example}')", key=f"{name}.format"
+            )
+        projection = Projection(chosen) if requested is None else check_projection(requested, typed)
+        self.columns, self.output, self.typed = projection.columns, projection.output, projection.typed
         if self.options.columns is not None and set(self.columns) != set(chosen):
             raise ConfigError(
                 f"schema and the option columns contradict each other: {list(self.columns)} and {list(chosen)}; "
@@ -46,7 +54,7 @@ class Source:
     def read_settings(self) -> ReadSettings:
         """The settings of the client in a worker."""
         timeout = {"default.api.timeout.ms": str(self.options.poll_timeout_ms)}
-        return ReadSettings(ClientSettings.of({**self.options.kafka, **timeout}), self.columns)
+        return ReadSettings(ClientSettings.of({**self.options.kafka, **timeout}), self.columns, self.output, self.typed)
 
     def plan(self, start: PartitionOffsets, end: PartitionOffsets, layout: Layout) -> list[InputPartition]:
         """The tasks that read from the offsets `start` to before the offsets `end`."""

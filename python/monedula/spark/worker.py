@@ -13,6 +13,7 @@ from monedula.spark.idle import IdleClients
 from monedula.spark.offsets import partition_text
 from monedula.spark.planning import OffsetRange
 from monedula.spark.process import show_warnings, tune
+from monedula.spark.typed import TypedColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,11 @@ class ReadSettings:
 
     kafka: ClientSettings
     columns: tuple[str, ...]
+    """Kafka's columns."""
+    output: tuple[str, ...] = ()
+    """The columns of the rows, in their order, if the fields of the value are among them."""
+    typed: tuple[TypedColumn, ...] = ()
+    """The columns that are decoded."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
 
     show_warnings()
     tune()
-    columns = list(settings.columns)
+    columns = list(settings.output or settings.columns)
     for batch in _batches(task, settings):
         arrow = pa.record_batch(batch)
         yield arrow if arrow.schema.names == columns else arrow.select(columns)
@@ -132,7 +138,9 @@ def report_data_loss(what: str, fail: bool, cause: Exception | None = None) -> N
 
 
 def _open(settings: ReadSettings) -> ReaderCore:
-    return ReaderCore(settings.kafka.here(), list(settings.columns), False, MAX_ROWS, MAX_BYTES)
+    specs = {typed.column: typed.decoder().spec for typed in settings.typed}
+    columns = list(settings.columns)
+    return ReaderCore(settings.kafka.here(), columns, False, MAX_ROWS, MAX_BYTES, specs.get("key"), specs.get("value"))
 
 
 _clients = IdleClients(_open, ReaderCore.close)

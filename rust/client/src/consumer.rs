@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime};
 
-use monedula_columns::{BufferPool, ColumnBatch, ColumnSet, WalkOptions};
+use monedula_columns::{BatchColumns, BufferPool, ColumnBatch, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
 use monedula_engine::cluster::Cluster;
@@ -121,7 +121,7 @@ pub struct Consumer {
 
 impl Consumer {
     /// Starts the consumer's tasks on `runtime`. Nothing is connected before something is assigned or looked up.
-    pub fn new(config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
+    pub fn new(config: ClientConfig, columns: impl Into<BatchColumns>, runtime: &Handle, seed: u64) -> Self {
         let assignors = config.assignment_strategy.iter().filter_map(|name| builtin_with(name, config.pace)).collect();
         Self::with_assignors(config, columns, runtime, seed, assignors)
     }
@@ -129,7 +129,7 @@ impl Consumer {
     /// As [`Self::new`], with these assignors, the preferred first, in place of `partition.assignment.strategy`.
     pub fn with_assignors(
         config: ClientConfig,
-        columns: ColumnSet,
+        columns: impl Into<BatchColumns>,
         runtime: &Handle,
         seed: u64,
         assignors: Vec<Arc<dyn Assignor>>,
@@ -153,11 +153,12 @@ impl Consumer {
             Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
         let (commands, inbox) = mpsc::unbounded_channel();
         let buffer = Arc::new(FetchBuffer::new(
-            columns,
+            columns.into(),
             walk_options(&config),
             config.decode_threads,
             pool.clone(),
             &budget,
+            log.clone(),
             metrics.clone(),
             commands.clone(),
         ));

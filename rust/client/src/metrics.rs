@@ -54,6 +54,10 @@ counters! {
     fetches_empty,
     /// Records handed out.
     records_delivered,
+    /// Records dropped since their key or value cannot be decoded.
+    records_dropped,
+    /// Records whose row has nulls since their key or value cannot be decoded as a whole.
+    records_with_nulls,
     /// Bytes of the Arrow columns handed out.
     bytes_delivered,
     /// Batches handed out.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use monedula_columns::{ColumnBatch, ColumnSet};
+use monedula_columns::{BatchColumns, ColumnBatch};
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::{Fault, ResetPolicy, Start};
@@ -63,7 +63,7 @@ pub struct Reader {
 
 impl Reader {
     /// Connects to nothing yet. Whatever `config` says, a position outside of the log is an error, never a jump.
-    pub fn new(mut config: ClientConfig, columns: ColumnSet, runtime: &Handle, seed: u64) -> Self {
+    pub fn new(mut config: ClientConfig, columns: impl Into<BatchColumns>, runtime: &Handle, seed: u64) -> Self {
         config.reset = ResetPolicy::Fail;
         Self {
             consumer: Arc::new(Consumer::new(config, columns, runtime, seed)),
@@ -176,11 +176,14 @@ impl Reader {
         if batch.is_none() {
             self.check_stall()?;
         }
-        Ok(Some(batch.map(|batch| self.kept(batch)).filter(|batch| batch.record_batch.num_rows() > 0)))
+        Ok(Some(batch.and_then(|batch| self.kept(batch))))
     }
 
-    fn kept(&self, batch: ColumnBatch) -> ColumnBatch {
-        if self.residual.is_empty() { batch } else { keep(batch, &self.residual) }
+    fn kept(&self, batch: ColumnBatch) -> Option<ColumnBatch> {
+        if self.residual.is_empty() {
+            return Some(batch);
+        }
+        Some(keep(batch, &self.residual)).filter(|batch| batch.record_batch.num_rows() > 0)
     }
 
     fn check_stall(&self) -> Result<(), ClientError> {

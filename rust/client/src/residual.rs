@@ -101,7 +101,8 @@ mod tests {
             leader_epoch: -1,
         };
         let spans = vec![span(0, 4, 0, 4), span(1, 1, 7, 8)];
-        ColumnBatch { record_batch: record_batch.expect("columns of the schema"), spans, memory_bytes: 0 }
+        let record_batch = record_batch.expect("columns of the schema");
+        ColumnBatch { record_batch, spans, memory_bytes: 0, refused: None, dropped: 0, with_nulls: 0 }
     }
 
     fn kept(wanted: Vec<Rows>) -> Vec<i64> {

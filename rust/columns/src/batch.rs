@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
 
+use crate::typed::RefusedRows;
+
 /// Kafka records as rows of Arrow columns, and the partitions and offsets that they came from.
 #[derive(Debug, Clone)]
 pub struct ColumnBatch {
@@ -15,6 +17,12 @@ pub struct ColumnBatch {
     /// Capacity of the pooled buffers that the columns hold, in bytes. The topic, partition and timestampType columns
     /// are not counted, because batches may share them.
     pub memory_bytes: usize,
+    /// Records whose key or value cannot be decoded and that are to be kept; slices have none.
+    pub refused: Option<Box<RefusedRows>>,
+    /// How many such records were dropped; 0 for slices.
+    pub dropped: usize,
+    /// How many rows have nulls since a key or value is bad; 0 for slices.
+    pub with_nulls: usize,
 }
 
 impl ColumnBatch {
@@ -61,7 +69,8 @@ impl ColumnBatch {
             }
             start += span.rows;
         }
-        Self { record_batch: self.record_batch.slice(from, rows), spans, memory_bytes: self.memory_bytes }
+        let record_batch = self.record_batch.slice(from, rows);
+        Self { record_batch, spans, memory_bytes: self.memory_bytes, refused: None, dropped: 0, with_nulls: 0 }
     }
 
     /// The rows from `from` on, as one batch per span, without a copy.

@@ -10,6 +10,7 @@ use crate::constant::{ConstantInts, ConstantStrings};
 use crate::headers::HeadersColumn;
 use crate::pool::BufferPool;
 use crate::schema::ColumnSet;
+use crate::typed::{BatchColumns, TypedColumns};
 use crate::write::{ByteColumn, LongColumn};
 
 /// Collects the rows of one batch, from any number of partitions, up to a limit of rows and bytes.
@@ -34,15 +35,21 @@ pub struct BatchBuilder {
     pub(crate) topic: ConstantStrings,
     pub(crate) partition: ConstantInts,
     pub(crate) timestamp_type: ConstantInts,
+    /// The columns in place of the binary ones, if any are typed.
+    pub(crate) typed: Option<Box<TypedColumns>>,
 }
 
 impl BatchBuilder {
     /// A builder of batches of at most `max_rows` rows and `max_bytes` bytes. Both limits are clamped to at least 1 and
     /// to what Arrow's 32-bit offsets can address (below 2 GiB).
-    pub fn new(columns: ColumnSet, pool: BufferPool, max_rows: usize, max_bytes: usize) -> Self {
+    pub fn new(columns: impl Into<BatchColumns>, pool: BufferPool, max_rows: usize, max_bytes: usize) -> Self {
+        let columns = columns.into();
+        let typed = TypedColumns::new(&columns, &pool).map(Box::new);
+        let schema = columns.set.schema();
         Self {
-            columns,
-            schema: columns.schema(),
+            columns: columns.set,
+            schema: typed.as_ref().map_or(Arc::clone(&schema), |typed| typed.schema(&schema)),
+            typed,
             max_rows: max_rows.clamp(1, i32::MAX as usize - 1),
             max_bytes: max_bytes.clamp(1, i32::MAX as usize),
             rows: 0,
@@ -77,18 +84,20 @@ impl BatchBuilder {
         self.rows
     }
 
-    /// Size of the rows so far in Arrow's layout, in bytes; headers are counted with an upper bound.
+    /// Size of the rows so far in Arrow's layout, in bytes; headers are counted with an upper bound. Records that were
+    /// refused count too.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether the batch must be finished before more rows can be appended.
     pub fn is_full(&self) -> bool {
-        self.refused || self.rows >= self.max_rows || self.bytes >= self.max_bytes
+        self.refused || self.rows_left() == 0 || self.bytes >= self.max_bytes
     }
 
     pub(crate) fn rows_left(&self) -> usize {
-        self.max_rows - self.rows
+        let refused = self.typed.as_ref().map_or(0, |typed| typed.refused_rows());
+        self.max_rows.saturating_sub(self.rows + refused)
     }
 
     pub(crate) fn bytes_left(&self) -> usize {
@@ -106,7 +115,12 @@ impl BatchBuilder {
             (ColumnSet::TIMESTAMP, 8),
             (ColumnSet::TIMESTAMP_TYPE, 4),
         ];
-        widths.into_iter().filter(|(column, _)| self.columns.contains(*column)).map(|(_, width)| width).sum()
+        widths.into_iter().filter(|(column, _)| self.is_plain(*column)).map(|(_, width)| width).sum()
+    }
+
+    /// Whether it has this column, and not a typed one in its place.
+    pub(crate) fn is_plain(&self, column: ColumnSet) -> bool {
+        self.columns.contains(column) && self.typed.as_ref().is_none_or(|typed| typed.of(column).is_none())
     }
 
     /// Counts rows that were appended to the columns, and extends the last span or starts a new one.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use monedula_protocol::compression::CompressionError;
 use monedula_protocol::records::RecordsError;
 
+use crate::typed::BadValue;
+
 /// Why a partition's bytes cannot be walked further.
 ///
 /// All records before `offset` were appended. The walker does not move: the next walk fails in the
@@ -19,7 +21,7 @@ pub struct WalkError {
     /// The first offset that was not appended: the walker's position.
     pub offset: i64,
     /// The offset after the faulty batch, if its header could be read. Seeking there skips the rest of
-    /// that batch.
+    /// that batch. After a value that cannot be decoded, the offset after its record.
     pub next_offset: Option<i64>,
     /// The fault.
     pub kind: WalkErrorKind,
@@ -49,4 +51,12 @@ pub enum WalkErrorKind {
     /// A record whose headers do not fit an Arrow column's 32-bit offsets.
     #[error("the record's headers pass the 2 GiB that an Arrow column can hold")]
     HeadersTooLarge,
+    /// A record whose key or value cannot be decoded.
+    #[error("the {column} cannot be decoded: {bad}")]
+    BadValue {
+        /// `key` or `value`.
+        column: &'static str,
+        /// What is wrong with it.
+        bad: BadValue,
+    },
 }

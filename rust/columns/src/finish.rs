@@ -24,13 +24,19 @@ impl BatchBuilder {
         let mut memory_bytes = 0;
         let mut arrays = Vec::with_capacity(self.schema.fields().len());
         for (column, array) in COLUMNS {
-            if self.columns.contains(column) {
+            let typed = self.typed.as_mut().is_some_and(|typed| typed.finish(column, &mut arrays, &mut memory_bytes));
+            if !typed && self.columns.contains(column) {
                 arrays.push(array(self, rows, &spans, &timestamp_types, &mut memory_bytes));
             }
         }
         // SAFETY: the arrays are those of the schema's columns in its order, each of `rows` rows.
         let record_batch = unsafe { RecordBatch::new_unchecked(self.schema(), arrays, rows) };
-        ColumnBatch { record_batch, spans, memory_bytes }
+        let (mut refused, mut dropped, mut with_nulls) = (None, 0, 0);
+        if let Some(typed) = &mut self.typed {
+            refused = typed.finish_refused();
+            (dropped, with_nulls) = (std::mem::take(&mut typed.dropped), std::mem::take(&mut typed.with_nulls));
+        }
+        ColumnBatch { record_batch, spans, memory_bytes, refused, dropped, with_nulls }
     }
 }
 

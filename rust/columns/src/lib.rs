@@ -9,7 +9,7 @@
 //! column in one pass while the batch is in the CPU cache. Column memory comes from a [`BufferPool`]
 //! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!
-//! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `records` and
+//! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `typed_rows`, `records` and
 //! `payload` (copies into reserved room), `parse` (reads within a checked window), `finish` and `constant` (arrays over
 //! buffers that this crate filled), and `crc32c` (instructions that not every processor has).
 
@@ -30,6 +30,8 @@ mod records;
 mod rows;
 mod schema;
 mod select;
+mod typed;
+mod typed_rows;
 mod walker;
 mod write;
 
@@ -43,5 +45,8 @@ pub use memory::OutOfMemory;
 pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
+pub use typed::{
+    BadValue, BatchColumns, Cause, Decoded, FlattenError, OnBadValue, RefusedRows, TypedColumn, TypedSpec,
+};
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
 pub use write::{Growing, Validity};

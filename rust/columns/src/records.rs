@@ -10,6 +10,8 @@ use crate::headers::HeadersRefused;
 use crate::parse::parse_fast;
 use crate::rows::{AnyRows, DefaultRows, Rows};
 use crate::schema::ColumnSet;
+use crate::typed::BadValue;
+use crate::typed_rows::TypedRows;
 
 /// The place in one batch that the walk has reached.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,17 @@ pub(crate) enum Stop {
     Fault(RecordFault),
     /// At a record whose headers exceed the 32-bit offsets of the headers column.
     HeadersTooLarge,
+    /// At a record that gets no row; the walk goes on behind it.
+    Passed,
+    /// At a record whose key or value cannot be decoded.
+    BadValue(Box<BadRecord>),
+}
+
+/// A record whose key or value cannot be decoded.
+pub(crate) struct BadRecord {
+    pub(crate) offset: i64,
+    pub(crate) column: &'static str,
+    pub(crate) bad: BadValue,
 }
 
 impl From<HeadersRefused> for Stop {
@@ -98,6 +111,9 @@ fn check_delta(header: &BatchHeader, previous: i32, delta: i32) -> Result<(), Re
 
 /// Appends records until the batch ends or the builder is full. Rows before a fault stay.
 pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
+    if builder.typed.is_some() {
+        return append_typed(source, payload, cursor, builder);
+    }
     let header = source.header;
     let before = *cursor;
     let first_row = builder.rows;
@@ -129,6 +145,33 @@ pub(crate) fn append(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, bu
             leader_epoch: header.partition_leader_epoch,
         };
         builder.commit(span, bytes, header.timestamp_type().id());
+    }
+    builder.refused |= matches!(stop, Stop::Full);
+    stop
+}
+
+/// As [`append`], with typed columns: a record may get no row.
+fn append_typed(source: Source<'_>, payload: &[u8], cursor: &mut Cursor, builder: &mut BatchBuilder) -> Stop {
+    let header = source.header;
+    let records_left = (header.record_count as usize).saturating_sub(cursor.index as usize);
+    let fixed_bytes = builder.fixed_row_bytes(source.topic);
+    let Some(mut typed) = builder.typed.take() else { return Stop::Done };
+    let walk = Walk { header, payload, first_row: builder.rows, end_offset: source.end_offset };
+    let mut rows = TypedRows::new(builder, &mut typed, source, records_left, fixed_bytes);
+    let stop = walk.run(cursor, &mut rows);
+    let appended = rows.finish();
+    builder.typed = Some(typed);
+    builder.bytes += appended.refused_bytes;
+    if let Some(first_offset) = appended.first_offset {
+        let span = Span {
+            topic: Arc::clone(source.topic),
+            partition: source.partition,
+            rows: appended.rows,
+            first_offset,
+            next_offset: cursor.next_offset(header),
+            leader_epoch: header.partition_leader_epoch,
+        };
+        builder.commit(span, appended.bytes, header.timestamp_type().id());
     }
     builder.refused |= matches!(stop, Stop::Full);
     stop
@@ -172,6 +215,7 @@ impl Walk<'_> {
         let last_wanted = last_wanted.clamp(-1, header.last_offset_delta.into()) as i32;
         let before = cursor.index;
         let Cursor { mut position, mut index, mut previous_delta } = *cursor;
+        let mut passed = 0;
         let stop = loop {
             if index == record_count {
                 let clean = position == payload.len();
@@ -188,11 +232,13 @@ impl Walk<'_> {
                 let sound = record.offset_delta > previous_delta && record.offset_delta <= header.last_offset_delta;
                 break if sound { Stop::End } else { Stop::Fault(RecordFault::OffsetDelta) };
             }
-            let row = first_row + (index - before) as usize;
+            let row = first_row + (index - before) as usize - passed;
             // SAFETY: rows are appended one after the other, from the builder's next one on, no more
             // than the header still counts; the record's fields lie within the payload.
-            if let Err(stop) = unsafe { rows.append(row, &record, header, payload) } {
-                break stop;
+            match unsafe { rows.append(row, &record, header, payload) } {
+                Ok(()) => {}
+                Err(Stop::Passed) => passed += 1,
+                Err(stop) => break stop,
             }
             index += 1;
             previous_delta = record.offset_delta;
@@ -201,6 +247,11 @@ impl Walk<'_> {
         *cursor = Cursor { position, index, previous_delta };
         stop
     }
+}
+
+/// The offset of a record.
+pub(crate) fn offset_of(header: &BatchHeader, record: &RawRecord<'_>) -> i64 {
+    header.base_offset + i64::from(record.offset_delta)
 }
 
 /// The offset of the record at `cursor`, which has already been read without a fault.

@@ -4,6 +4,7 @@ use monedula_protocol::records::{BatchHeader, RawRecord, TimestampType};
 
 use crate::builder::BatchBuilder;
 use crate::headers::HeadersColumn;
+use crate::pool::BufferPool;
 use crate::records::Stop;
 use crate::schema::ColumnSet;
 use crate::write::{ByteWriter, LongWriter};
@@ -85,6 +86,9 @@ pub(crate) struct AnyRows<'b> {
     offsets: Option<LongWriter<'b>>,
     timestamps: Option<LongWriter<'b>>,
     headers: Option<&'b mut HeadersColumn>,
+    pool: &'b BufferPool,
+    /// Whether the batch holds anything, so that what exceeds its limit goes into the next one.
+    holds_any: bool,
     end_row: usize,
     bytes: usize,
     bytes_left: usize,
@@ -93,22 +97,51 @@ pub(crate) struct AnyRows<'b> {
 
 impl<'b> AnyRows<'b> {
     pub(crate) fn new(builder: &'b mut BatchBuilder, records: usize, fixed_bytes: usize) -> Self {
-        let (row, rows_left) = (builder.rows, builder.rows_left());
+        Self::beside(builder, records, fixed_bytes, 0, |_| true)
+    }
+
+    /// The columns that are `plain`, beside typed ones, in a batch that has taken `refused` of its rows away.
+    pub(crate) fn beside(
+        builder: &'b mut BatchBuilder,
+        records: usize,
+        fixed_bytes: usize,
+        refused: usize,
+        plain: impl Fn(ColumnSet) -> bool,
+    ) -> Self {
+        let (row, rows_left) = (builder.rows, builder.rows_left().saturating_sub(refused));
         let bytes_left = builder.bytes_left();
         let columns = builder.columns;
         let reserved = rows_left.min(records);
-        let has = |column| columns.contains(column);
+        let has = |column| columns.contains(column) && plain(column);
         Self {
             keys: has(ColumnSet::KEY).then(|| builder.keys.writer(row, reserved)),
             values: has(ColumnSet::VALUE).then(|| builder.values.writer(row, reserved)),
             offsets: has(ColumnSet::OFFSET).then(|| builder.offsets.writer(row, reserved)),
             timestamps: has(ColumnSet::TIMESTAMP).then(|| builder.timestamps.writer(row, reserved)),
             headers: has(ColumnSet::HEADERS).then_some(&mut builder.headers),
+            pool: &builder.pool,
+            holds_any: row > 0 || refused > 0,
             end_row: row + reserved,
             bytes: 0,
             bytes_left,
             fixed_bytes,
         }
+    }
+
+    /// The pool of the columns.
+    pub(crate) fn pool(&self) -> &BufferPool {
+        self.pool
+    }
+
+    /// What may still be appended to the batch.
+    pub(crate) fn bytes_left(&self) -> usize {
+        self.bytes_left.saturating_sub(self.bytes)
+    }
+
+    /// Whether there is no room for this row.
+    #[inline(always)]
+    pub(crate) fn has_no_row_left(&self, row: usize) -> bool {
+        row == self.end_row
     }
 
     /// Finishes the rows and returns the bytes that they take in Arrow.
@@ -127,20 +160,24 @@ impl<'b> AnyRows<'b> {
         let headers = if self.headers.is_some() { HeadersColumn::cost(record.headers) } else { 0 };
         self.fixed_bytes + keys + values + headers
     }
-}
 
-impl Rows for AnyRows<'_> {
+    /// As [`Rows::append`], where typed columns have grown by this many bytes, with those of this row.
+    ///
+    /// # Safety
+    /// As for [`Rows::append`].
     #[inline(always)]
-    unsafe fn append(
+    pub(crate) unsafe fn append_within(
         &mut self,
         row: usize,
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
+        typed_bytes: usize,
     ) -> Result<(), Stop> {
         let cost = self.cost(record);
         // A single record beyond the limit gets a batch of its own.
-        if row == self.end_row || (self.bytes + cost > self.bytes_left && row > 0) {
+        let is_beyond = self.bytes + typed_bytes + cost > self.bytes_left;
+        if self.has_no_row_left(row) || (is_beyond && (row > 0 || self.holds_any)) {
             return Err(Stop::Full);
         }
         if let Some(headers) = &mut self.headers {
@@ -163,6 +200,20 @@ impl Rows for AnyRows<'_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Rows for AnyRows<'_> {
+    #[inline(always)]
+    unsafe fn append(
+        &mut self,
+        row: usize,
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+    ) -> Result<(), Stop> {
+        // SAFETY: the caller's promise.
+        unsafe { self.append_within(row, record, header, payload, 0) }
     }
 }
 

@@ -11,16 +11,14 @@ impl ColumnBatch {
     /// The rows of these ranges, which are in ascending order and do not overlap. One range is a slice without a copy;
     /// the rows of several are copied into memory of their own.
     ///
-    /// Every span keeps its `next_offset`, whichever of its rows are left; one without rows is left out.
+    /// Every span keeps its `next_offset`, whichever of its rows are left; one without rows is left out. What is known of
+    /// records that cannot be decoded is left out, as with slices.
     #[must_use]
     pub fn select(&self, ranges: &[Range<usize>]) -> Self {
         let spans = self.spans_of(ranges);
-        match ranges {
-            [] => Self { record_batch: self.record_batch.slice(0, 0), spans, memory_bytes: 0 },
-            [only] => {
-                let record_batch = self.record_batch.slice(only.start, only.len());
-                Self { record_batch, spans, memory_bytes: self.memory_bytes }
-            }
+        let (record_batch, memory_bytes) = match ranges {
+            [] => (self.record_batch.slice(0, 0), 0),
+            [only] => (self.record_batch.slice(only.start, only.len()), self.memory_bytes),
             several => {
                 let rows = several.iter().map(Range::len).sum();
                 let columns: Vec<ArrayRef> =
@@ -29,9 +27,10 @@ impl ColumnBatch {
                 let options = RecordBatchOptions::new().with_row_count(Some(rows));
                 let record_batch = RecordBatch::try_new_with_options(self.record_batch.schema(), columns, &options)
                     .expect("columns of one schema, of equally many rows");
-                Self { record_batch, spans, memory_bytes }
+                (record_batch, memory_bytes)
             }
-        }
+        };
+        Self { record_batch, spans, memory_bytes, refused: None, dropped: 0, with_nulls: 0 }
     }
 
     fn spans_of(&self, ranges: &[Range<usize>]) -> Vec<Span> {
@@ -88,7 +87,8 @@ mod tests {
             leader_epoch: 3,
         };
         let spans = vec![span(0, 3, 10, 20), span(1, 2, 5, 7)];
-        ColumnBatch { record_batch: record_batch.expect("columns of the schema"), spans, memory_bytes: 100 }
+        let record_batch = record_batch.expect("columns of the schema");
+        ColumnBatch { record_batch, spans, memory_bytes: 100, refused: None, dropped: 0, with_nulls: 0 }
     }
 
     fn offsets(batch: &ColumnBatch) -> Vec<i64> {

@@ -15,7 +15,7 @@ use crate::builder::BatchBuilder;
 use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{Inflated, Located, Trouble, locate};
-use crate::records::{Cursor, Source, Stop, append, skip_below};
+use crate::records::{BadRecord, Cursor, Source, Stop, append, skip_below};
 
 /// How a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,6 +314,9 @@ impl PartitionWalker {
                 Stop::Full => return Ok(Walked::Full),
                 Stop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
                 Stop::HeadersTooLarge => WalkErrorKind::HeadersTooLarge,
+                Stop::BadValue(record) => return Err(self.bad_value(*record)),
+                // The walk of a batch goes on behind such a record.
+                Stop::Passed => continue,
             };
             let trouble = Trouble::in_batch(&open.header, kind);
             return Err(self.error(trouble));
@@ -363,6 +366,13 @@ impl PartitionWalker {
             self.position = header.next_offset();
         }
         Ok(false)
+    }
+
+    /// Moves to a record that cannot be decoded: behind those that compaction has removed before it.
+    fn bad_value(&mut self, record: BadRecord) -> WalkError {
+        let BadRecord { offset, column, bad } = record;
+        self.position = self.position.max(offset);
+        self.error(Trouble { next_offset: Some(offset + 1), kind: WalkErrorKind::BadValue { column, bad } })
     }
 
     fn error(&self, trouble: Trouble) -> WalkError {

@@ -15,6 +15,7 @@ mod fixed;
 mod json;
 mod nested;
 mod text;
+mod typed;
 
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, JsonDecoder, JsonOptions, Mode};

@@ -39,6 +39,9 @@ impl From<ColumnBatch> for Batch {
 /// The values of one row's headers, in the order of the names that were asked for.
 type PyHeaderValues = Vec<Option<Py<PyBytes>>>;
 
+/// Why a record has no row: the column, the path of the field, the reason.
+type PyCause = (&'static str, String, String);
+
 /// The attributes of a span, in the order of the constructor.
 type PySpan = (String, i32, usize, i64, i64, i32);
 
@@ -134,6 +137,15 @@ impl Batch {
     /// The rows as `Record` objects, one by one. For services; analysis is faster on the columns.
     fn records(&self) -> PyResult<Records> {
         Ok(Records::of(&self.0.columns.record_batch))
+    }
+
+    /// Records that have no row since their key or value cannot be decoded, as they are in Kafka, and for each of them the
+    /// column, the path of the field and the reason; `None` if there are none.
+    fn _refused(&self) -> Option<(Self, Vec<PyCause>)> {
+        let refused = self.0.columns.refused.as_ref()?;
+        let causes =
+            refused.causes.iter().map(|cause| (cause.column, cause.bad.path.clone(), cause.bad.reason.clone()));
+        Some((Self::from(refused.rows.clone()), causes.collect()))
     }
 
     /// The values that rows have in the headers of these names, each combination once, in the order of the first rows

@@ -24,6 +24,7 @@ use crate::consumer_values::{
     times_dict, topic_partition, want,
 };
 use crate::error::to_py;
+use crate::formats::{PySpec, batch_columns};
 use crate::group::{MemberCore, PendingCallback};
 use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
@@ -53,16 +54,18 @@ pub(crate) enum PyStep {
 #[pymethods]
 impl ConsumerCore {
     #[new]
-    #[pyo3(signature = (settings, columns=None, headers=false, strategy=None))]
+    #[pyo3(signature = (settings, columns=None, headers=false, strategy=None, key=None, value=None))]
     fn new(
         py: Python<'_>,
         settings: Settings,
         columns: Option<Vec<String>>,
         headers: bool,
         strategy: Option<Vec<(String, Option<bool>)>>,
+        key: PySpec<'_>,
+        value: PySpec<'_>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
-        let columns = config::columns(py, columns, headers)?;
+        let columns = batch_columns(py, columns, headers, &key, &value)?;
         let runtime = runtime::handle()?;
         let (consumer, desk) = match strategy {
             None => (Consumer::new(settings, columns, &runtime, config::seed()), None),
@@ -170,7 +173,10 @@ impl ConsumerCore {
         let step = in_slices(py, |until| {
             let until = want.deadline.map_or(until, |deadline| until.min(deadline));
             match consumer.next(&want, until, holder)? {
-                Step::Batch(batch) => Ok(Some(Some(PyStep::Batch(Batch(batch, None))))),
+                Step::Batch(batch) => {
+                    let guard = batch.columns.refused.as_ref().map(|_| Own::new(consumer.unaccepted(&batch)));
+                    Ok(Some(Some(PyStep::Batch(Batch(batch, guard)))))
+                }
                 Step::Callback(callback) => Ok(Some(Some(PyStep::Callback(callback.into())))),
                 Step::Nothing if self.has_news(consumer) => Ok(Some(None)),
                 Step::Nothing if want.deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
@@ -181,6 +187,15 @@ impl ConsumerCore {
         });
         self.flush_log(py);
         step
+    }
+
+    /// Holds a batch whose refused records are in safe keeping. `False` if its rows must not be used: some of its
+    /// partitions were sought, paused or lost since, and the rows of the others come again.
+    #[pyo3(signature = (batch, holder=None))]
+    fn accept(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<bool> {
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
+        Ok(py.detach(|| consumer.accept(batch, holder)))
     }
 
     /// The callback that must run now, or `None` after `timeout` seconds or when there is news. Hands out no rows.

@@ -2,6 +2,7 @@
 
 use monedula_client::config::ConfigError;
 use monedula_client::error::{ClientError, Refused};
+use monedula_columns::WalkErrorKind;
 use monedula_engine::assign::AssignError;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
@@ -42,6 +43,11 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("partition", partition.partition)?;
             details.set_item("offset", error.offset)?;
             details.set_item("next_offset", error.next_offset)?;
+            if let WalkErrorKind::BadValue { column, bad } = &error.kind {
+                details.set_item("column", column)?;
+                details.set_item("path", &bad.path)?;
+                details.set_item("reason", &bad.reason)?;
+            }
         }
         ClientError::Broker { code, .. } => {
             details.set_item("code", code.name())?;
@@ -214,7 +220,10 @@ fn class_of(error: &ClientError) -> &'static str {
             TransactionError::TimedOut { .. } => "KafkaTimeoutError",
             _ => "TransactionError",
         },
-        ClientError::Decode { .. } => "CorruptRecordError",
+        ClientError::Decode { error, .. } => match error.kind {
+            WalkErrorKind::BadValue { .. } => "DecodeError",
+            _ => "CorruptRecordError",
+        },
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Closed | ClientError::AdminClosed => "ClosedError",
         ClientError::WokenUp => "WakeupError",

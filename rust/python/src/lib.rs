@@ -32,6 +32,7 @@ mod secret;
 mod table;
 mod thread_ids;
 mod tokens;
+mod typed_values;
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
@@ -49,6 +50,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Span>()?;
     module.add_class::<broker::BrokerCore>()?;
     module.add_class::<consumer::ConsumerCore>()?;
+    module.add_class::<formats::JsonSpec>()?;
     module.add_class::<group::MemberCore>()?;
     module.add_class::<group::PendingCallback>()?;
     module.add_class::<group::WorkGate>()?;

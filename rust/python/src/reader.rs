@@ -19,6 +19,7 @@ use pyo3::types::PyCapsule;
 use crate::batch::Batch;
 use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
+use crate::formats::{PySpec, batch_columns};
 use crate::logging::{flush_log, follow};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
@@ -60,7 +61,8 @@ pub(crate) struct ReaderCore {
 impl ReaderCore {
     /// `compared` names the columns that a condition needs; those that are not among `columns` are read, and left out.
     #[new]
-    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, compared=vec![]))]
+    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None, compared=vec![]))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
         settings: Settings,
@@ -68,19 +70,22 @@ impl ReaderCore {
         headers: bool,
         max_rows: &Bound<'_, PyAny>,
         max_bytes: &Bound<'_, PyAny>,
+        key: PySpec<'_>,
+        value: PySpec<'_>,
         compared: Vec<String>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
         let asked = config::columns(py, columns, headers)?;
-        let columns = match compared.is_empty() {
+        let read = match compared.is_empty() {
             true => asked,
             false => asked.with(config::columns(py, Some(compared), false)?),
         };
+        let columns = batch_columns(py, Some(read.names().map(String::from).collect()), false, &key, &value)?;
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
         let schema = reader.inner().empty_batch().record_batch.schema();
-        let shown = (columns != asked).then(|| shown(&schema, columns, asked));
+        let shown = (read != asked).then(|| shown(&schema, read, asked));
         let schema = match &shown {
             Some(shown) => Arc::new(schema.project(shown).map_err(|error| argument_error(py, error.to_string()))?),
             None => schema,

@@ -3,10 +3,13 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use monedula_columns::ColumnSet;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyType};
 
 use crate::convert;
+use crate::typed_values::typed_value;
 
 /// One record. Attributes of columns that the consumer does not read are `None`.
 #[pyclass(frozen, get_all, module = "monedula")]
@@ -21,10 +24,10 @@ pub(crate) struct Record {
     timestamp: Option<i64>,
     /// 0 for the producer's time (CreateTime), 1 for the broker's (LogAppendTime).
     timestamp_type: Option<i32>,
-    /// Key, or `None`.
-    key: Option<Py<PyBytes>>,
-    /// Value, or `None`.
-    value: Option<Py<PyBytes>>,
+    /// Key, or `None`. Bytes, or what the consumer's `key=` makes of them.
+    key: Option<Py<PyAny>>,
+    /// Value, or `None`. Bytes, or what the consumer's `value=` makes of them.
+    value: Option<Py<PyAny>>,
     /// Headers as `[(key, value), ...]` with duplicate keys; `None` if there are none, or if the consumer does not read
     /// them.
     headers: Option<Py<PyList>>,
@@ -37,8 +40,8 @@ type PyFields<'py> = (
     Option<i64>,
     Option<i64>,
     Option<i32>,
-    Option<Bound<'py, PyBytes>>,
-    Option<Bound<'py, PyBytes>>,
+    Option<Bound<'py, PyAny>>,
+    Option<Bound<'py, PyAny>>,
     Option<Bound<'py, PyList>>,
 );
 
@@ -53,8 +56,8 @@ impl Record {
         offset: Option<i64>,
         timestamp: Option<i64>,
         timestamp_type: Option<i32>,
-        key: Option<Py<PyBytes>>,
-        value: Option<Py<PyBytes>>,
+        key: Option<Py<PyAny>>,
+        value: Option<Py<PyAny>>,
         headers: Option<Py<PyList>>,
     ) -> Self {
         Self { topic, partition, offset, timestamp, timestamp_type, key, value, headers }
@@ -63,15 +66,15 @@ impl Record {
     /// Support for pickling and copying, such as for a pool of processes.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, PyFields<'py>) {
         let (py, record) = (slf.py(), slf.get());
-        let bytes = |bytes: &Option<Py<PyBytes>>| bytes.as_ref().map(|bytes| bytes.bind(py).clone());
+        let cell = |cell: &Option<Py<PyAny>>| cell.as_ref().map(|cell| cell.bind(py).clone());
         let fields = (
             record.topic.as_ref().map(|topic| topic.bind(py).clone()),
             record.partition,
             record.offset,
             record.timestamp,
             record.timestamp_type,
-            bytes(&record.key),
-            bytes(&record.value),
+            cell(&record.key),
+            cell(&record.value),
             record.headers.as_ref().map(|headers| headers.bind(py).clone()),
         );
         (slf.get_type(), fields)
@@ -83,8 +86,8 @@ impl Record {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let show = |bytes: &Option<Py<PyBytes>>| match bytes {
-            Some(bytes) => bytes.bind(py).repr().map(|text| text.to_string()),
+        let show = |cell: &Option<Py<PyAny>>| match cell {
+            Some(cell) => cell.bind(py).repr().map(|text| text.to_string()),
             None => Ok("None".into()),
         };
         let topic = self.topic.as_ref().map_or("?".into(), |topic| topic.bind(py).to_string());
@@ -102,8 +105,8 @@ impl Record {
 /// The columns of a batch, looked up by name once.
 pub(crate) struct Columns {
     rows: usize,
-    key: Option<ArrayRef>,
-    value: Option<ArrayRef>,
+    key: Option<Cells>,
+    value: Option<Cells>,
     topic: Option<ArrayRef>,
     partition: Option<ArrayRef>,
     offset: Option<ArrayRef>,
@@ -117,8 +120,8 @@ impl Columns {
         let column = |name| batch.column_by_name(name).cloned();
         Self {
             rows: batch.num_rows(),
-            key: column("key"),
-            value: column("value"),
+            key: column("key").map(Cells::of),
+            value: column("value").map_or_else(|| Cells::flattened(batch), |column| Some(Cells::of(column))),
             topic: column("topic"),
             partition: column("partition"),
             offset: column("offset"),
@@ -148,10 +151,48 @@ impl Columns {
             offset: self.offset.as_ref().map(|column| column.as_primitive::<Int64Type>().value(row)),
             timestamp: self.timestamp.as_ref().map(|column| micros(column).div_euclid(1000)),
             timestamp_type: integer(&self.timestamp_type),
-            key: self.key.as_ref().map(|column| binary(py, column, row)).transpose()?.flatten(),
-            value: self.value.as_ref().map(|column| binary(py, column, row)).transpose()?.flatten(),
+            key: self.key.as_ref().map(|cells| cells.get(py, row)).transpose()?.flatten(),
+            value: self.value.as_ref().map(|cells| cells.get(py, row)).transpose()?.flatten(),
             headers: self.headers.as_ref().map(|column| headers(py, column, row)).transpose()?.flatten(),
         }))
+    }
+}
+
+/// The cells of a key or value.
+enum Cells {
+    Binary(ArrayRef),
+    Typed(ArrayRef),
+    /// The fields of a struct, which are columns of their own.
+    Flattened(Vec<(String, ArrayRef)>),
+}
+
+impl Cells {
+    fn of(column: ArrayRef) -> Self {
+        if *column.data_type() == DataType::Binary { Self::Binary(column) } else { Self::Typed(column) }
+    }
+
+    /// The columns that are none of Kafka's.
+    fn flattened(batch: &RecordBatch) -> Option<Self> {
+        let schema = batch.schema();
+        let columns = schema.fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, column)| (field.name().clone(), column.clone()));
+        let fields: Vec<_> = columns.filter(|(name, _)| !ColumnSet::NAMES.contains(&name.as_str())).collect();
+        (!fields.is_empty()).then_some(Self::Flattened(fields))
+    }
+
+    fn get(&self, py: Python<'_>, row: usize) -> PyResult<Option<Py<PyAny>>> {
+        match self {
+            Self::Binary(column) => Ok(binary(py, column, row)?.map(Py::into_any)),
+            Self::Typed(column) if column.is_null(row) => Ok(None),
+            Self::Typed(column) => Ok(Some(typed_value(py, column, row)?.unbind())),
+            Self::Flattened(fields) => {
+                let value = PyDict::new(py);
+                for (name, column) in fields {
+                    value.set_item(name, typed_value(py, column, row)?)?;
+                }
+                Ok(Some(value.into_any().unbind()))
+            }
+        }
     }
 }
 

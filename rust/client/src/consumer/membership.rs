@@ -171,6 +171,18 @@ impl Consumer {
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
     }
 
+    /// A value to drop when nobody will [`Self::accept`] a batch with refused records any more.
+    pub fn unaccepted(&self, batch: &HandedBatch) -> Unfinished {
+        Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.log.clone() }
+    }
+
+    /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if its rows
+    /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others' rows
+    /// out again.
+    pub fn accept(&self, batch: &HandedBatch, holder: Holder) -> bool {
+        self.buffer.accept(batch, holder)
+    }
+
     /// Whether rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
     pub fn work_gate(&self, part: &HandedBatch) -> WorkGate {
         self.buffer.work_gate(part)

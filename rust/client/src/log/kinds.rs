@@ -70,6 +70,8 @@ kinds! {
     POSITION_RESET: "fetch" "position_reset" Warning;
     /// Reading of a partition stopped.
     PARTITION_STOPPED: "fetch" "partition_stopped" Warning;
+    /// Records were left out since their key or value cannot be decoded.
+    RECORDS_DROPPED: "fetch" "records_dropped" Warning limited;
     /// Where a loop with `until` ends is not known yet.
     END_UNKNOWN: "fetch" "end_unknown" Warning limited;
     /// The task that fetches ended: a bug.

@@ -105,6 +105,11 @@ impl JsonDecoder {
         self.root.children.iter().map(Column::bytes).sum()
     }
 
+    /// Takes back the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.root.truncate(rows.min(self.root.rows()));
+    }
+
     /// Appends a value as a row. Without a value, and of one that is blank, the row is null, as Spark has it. Unwinds with
     /// [`OutOfMemory`](monedula_columns::OutOfMemory) if there is no memory for the columns.
     ///

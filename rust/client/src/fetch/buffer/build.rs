@@ -13,6 +13,7 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Payload;
 use crate::fetch::step::HandedBatch;
+use crate::log::kinds;
 
 /// The walker of one partition, taken out of the shared state to be walked.
 struct Taken {
@@ -32,7 +33,7 @@ struct Walk {
 impl FetchBuffer {
     /// A batch without rows, of the same schema.
     pub(crate) fn empty(&self) -> ColumnBatch {
-        BatchBuilder::new(self.lock_build().columns, self.pool.clone(), 1, 1).finish()
+        BatchBuilder::new(self.lock_build().columns.clone(), self.pool.clone(), 1, 1).finish()
     }
 
     /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
@@ -50,7 +51,7 @@ impl FetchBuffer {
         let mut state = self.lock_build();
         let state = &mut *state;
         let kept = state.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
-        let fresh = || BatchBuilder::new(state.columns, self.pool.clone(), want.max_rows, want.max_bytes);
+        let fresh = || BatchBuilder::new(state.columns.clone(), self.pool.clone(), want.max_rows, want.max_bytes);
         let mut builder = kept.map_or_else(fresh, |(builder, _, _)| builder);
         let mut walks = Vec::new();
         while let Some(mut taken) = self.take_partition() {
@@ -76,10 +77,23 @@ impl FetchBuffer {
             self.take_back(&mut state, walks);
             return None;
         }
-        let rows = columns.record_batch.num_rows();
+        self.count_bad_values(&columns);
+        let has_any = columns.record_batch.num_rows() > 0 || columns.refused.is_some();
         let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
         let id = state.finished.hand_out(holder, &columns, &places);
-        (rows > 0).then_some(HandedBatch { columns, id, places })
+        has_any.then_some(HandedBatch { columns, id, places })
+    }
+
+    fn count_bad_values(&self, columns: &ColumnBatch) {
+        self.metrics.records_dropped(columns.dropped as u64);
+        self.metrics.records_with_nulls(columns.with_nulls as u64);
+        if columns.dropped > 0 {
+            self.log.record(&kinds::RECORDS_DROPPED, || {
+                let what =
+                    "records were left out since their key or value cannot be decoded; metrics() counts them all";
+                format!("{} {what}", columns.dropped)
+            });
+        }
     }
 
     /// What was walked will not be handed out: it is fetched again, should the partitions stay. They get a new span,

@@ -175,14 +175,20 @@ impl FinishedOffsets {
     ) -> BatchId {
         let id = self.new_batch();
         let Some(ledger) = &mut self.ledger else { return id };
+        let refused = columns.refused.iter().flat_map(|refused| &refused.rows.spans);
+        let spans: Vec<_> = columns.spans.iter().chain(refused).collect();
         let has_rows = |partition: &TopicPartition| {
-            let mut spans = columns.spans.iter();
+            let mut spans = spans.iter();
             spans.any(|span| span.partition == partition.partition && span.topic == partition.topic)
         };
-        // Places of which the batch has no rows, only markers and aborted records, are nothing that the user could
+        // Places of which the batch has no rows, only markers, aborted and dropped records, are nothing that the user could
         // finish.
         let (rows, markers): (Vec<_>, Vec<_>) = places.iter().cloned().partition(|(partition, ..)| has_rows(partition));
         ledger.hand_out(id, holder, &rows);
+        if columns.refused.is_some() {
+            // Until it is accepted, nothing that its holder does finishes it.
+            ledger.pass_on(id, Keeper::Name);
+        }
         self.count_held(holder, columns.record_batch.num_rows());
         let markers_id = self.new_batch();
         if let Some(ledger) = self.ledger.as_mut().filter(|_| !markers.is_empty()) {

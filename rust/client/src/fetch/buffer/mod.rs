@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use monedula_columns::{BatchBuilder, BufferPool, ColumnSet, Scratch, WalkOptions};
+use monedula_columns::{BatchBuilder, BatchColumns, BufferPool, Scratch, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::ledger::Place;
@@ -45,6 +45,7 @@ use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Inflater;
 use crate::lock::lock;
+use crate::log::Log;
 use crate::metrics::Metrics;
 
 /// What a batch should be.
@@ -93,6 +94,7 @@ pub(crate) struct FetchBuffer {
     inflater: Inflater,
     options: WalkOptions,
     pool: BufferPool,
+    log: Log,
     metrics: Metrics,
     commands: mpsc::UnboundedSender<FetchCommand>,
     /// Notified when all that was ready is handed out, and the driver waits for budget.
@@ -104,7 +106,7 @@ pub(crate) struct FetchBuffer {
 
 /// What building a batch needs, once for all batches.
 struct BuildState {
-    columns: ColumnSet,
+    columns: BatchColumns,
     scratch: Scratch,
     /// Kept from batch to batch, with its limits of rows and bytes: it knows how large the columns became, and so
     /// allocates them in the right size at once.
@@ -112,12 +114,14 @@ struct BuildState {
 }
 
 impl FetchBuffer {
+    #[expect(clippy::too_many_arguments, reason = "the parts of the consumer that it works with")]
     pub(crate) fn new(
-        columns: ColumnSet,
+        columns: BatchColumns,
         options: WalkOptions,
         decode_threads: usize,
         pool: BufferPool,
         budget: &Budget,
+        log: Log,
         metrics: Metrics,
         commands: mpsc::UnboundedSender<FetchCommand>,
     ) -> Self {
@@ -128,6 +132,7 @@ impl FetchBuffer {
             inflater: Inflater::start(decode_threads, budget, &options, &pool),
             options,
             pool,
+            log,
             metrics,
             commands,
             drained: Notify::new(),

@@ -72,6 +72,22 @@ impl FetchBuffer {
         cursor
     }
 
+    /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if some of its
+    /// partitions were sought, paused or lost since; the rows of the others are handed out again.
+    pub(crate) fn accept(&self, batch: &HandedBatch, holder: Holder) -> bool {
+        let mut state = self.state();
+        let is_current = batch.places.iter().all(|(partition, span, _)| state.may_hand_out(partition, *span));
+        if let Some(ledger) = &mut state.finished.ledger {
+            ledger.pass_on(batch.id, Keeper::Holder(holder));
+        }
+        drop(state);
+        if !is_current {
+            self.by_rows(batch, holder);
+            self.give_back(batch.id, holder);
+        }
+        is_current
+    }
+
     /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
     /// taken last stays in the hands of `holder`.
     pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {

@@ -54,7 +54,8 @@ impl World {
         let (pool, budget) = (BufferPool::new(1 << 20), Budget::new(1 << 20));
         let options = WalkOptions::default();
         let metrics = Metrics::default();
-        let buffer = FetchBuffer::new(ColumnSet::default(), options, 0, pool, &budget, metrics, sender);
+        let buffer =
+            FetchBuffer::new(BatchColumns::default(), options, 0, pool, &budget, Log::of(None, None), metrics, sender);
         buffer.keep_ledger(None);
         let mut fetching = Vec::new();
         for index in 0..partitions {

@@ -1,0 +1,75 @@
+"""`monedula schema`: the schema of a topic's JSON records."""
+
+import json
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from monedula.cli.administration import Connection, administration
+from monedula.cli.completing import complete_topics
+from monedula.cli.running import say
+from monedula.cli.tables import show
+
+
+class Form(StrEnum):
+    """How a schema is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    DDL = "ddl"
+
+
+INFER_EXAMPLES = """
+monedula schema infer orders
+monedula schema infer orders -o ddl
+monedula schema infer orders -o json > orders.json
+"""
+
+
+@administration("schema infer")
+def infer(
+    connection: Connection,
+    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topics)],
+    records: Annotated[
+        int, typer.Option("-n", "--records", min=1, help="How many offsets of each partition, half at each end.")
+    ] = 1000,
+    output: Annotated[Form, typer.Option("-o", "--output", help="A table, Spark's JSON, or Spark's DDL.")] = Form.TABLE,
+    keys: Annotated[bool, typer.Option("--keys", help="Of the keys in place of the values.")] = False,
+    primitives_as_string: Annotated[
+        bool, typer.Option("--primitives-as-string", help="Numbers and booleans are strings.")
+    ] = False,
+    prefers_decimal: Annotated[
+        bool, typer.Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
+    ] = False,
+) -> None:
+    """Infer the schema of JSON records, as Spark does, from the first and the last of each partition."""
+    from monedula.cli.settings import settings_of
+    from monedula.schemas import infer
+
+    found = infer(
+        settings_of(*connection),
+        topic,
+        records=records,
+        of="key" if keys else "value",
+        primitives_as_string=primitives_as_string,
+        prefers_decimal=prefers_decimal,
+    )
+    if found.first_bad is not None:
+        bad = found.first_bad
+        say(
+            f"{found.bad} of {found.records} records are no JSON objects; the first: {bad.topic}[{bad.partition}] at "
+            f"offset {bad.offset}: {bad.reason}"
+        )
+    match output:
+        case Form.TABLE:
+            show(("field", "type"), found.fields())
+        case Form.JSON:
+            sys.stdout.write(json.dumps(found.json, ensure_ascii=False) + "\n")
+        case Form.DDL:
+            sys.stdout.write(found.ddl + "\n")
+
+
+app = typer.Typer(help="Infer the schemas of JSON records.", no_args_is_help=True, rich_markup_mode=None)
+COMMANDS = (("infer", infer, INFER_EXAMPLES),)

@@ -1,0 +1,221 @@
+"""JSON Schema to Arrow fields: what a schema says about the types of values, without its constraints."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from monedula.errors import ArgumentError
+from monedula.schemas.ddl import MAX_DEPTH, map_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MEMBERS = ("oneOf", "anyOf")
+
+
+def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
+    """The fields of the objects that a JSON Schema describes.
+
+    integer becomes int64, number float64; a string with the format date-time a timestamp in UTC, with date a date, with
+    the contentEncoding base64 binary; `connect.type` narrows numbers. An object with `additionalProperties` alone
+    becomes a map. What `oneOf`, `anyOf` or a list of types has beside null becomes a nullable field. `$ref` is followed
+    within the document.
+
+    Raises:
+        ArgumentError: for a schema that has no Arrow type, with the path of its field and the reason.
+    """
+    import pyarrow as pa
+
+    kind, _ = _Reader(document).read(document, "", ())
+    if kind is None or not pa.types.is_struct(kind):
+        raise ArgumentError("schema: the JSON Schema does not describe objects with properties at the top")
+    return list(kind)
+
+
+class _Reader:
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def read(self, schema: Any, path: str, seen: tuple[str, ...], depth: int = 0) -> "tuple[pa.DataType | None, bool]":
+        """The type, `None` if the schema takes null alone, and whether it takes null."""
+        if not isinstance(schema, Mapping):
+            raise _refused(path, f"{schema!r} says nothing about the type")
+        if depth > MAX_DEPTH:
+            raise _refused(path, f"types are nested deeper than {MAX_DEPTH}")
+        if "$ref" in schema:
+            reference = schema["$ref"]
+            if reference in seen:
+                raise _refused(path, f"{reference} refers to itself, and Arrow has no recursive types")
+            return self.read(self._resolve(reference, path), path, (*seen, reference), depth)
+        if "allOf" in schema:
+            return self.read(self._all_of(schema, path, seen), path, seen, depth)
+        for word in _MEMBERS:
+            if word in schema and not ("properties" in schema or "items" in schema):
+                return self._members(schema, word, path, seen, depth)
+        kinds, nullable = self._kinds(schema, path)
+        if not kinds:
+            return None, True
+        results = [self._kind(kind, schema, path, seen, depth) for kind in kinds]
+        return _common(results, path), nullable
+
+    def _resolve(self, reference: Any, path: str) -> Any:
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            raise _refused(path, f"$ref {reference!r} leads out of the document, and nothing is fetched")
+        found: Any = self._document
+        for part in reference.split("/")[1:]:
+            part = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, Sequence) and not isinstance(found, str) and part.isdigit() and int(part) < len(found):
+                found = found[int(part)]
+            elif isinstance(found, Mapping) and part in found:
+                found = found[part]
+            else:
+                raise _refused(path, f"$ref {reference!r} leads to nothing")
+        return found
+
+    def _all_of(self, schema: Mapping[str, Any], path: str, seen: tuple[str, ...]) -> dict[str, Any]:
+        """One schema with what each of `allOf` says."""
+        merged: dict[str, Any] = {}
+        parts = [{name: value for name, value in schema.items() if name != "allOf"}, *schema["allOf"]]
+        for part in parts:
+            following = seen
+            while isinstance(part, Mapping) and ("$ref" in part or "allOf" in part):
+                if "allOf" in part:
+                    part = self._all_of(part, path, following)
+                    continue
+                if part["$ref"] in following:
+                    raise _refused(path, f"{part['$ref']} refers to itself, and Arrow has no recursive types")
+                following = (*following, part["$ref"])
+                part = self._resolve(part["$ref"], path)
+            if not isinstance(part, Mapping):
+                raise _refused(path, f"allOf: {part!r} is no schema")
+            for name, value in part.items():
+                if name == "properties":
+                    merged[name] = {**merged.get(name, {}), **value}
+                elif name == "required":
+                    merged[name] = [*merged.get(name, []), *value]
+                else:
+                    merged[name] = value
+        return merged
+
+    def _members(
+        self, schema: Mapping[str, Any], word: str, path: str, seen: tuple[str, ...], depth: int
+    ) -> "tuple[pa.DataType | None, bool]":
+        rest = {name: value for name, value in schema.items() if name != word}
+        members = [
+            self.read(
+                {**rest, **member} if isinstance(member, Mapping) and "$ref" not in member else member,
+                path,
+                seen,
+                depth,
+            )
+            for member in schema[word]
+        ]
+        kinds = [kind for kind, _ in members if kind is not None]
+        nullable = any(nullable for _, nullable in members)
+        return (_common(kinds, path) if kinds else None), nullable
+
+    def _kinds(self, schema: Mapping[str, Any], path: str) -> tuple[list[str], bool]:
+        """The words of `type` without null, and whether null is one. `enum` and `const` stand in for it."""
+        kinds = schema.get("type")
+        if kinds is None and "properties" in schema:
+            kinds = "object"
+        if kinds is None and ("enum" in schema or "const" in schema):
+            values = schema.get("enum", [schema.get("const")])
+            kinds = list(dict.fromkeys(_kind_of(value) for value in values))
+        if kinds is None:
+            raise _refused(path, "the schema says nothing about the type; give `type`")
+        kinds = [kinds] if isinstance(kinds, str) else list(kinds)
+        nullable = "null" in kinds or schema.get("nullable") is True
+        return [kind for kind in kinds if kind != "null"], nullable
+
+    def _kind(
+        self, kind: str, schema: Mapping[str, Any], path: str, seen: tuple[str, ...], depth: int
+    ) -> "pa.DataType":
+        import pyarrow as pa
+
+        match kind:
+            case "boolean":
+                return pa.bool_()
+            case "integer" | "number":
+                default = pa.int64() if kind == "integer" else pa.float64()
+                return _numbers().get(schema.get("connect.type"), default)
+            case "string":
+                return _text(schema)
+            case "array":
+                if "items" not in schema or isinstance(schema["items"], list):
+                    raise _refused(path, "an array needs one schema of all its elements, `items`")
+                element, nullable = self.read(schema["items"], f"{path}[]", seen, depth + 1)
+                return pa.list_(pa.field("element", _known(element, path), nullable))
+            case "object":
+                return self._object(schema, path, seen, depth)
+        raise _refused(path, f"{kind!r} is no type of JSON Schema")
+
+    def _object(self, schema: Mapping[str, Any], path: str, seen: tuple[str, ...], depth: int) -> "pa.DataType":
+        import pyarrow as pa
+
+        properties = schema.get("properties", {})
+        others = schema.get("additionalProperties")
+        if not properties:
+            if not isinstance(others, Mapping):
+                raise _refused(
+                    path, "an object needs `properties`, or one schema of all values, `additionalProperties`"
+                )
+            value, nullable = self.read(others, f"{path}{{}}", seen, depth + 1)
+            return map_of(_known(value, path), nullable)
+        fields = []
+        for name, each in properties.items():
+            below = f"{path}.{name}" if path else name
+            kind, nullable = self.read(each, below, seen, depth + 1)
+            fields.append(pa.field(name, _known(kind, below), nullable or name not in schema.get("required", ())))
+        return pa.struct(fields)
+
+
+def _text(schema: Mapping[str, Any]) -> "pa.DataType":
+    import pyarrow as pa
+
+    if schema.get("contentEncoding") == "base64" or schema.get("connect.type") == "bytes":
+        return pa.binary()
+    formats: dict[str, pa.DataType] = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
+    return formats.get(schema.get("format", ""), pa.string())
+
+
+def _numbers() -> "dict[str | None, pa.DataType]":
+    import pyarrow as pa
+
+    types: dict[str | None, pa.DataType] = {f"int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)}
+    return {**types, "float32": pa.float32(), "float64": pa.float64()}
+
+
+def _kind_of(value: object) -> str:
+    kinds: dict[type, str] = {
+        type(None): "null",
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        str: "string",
+        list: "array",
+        dict: "object",
+    }
+    return kinds[type(value)]
+
+
+def _common(kinds: "Sequence[pa.DataType]", path: str) -> "pa.DataType":
+    """The type of all of these: one of them if they are equal, float64 if they are numbers."""
+    import pyarrow as pa
+
+    first = kinds[0]
+    if all(kind == first for kind in kinds):
+        return first
+    if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds):
+        return pa.float64()
+    raise _refused(path, f"values may be {' or '.join(map(str, kinds))}, and Spark has no unions; use a string")
+
+
+def _known(kind: "pa.DataType | None", path: str) -> "pa.DataType":
+    if kind is None:
+        raise _refused(path, "takes null alone")
+    return kind
+
+
+def _refused(path: str, reason: str) -> ArgumentError:
+    return ArgumentError(f"schema: field {path or 'at the top'}: {reason}")

@@ -1,0 +1,115 @@
+"""`Json`: keys or values that are decoded into typed columns while they are read."""
+
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from monedula._monedula import JsonSpec
+from monedula.errors import ArgumentError
+from monedula.partitions import topic_names
+
+Mode = Literal["fail", "null", "drop"]
+"""What becomes of a record that cannot be decoded."""
+
+CORRUPT_RECORD = "_corrupt_record"
+"""The field that gets the text of a bad value, as in Spark."""
+
+
+class Json:
+    """JSON objects, decoded into a struct column: `Consumer(..., value=Json(schema))`.
+
+    The values never become Python objects, nor a binary column: fields are decoded from the fetched bytes into Arrow.
+    Fields that the schema does not name are skipped. What counts as a value of a type is as in Spark's `from_json`.
+
+    Args:
+        schema: the fields, in any form that `monedula.schemas.schema_of` takes: a pyarrow or polars schema, Spark's
+            DDL such as `"id bigint, user string"`, or a JSON Schema. Types: boolean, int8 to int64, float32, float64,
+            decimal128, string, binary, date32, timestamp("us"), struct, list, and map with string keys. Every field is
+            nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`.
+        mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at
+            the record. `"null"` keeps it: bad fields are null, and a field named `corrupt_record` in the schema, of
+            type string, has the whole text. `"drop"` leaves it out; `metrics()` counts those in `records_dropped`.
+        dead_letter: in place of a mode, the topic to which such records are written, with their bytes, headers and
+            timestamp, and headers that say where they are from and why (`__dlq.errors.*`, KIP-1191). A batch is
+            returned once the brokers have acknowledged them, so no offset is committed before.
+        flatten: whether the fields are columns of their own, in place of one struct column.
+        corrupt_record: the field for the text of bad values; only with `mode="null"`.
+
+    Raises:
+        ArgumentError: if the schema has a type that no value is decoded to, or arguments contradict each other.
+
+    Examples:
+        >>> Json("id bigint, user string", mode="drop")
+        Json(id: int64, user: string, mode='drop')
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        mode: Mode = "fail",
+        dead_letter: str | None = None,
+        flatten: bool = False,
+        corrupt_record: str = CORRUPT_RECORD,
+    ) -> None:
+        if mode not in ("fail", "null", "drop"):
+            raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'")
+        if dead_letter is not None:
+            if mode != "fail":
+                raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
+            topic_names([dead_letter], "dead_letter is the name of one topic")
+        if corrupt_record != CORRUPT_RECORD and mode != "null":
+            raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
+        schema = _arrow(schema)
+        self._arguments: dict[str, Any] = {
+            "mode": mode,
+            "dead_letter": dead_letter,
+            "flatten": flatten,
+            "corrupt_record": corrupt_record,
+        }
+        self._schema = schema
+        self.spec = JsonSpec(schema, "dead_letter" if dead_letter else mode, flatten, corrupt_record)
+
+    @property
+    def dead_letter(self) -> str | None:
+        """The topic of records that cannot be decoded, or `None`."""
+        topic: str | None = self._arguments["dead_letter"]
+        return topic
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._schema, self._arguments)
+
+    def __repr__(self) -> str:
+        defaults = {"mode": "fail", "dead_letter": None, "flatten": False, "corrupt_record": CORRUPT_RECORD}
+        given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != defaults[name]]
+        return f"Json({', '.join([*self.spec.fields, *given])})"
+
+
+def _arrow(schema: Any) -> Any:
+    """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
+    if find_spec("pyarrow") is not None:
+        from monedula.schemas import schema_of
+
+        return schema_of(schema)
+    if hasattr(schema, "__arrow_c_schema__"):
+        return schema
+    kind = type(schema).__name__
+    raise ArgumentError(
+        f"schema: without pyarrow (pip install 'monedula[arrow]') it must have __arrow_c_schema__, which {kind} has not"
+    )
+
+
+def _restored(schema: Any, arguments: dict[str, Any]) -> Json:
+    return Json(schema, **arguments)
+
+
+def spec_of(name: str, given: object) -> JsonSpec | None:
+    """The core's form of `key=` or `value=`.
+
+    Raises:
+        ArgumentError: if it is neither `None` nor `Json`.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Json):
+        raise ArgumentError(f"{name}={given!r}: expected monedula.Json(schema), or nothing for bytes")
+    return given.spec

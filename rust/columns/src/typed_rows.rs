@@ -1,0 +1,161 @@
+//! Appends a record as a row to typed columns and to those beside them. A record whose key or value cannot be decoded
+//! gets no row in any column.
+
+use std::sync::Arc;
+
+use monedula_protocol::records::{BatchHeader, RawRecord};
+
+use crate::batch::Span;
+use crate::builder::BatchBuilder;
+use crate::records::{BadRecord, Source, Stop, offset_of};
+use crate::rows::{AnyRows, Rows};
+use crate::schema::ColumnSet;
+use crate::typed::{BadValue, Cause, Decoded, OnBadValue, TypedColumns, TypedField};
+
+/// Typed columns, and the others beside them.
+pub(crate) struct TypedRows<'b> {
+    source: Source<'b>,
+    typed: &'b mut TypedColumns,
+    /// The bytes of the typed columns before.
+    bytes_before: usize,
+    refused_before: usize,
+    beside: AnyRows<'b>,
+    rows: usize,
+    first_offset: Option<i64>,
+}
+
+/// What was appended.
+pub(crate) struct Appended {
+    pub(crate) rows: usize,
+    /// Of the rows.
+    pub(crate) bytes: usize,
+    /// Of the records that were refused.
+    pub(crate) refused_bytes: usize,
+    /// The offset of the first row.
+    pub(crate) first_offset: Option<i64>,
+}
+
+impl<'b> TypedRows<'b> {
+    pub(crate) fn new(
+        builder: &'b mut BatchBuilder,
+        typed: &'b mut TypedColumns,
+        source: Source<'b>,
+        records: usize,
+        fixed_bytes: usize,
+    ) -> Self {
+        let (bytes_before, refused_before) = (typed.bytes(), refused_bytes(typed));
+        let refused = typed.refused_rows();
+        // While the typed columns are taken out, the builder takes their places for plain ones.
+        let plain = |column| typed.of(column).is_none();
+        let beside = AnyRows::beside(builder, records, fixed_bytes, refused, plain);
+        Self { source, typed, bytes_before, refused_before, beside, rows: 0, first_offset: None }
+    }
+
+    /// Finishes the rows.
+    pub(crate) fn finish(self) -> Appended {
+        let refused_bytes = refused_bytes(self.typed) - self.refused_before;
+        let typed_bytes = self.typed.bytes() - self.bytes_before - refused_bytes;
+        let bytes = self.beside.finish() + typed_bytes;
+        Appended { rows: self.rows, bytes, refused_bytes, first_offset: self.first_offset }
+    }
+
+    /// Decodes a record's key and value.
+    fn decode(&mut self, record: &RawRecord<'_>) -> Result<(), (&'static str, OnBadValue, BadValue)> {
+        let TypedColumns { key, value, with_nulls, .. } = &mut *self.typed;
+        let decode = |name, field: &mut Option<TypedField>, bytes| {
+            let Some(field) = field else { return Ok(Decoded::Whole) };
+            field.column.append(bytes).map_err(|bad| (name, field.on_bad, bad))
+        };
+        let decoded = (decode("value", value, record.value)?, decode("key", key, record.key)?);
+        *with_nulls += usize::from(decoded != (Decoded::Whole, Decoded::Whole));
+        Ok(())
+    }
+
+    /// Does with a record that cannot be decoded what is to be done with it. Its row is taken back already.
+    #[cold]
+    fn refuse(
+        &mut self,
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+        (column, on_bad, bad): (&'static str, OnBadValue, BadValue),
+    ) -> Stop {
+        match on_bad {
+            OnBadValue::Fail => Stop::BadValue(Box::new(BadRecord { offset: offset_of(header, record), column, bad })),
+            OnBadValue::Drop => {
+                self.typed.dropped += 1;
+                Stop::Passed
+            }
+            // What is beyond the limit goes into the next batch, as rows do.
+            OnBadValue::Refuse if self.is_over() => Stop::Full,
+            OnBadValue::Refuse => match self.keep(record, header, payload) {
+                Ok(()) => {
+                    self.typed.causes.push(Cause { column, bad });
+                    Stop::Passed
+                }
+                Err(stop) => stop,
+            },
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let holds_any = self.rows > 0 || self.typed.refused_rows() > 0;
+        holds_any && self.typed.bytes() - self.bytes_before >= self.beside.bytes_left()
+    }
+
+    /// Keeps a record as it is.
+    fn keep(&mut self, record: &RawRecord<'_>, header: &BatchHeader, payload: &[u8]) -> Result<(), Stop> {
+        let pool = self.beside.pool().clone();
+        let make = || Box::new(BatchBuilder::new(ColumnSet::ALL, pool, usize::MAX, usize::MAX));
+        let builder = self.typed.refused.get_or_insert_with(make);
+        let (row, fixed_bytes) = (builder.rows, builder.fixed_row_bytes(self.source.topic));
+        let mut rows = AnyRows::new(builder, 1, fixed_bytes);
+        // SAFETY: the columns were opened for this row, and the record's fields lie within the payload.
+        unsafe { rows.append(row, record, header, payload)? };
+        let (bytes, offset) = (rows.finish(), offset_of(header, record));
+        let span = Span {
+            topic: Arc::clone(self.source.topic),
+            partition: self.source.partition,
+            rows: 1,
+            first_offset: offset,
+            next_offset: offset + 1,
+            leader_epoch: header.partition_leader_epoch,
+        };
+        builder.commit(span, bytes, header.timestamp_type().id());
+        Ok(())
+    }
+}
+
+fn refused_bytes(typed: &TypedColumns) -> usize {
+    typed.refused.as_ref().map_or(0, |rows| rows.bytes())
+}
+
+impl Rows for TypedRows<'_> {
+    #[inline(always)]
+    unsafe fn append(
+        &mut self,
+        row: usize,
+        record: &RawRecord<'_>,
+        header: &BatchHeader,
+        payload: &[u8],
+    ) -> Result<(), Stop> {
+        if self.beside.has_no_row_left(row) {
+            return Err(Stop::Full);
+        }
+        let decoded = self.decode(record);
+        if let Err(bad) = decoded {
+            self.typed.truncate(row);
+            return Err(self.refuse(record, header, payload, bad));
+        }
+        let grown = self.typed.bytes() - self.bytes_before;
+        // SAFETY: the caller's promise.
+        let appended = unsafe { self.beside.append_within(row, record, header, payload, grown) };
+        if appended.is_err() {
+            self.typed.truncate(row);
+            return appended;
+        }
+        self.rows += 1;
+        self.first_offset.get_or_insert_with(|| offset_of(header, record));
+        Ok(())
+    }
+}

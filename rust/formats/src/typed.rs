@@ -1,0 +1,47 @@
+//! Decoders as typed columns, which the walk over record batches appends to.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+use monedula_columns::{BadValue, Decoded, TypedColumn};
+
+use crate::json::{Appended, JsonDecoder};
+
+impl TypedColumn for JsonDecoder {
+    fn data_type(&self) -> DataType {
+        DataType::Struct(self.fields().clone())
+    }
+
+    fn append(&mut self, value: Option<&[u8]>) -> Result<Decoded, BadValue> {
+        match self.append(value) {
+            Ok(Appended::Good) => Ok(Decoded::Whole),
+            Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
+            Err(bad) => Err(bad.into()),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.rows()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.truncate(rows);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn finish(&mut self) -> (ArrayRef, usize) {
+        let (array, memory_bytes) = self.finish();
+        (Arc::new(array), memory_bytes)
+    }
+}
+
+impl From<crate::BadValue> for BadValue {
+    fn from(bad: crate::BadValue) -> Self {
+        let reason = bad.reason.to_string();
+        Self { path: bad.path, reason, position: bad.position }
+    }
+}

@@ -1,0 +1,325 @@
+"""Keys and values that are decoded into typed columns while they are read."""
+
+import asyncio
+import copy
+import datetime
+import json
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import monedula
+import pyarrow as pa
+import pytest
+from monedula import Json, TopicPartition
+from monedula.testing import Broker
+
+from tests.consumer.uniform import Uniform
+
+FIELDS: list[Any] = [("id", pa.int64()), ("user", pa.string()), ("tags", pa.list_(pa.string()))]
+SCHEMA = pa.schema(FIELDS)
+
+Opens = Callable[..., Uniform]
+
+
+def anything(value: object) -> Any:
+    """What a type checker would refuse."""
+    return value
+
+
+def document(number: int) -> str:
+    return json.dumps({"id": number, "user": f"u{number}", "tags": ["t"] * (number % 3), "unknown": {"x": [1]}})
+
+
+def value_of(record: monedula.Record) -> Any:
+    return record.value
+
+
+def bad(number: int) -> str:
+    return f'{{"id":{number},"user":"bad","tags":["a",'
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(params=["sync", "async"])
+def opens(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Opens]:
+    """Opens a consumer of either kind, at the start of a topic."""
+    runner = asyncio.Runner() if request.param == "async" else None
+    made: list[Uniform] = []
+
+    def make(topic: str, **arguments: Any) -> Uniform:
+        kind = monedula.Consumer if runner is None else monedula.AsyncConsumer
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+        reader = Uniform(kind({**settings, **arguments.pop("settings", {})}, **arguments), runner)
+        made.append(reader)
+        reader.assign([topic])
+        return reader
+
+    yield make
+    for reader in made:
+        reader.close()
+    if runner is not None:
+        runner.close()
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    broker.create_topic(name, 1)
+    return name
+
+
+def test_a_value_is_a_struct_of_the_schemas_fields(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [document(number) for number in range(10)])
+    reader = opens(topic, value=Json(SCHEMA))
+    batch = reader.poll(timeout=20)
+    table = pa.record_batch(batch)
+    assert table.schema.field("value").type == pa.struct(list(SCHEMA))
+    assert table.schema == pa.schema(reader.schema)
+    expected = [{"id": number, "user": f"u{number}", "tags": ["t"] * (number % 3)} for number in range(10)]
+    assert table["value"].to_pylist() == expected
+    assert [record.value for record in batch.records()] == expected
+    assert table["offset"].to_pylist() == list(range(10))
+    table.validate(full=True)
+
+
+def test_a_record_without_a_value_is_null(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [document(0), ("k", None), document(2)])
+    batch = opens(topic, value=Json(SCHEMA)).poll(timeout=20)
+    values = [record.value for record in batch.records()]
+    assert values[1] is None
+    assert [values[0]["id"], values[2]["id"]] == [0, 2]
+
+
+def test_keys_are_decoded_beside_values(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [('{"id": 7}', document(1))])
+    reader = opens(topic, key=Json(pa.schema({"id": pa.int32()})), value=Json(SCHEMA), columns=["key", "value"])
+    (record,) = reader.poll(timeout=20).records()
+    assert (record.key, record.value["id"], record.offset) == ({"id": 7}, 1, None)
+
+
+def test_flattened_fields_are_columns(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [("k", document(1))])
+    reader = opens(topic, value=Json(SCHEMA, flatten=True))
+    assert reader.schema.names[:5] == ["key", "id", "user", "tags", "topic"]
+    batch = reader.poll(timeout=20)
+    assert pa.record_batch(batch)["user"].to_pylist() == ["u1"]
+    (record,) = batch.records()
+    assert record.value == {"id": 1, "user": "u1", "tags": ["t"]}
+    assert record.key == b"k"
+
+
+def test_every_type_has_a_value_in_python(broker: Broker, topic: str, opens: Opens) -> None:
+    types: dict[str, pa.DataType] = {
+        "boolean": pa.bool_(),
+        "small": pa.int8(),
+        "float": pa.float32(),
+        "decimal": pa.decimal128(10, 2),
+        "binary": pa.binary(),
+        "date": pa.date32(),
+        "time": pa.timestamp("us", "UTC"),
+        "local": pa.timestamp("us"),
+        "map": pa.map_(pa.string(), pa.int64()),
+        "items": pa.list_(pa.struct([("n", pa.int64())])),
+    }
+    value = {
+        "boolean": True,
+        "small": -7,
+        "float": 1.5,
+        "decimal": "12.30",
+        "binary": "AAH/",
+        "date": "2026-11-26",
+        "time": "2026-11-26T12:00:00.5+01:00",
+        "local": "2026-11-26 12:00:00",
+        "map": {"a": 1},
+        "items": [{"n": 1}, {"n": None}],
+    }
+    broker.append(topic, [json.dumps(value)])
+    batch = opens(topic, value=Json(pa.schema(types))).poll(timeout=20)
+    (record,) = batch.records()
+    utc = datetime.UTC
+    assert record.value == {
+        **value,
+        "decimal": Decimal("12.30"),
+        "binary": b"\x00\x01\xff",
+        "date": datetime.date(2026, 11, 26),
+        "time": datetime.datetime(2026, 11, 26, 11, 0, 0, 500_000, tzinfo=utc),
+        "local": datetime.datetime(2026, 11, 26, 12, 0, 0),
+    }
+    assert pickle.loads(pickle.dumps(record)).value == record.value
+    assert copy.copy(record).value == record.value
+
+
+def test_a_bad_value_stops_the_partition_and_a_seek_passes_it(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [document(0), document(1), bad(2), document(3)])
+    reader = opens(topic, value=Json(SCHEMA))
+    assert [record.offset for record in reader.poll(timeout=20).records()] == [0, 1]
+    with pytest.raises(monedula.DecodeError) as raised:
+        reader.poll(timeout=20)
+    error = raised.value
+    assert (error.topic, error.partition, error.offset, error.next_offset) == (topic, 0, 2, 3)
+    assert (error.column, error.path, error.retriable) == ("value", "tags[1]", False)
+    assert reader.position((topic, 0)) == 2
+    assert "the value cannot be decoded: tags[1]:" in str(error)
+    assert pickle.loads(pickle.dumps(error)).path == "tags[1]"
+    reader.seek((topic, 0), error.next_offset)
+    assert [record.offset for record in reader.poll(timeout=20).records()] == [3]
+
+
+def test_null_keeps_the_row_with_the_text(broker: Broker, topic: str, opens: Opens) -> None:
+    schema = SCHEMA.append(pa.field("_corrupt_record", pa.string()))
+    broker.append(topic, [document(0), '{"id":"x","user":"u1"}', "no json", document(3)])
+    reader = opens(topic, value=Json(schema, mode="null"))
+    values = [record.value for record in reader.poll(timeout=20).records()]
+    assert [value["_corrupt_record"] for value in values] == [None, '{"id":"x","user":"u1"}', "no json", None]
+    assert (values[1]["id"], values[1]["user"]) == (None, "u1")
+    assert {values[2][name] for name in SCHEMA.names} == {None}
+    assert reader.metrics()["records_with_nulls"] == 2
+
+
+def test_drop_leaves_the_record_out_and_counts_it(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [bad(0), document(1), bad(2), document(3), bad(4)])
+    reader = opens(topic, value=Json(SCHEMA, mode="drop"))
+    batch = reader.poll(timeout=20)
+    assert [record.value["id"] for record in batch.records()] == [1, 3]
+    assert reader.metrics()["records_dropped"] == 3
+    assert reader.position((topic, 0)) == 5
+
+
+def test_a_topic_of_dropped_records_alone_is_passed(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [bad(number) for number in range(100)])
+    reader = opens(topic, value=Json(SCHEMA, mode="drop"))
+    assert list(reader.batches(timeout=20, until="latest")) == []
+    assert (reader.metrics()["records_dropped"], reader.position((topic, 0))) == (100, 100)
+
+
+def test_a_dead_letter_is_the_record_with_its_cause(broker: Broker, topic: str, opens: Opens) -> None:
+    letters = f"{topic}-letters"
+    broker.create_topic(letters, 1)
+    with monedula.Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send(topic, document(0))
+        producer.send(topic, bad(1), key=b"\xfd", headers=[("trace", b"\xff")], timestamp=1_700_000_000_123)
+        producer.send(topic, document(2))
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=letters), settings={"group.id": f"{topic}-group"})
+    values = [value_of(record)["id"] for record in reader.take(2)]
+    assert values == [0, 2]
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, letters, headers=True) as stream:
+        (letter,) = [record for batch in stream for record in batch.records()]
+    assert (letter.key, letter.value, letter.timestamp) == (b"\xfd", bad(1).encode(), 1_700_000_000_123)
+    headers = dict(letter.headers or [])
+    assert headers["trace"] == b"\xff"
+    assert headers["__dlq.errors.topic"] == topic.encode()
+    assert (headers["__dlq.errors.partition"], headers["__dlq.errors.offset"]) == (b"0", b"1")
+    assert headers["__dlq.errors.group"] == f"{topic}-group".encode()
+    assert headers["__dlq.errors.exception"] == b"monedula.errors.DecodeError"
+    assert b"the value cannot be decoded: tags[1]: " in (headers["__dlq.errors.message"] or b"")
+
+
+def test_read_decodes_and_ends(broker: Broker, topic: str) -> None:
+    broker.append(topic, [document(number) for number in range(1000)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with monedula.read(settings, topic, value=Json(SCHEMA, flatten=True), columns=["value", "offset"]) as stream:
+        table = pa.table(stream)
+    assert table.column_names == ["id", "user", "tags", "offset"]
+    assert table["id"].to_pylist() == table["offset"].to_pylist() == list(range(1000))
+    with monedula.read_range(settings, topic, 0, 5, 7, value=Json(SCHEMA)) as stream:
+        assert [value_of(record)["id"] for batch in stream for record in batch.records()] == [5, 6]
+
+
+def test_a_read_that_meets_a_bad_value_says_where_to_go_on(broker: Broker, topic: str) -> None:
+    broker.append(topic, [document(0), bad(1)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with (
+        pytest.raises(monedula.DecodeError, match="A read that starts at 2 goes on behind it"),
+        monedula.read(settings, topic, value=Json(SCHEMA)) as stream,
+    ):
+        list(stream)
+
+
+def _nothing() -> dict[str, Any]:
+    return {"bootstrap_servers": "localhost:1"}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Json(pa.schema({"a": pa.duration("s")})), "schema: field a: no values of type duration"),
+        (lambda: Json("id bigint, a interval"), "interval"),
+        (lambda: Json(5), "a value of type int is no schema"),
+        (lambda: Json(SCHEMA, mode=anything("nul")), "expected 'fail', 'null' or 'drop'"),
+        (lambda: Json(SCHEMA, mode="drop", dead_letter="t"), "give one of them"),
+        (lambda: Json(SCHEMA, dead_letter="no topic"), "no topic"),
+        (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record is for mode='null'"),
+        (lambda: monedula.Consumer(value=anything("json"), **_nothing()), "expected monedula.Json"),
+        (lambda: monedula.Consumer(value=Json(SCHEMA), columns=["offset"], **_nothing()), "columns leaves out value"),
+        (
+            lambda: monedula.Consumer(
+                value=Json(pa.schema({"id": pa.int64(), "offset": pa.int64()}), flatten=True), **_nothing()
+            ),
+            'the field "offset" of value has the name of a column of Kafka\'s',
+        ),
+        (
+            lambda: monedula.read({"bootstrap.servers": "localhost:1"}, "t", value=Json(SCHEMA, dead_letter="letters")),
+            "dead letters are for consumers",
+        ),
+    ],
+)
+def test_a_mistake_is_said_at_once(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(monedula.ArgumentError, match=message):
+        make()
+
+
+def test_a_decoder_can_be_pickled_and_printed() -> None:
+    made = pickle.loads(pickle.dumps(Json(SCHEMA, mode="null", flatten=True)))
+    assert repr(made) == "Json(id: int64, user: utf8, tags: list(utf8), mode='null', flatten=True)"
+
+
+def test_an_offset_waits_for_its_dead_letter() -> None:
+    with Broker(topics={"orders": 1, "failed": 1}) as broker:
+        broker.append("orders", [document(0), bad(1)])
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+        held = broker.fault(api="Produce", topic="failed", hold=True)
+        with monedula.Consumer(settings, ["orders"], value=Json(SCHEMA, dead_letter="failed")) as consumer:
+            got: list[Any] = []
+            thread = threading.Thread(target=lambda: got.append(consumer.poll(timeout=60)))
+            thread.start()
+            held.wait()
+            assert consumer.position(("orders", 0)) == 2
+            assert consumer.committed([("orders", 0)]) == {("orders", 0): None}
+            held.remove()
+            thread.join()
+            assert [record.value["id"] for record in got[0].records()] == [0]
+            assert consumer.commit(got[0]) == {TopicPartition("orders", 0): 2}
+
+
+def test_a_batch_ends_by_the_bytes_of_its_columns_not_of_its_json(broker: Broker, topic: str, opens: Opens) -> None:
+    wide: list[Any] = [(f"n{index}", pa.int64()) for index in range(20)]
+    fields: list[Any] = [("items", pa.list_(pa.struct(wide)))]
+    text = '{"items":[' + ",".join(["{}"] * 30) + "]}"
+    row_bytes, rows, limit = 30 * 20 * 8, 2_000, 1 << 20
+    assert row_bytes > 45 * len(text)
+    broker.append(topic, [text] * rows)
+    reader = opens(topic, value=Json(pa.schema(fields)), columns=["value"])
+    counts = []
+    for batch in reader.batches(max_bytes=limit, until="latest"):
+        counts.append(batch.num_rows)
+        # The buffers' spare room, and the bits of nulls, are not counted.
+        assert pa.record_batch(batch).get_total_buffer_size() <= 2 * limit
+    assert sum(counts) == rows
+    assert max(counts) <= limit // row_bytes
+    assert len(counts) <= 2 * rows * row_bytes // limit
+
+
+def test_a_record_that_is_larger_than_a_batch_as_columns_has_one_of_its_own(
+    broker: Broker, topic: str, opens: Opens
+) -> None:
+    broker.append(topic, [document(0), json.dumps({"id": 1, "user": "x" * 5000}), document(2)])
+    reader = opens(topic, value=Json(SCHEMA), columns=["value"])
+    batches = list(reader.batches(max_bytes=1000, until="latest"))
+    assert [[value_of(record)["id"] for record in batch.records()] for batch in batches] == [[0], [1], [2]]

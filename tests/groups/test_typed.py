@@ -1,0 +1,176 @@
+"""Members that decode values: records that cannot be decoded, with rebalances, failing brokers and several threads."""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import monedula
+import pyarrow as pa
+import pytest
+from monedula import Json
+from monedula.testing import Broker
+
+from tests.groups.ground import SETTINGS, TIMING
+
+FIELDS: list[Any] = [("id", pa.int64()), ("pad", pa.string())]
+SCHEMA = pa.schema(FIELDS)
+PER_PARTITION = 400
+
+
+def fill(broker: Broker, topic: str, partitions: int) -> tuple[set[int], Counter[bytes]]:
+    """Sound records and broken ones by turns; returns the ids of the former and the values of the latter."""
+    ids, broken = set(), Counter[bytes]()
+    for partition in range(partitions):
+        values: list[str] = []
+        for number in range(partition * PER_PARTITION, (partition + 1) * PER_PARTITION):
+            if number % 7 in (0, 3):
+                values.append(f'{{"id": {number}, "pad": ')
+                broken[values[-1].encode()] += 1
+            else:
+                values.append(json.dumps({"pad": "x" * (number % 50), "id": number}))
+                ids.add(number)
+        for first in range(0, PER_PARTITION, 50):
+            broker.append(topic, values[first : first + 50], partition=partition)
+    return ids, broken
+
+
+def rows_of(batch: monedula.Batch) -> list[Any]:
+    return list(batch.records())
+
+
+def letters_of(broker: Broker, topic: str) -> list[monedula.Record]:
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, headers=True) as stream:
+        return [record for batch in stream for record in batch.records()]
+
+
+def settings_of(broker: Broker, group: str) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        **TIMING,
+    }
+
+
+@pytest.fixture
+def orders() -> Iterator[Broker]:
+    with Broker(topics={"orders": 1, "failed": 1}, settings=SETTINGS) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize(
+    "nodes", [1, 3, pytest.param(9, marks=pytest.mark.thorough), pytest.param(50, marks=pytest.mark.thorough)]
+)
+def test_nothing_is_lost_while_members_come_and_go(nodes: int) -> None:
+    partitions = 12
+    with Broker(nodes=nodes, topics={"orders": partitions, "failed": 1}, settings=SETTINGS) as broker:
+        ids, broken = fill(broker, "orders", partitions)
+        got: Counter[int] = Counter()
+        lock = threading.Lock()
+
+        def member(most_batches: int | None) -> None:
+            value = Json(SCHEMA, dead_letter="failed")
+            with monedula.Consumer(settings_of(broker, "etl"), ["orders"], value=value) as consumer:
+                batches = consumer.batches(max_rows=100, max_wait=0.0, until="latest", timeout=60.0)
+                for taken, batch in enumerate(batches, 1):
+                    with lock:
+                        got.update(record.value["id"] for record in rows_of(batch))
+                    if taken == most_batches:
+                        break
+
+        leaving = [threading.Thread(target=member, args=(count,)) for count in (2, 5)]
+        for thread in leaving:
+            thread.start()
+        for thread in leaving:
+            thread.join()
+        member(None)
+        assert set(got) == ids
+        letters = letters_of(broker, "failed")
+        # A batch that a leaving member had not finished comes again, and so may its dead letters.
+        assert {record.value for record in letters} == set(broken)
+        with monedula.Consumer(settings_of(broker, "etl")) as watching:
+            committed = watching.committed([("orders", partition) for partition in range(partitions)])
+        assert {partition.partition: at and at.offset for partition, at in committed.items()} == dict.fromkeys(
+            range(partitions), PER_PARTITION
+        )
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_a_dead_letter_that_cannot_be_written_is_raised_and_tried_again(orders: Broker, face: str) -> None:
+    orders.append("orders", ['{"id": 1}', "broken", '{"id": 3}'])
+    settings = settings_of(orders, "etl")
+    value = Json(SCHEMA, dead_letter="failed")
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+    if face == "sync":
+        with monedula.Consumer(settings, ["orders"], value=value) as consumer:
+            with pytest.raises(monedula.KafkaError):
+                consumer.poll(timeout=30)
+            # A commit finishes what this thread holds; the batch is not held yet, so this is where reading began.
+            assert consumer.commit() == {("orders", 0): 0}
+            refused.remove()
+            assert [record.offset for record in consumer.poll(timeout=30).records()] == [0, 2]
+            assert consumer.commit() == {("orders", 0): 3}
+    else:
+
+        async def main() -> None:
+            async with monedula.AsyncConsumer(settings, ["orders"], value=value) as consumer:
+                with pytest.raises(monedula.KafkaError):
+                    await consumer.poll(timeout=30)
+                assert await consumer.commit() == {("orders", 0): 0}
+                refused.remove()
+                assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [0, 2]
+                assert await consumer.commit() == {("orders", 0): 3}
+
+        asyncio.run(main())
+    assert [record.value for record in letters_of(orders, "failed")] == [b"broken"]
+
+
+def test_a_consumer_that_is_closed_before_its_dead_letter_is_written_commits_nothing(orders: Broker) -> None:
+    orders.append("orders", ['{"id": 1}', "broken"])
+    with orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE"):
+        consumer = monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed"))
+        with pytest.raises(monedula.KafkaError):
+            consumer.poll(timeout=30)
+        consumer.close()
+    with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, mode="drop")) as consumer:
+        assert [at and at.offset for at in consumer.committed([("orders", 0)]).values()] == [0]
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
+
+
+def test_a_partition_of_bad_records_alone_is_committed_once_they_are_written(orders: Broker) -> None:
+    orders.append("orders", ["broken"] * 30)
+    with monedula.Consumer(
+        settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed")
+    ) as consumer:
+        assert list(consumer.batches(until="latest", timeout=30.0)) == []
+        assert consumer.commit() in ({("orders", 0): 30}, {})
+        assert [at and at.offset for at in consumer.committed([("orders", 0)]).values()] == [30]
+    assert len(letters_of(orders, "failed")) == 30
+
+
+def test_a_seek_while_a_dead_letter_waits_is_obeyed(orders: Broker) -> None:
+    orders.append("orders", ['{"id": 0}', "broken", '{"id": 2}', '{"id": 3}'])
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+    with monedula.Consumer(
+        settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed")
+    ) as consumer:
+        with pytest.raises(monedula.KafkaError):
+            consumer.poll(timeout=30)
+        consumer.seek(("orders", 0), 3)
+        refused.remove()
+        assert [record.offset for record in consumer.poll(timeout=30).records()] == [3]
+
+
+def test_run_handles_decoded_records_and_their_keys(orders: Broker) -> None:
+    orders.append("orders", [('{"id": 1}', '{"id": 10}'), ('{"id": 1}', "broken"), ('{"id": 2}', '{"id": 30}')])
+    seen: list[tuple[Any, Any]] = []
+    key, value = Json(pa.schema(FIELDS[:1])), Json(pa.schema(FIELDS[:1]), dead_letter="failed")
+    with monedula.Consumer(settings_of(orders, "etl"), ["orders"], headers=True, key=key, value=value) as consumer:
+        consumer.run(lambda record: seen.append((record.key, record.value)), until="latest")
+        assert sorted(seen, key=repr) == [({"id": 1}, {"id": 10}), ({"id": 2}, {"id": 30})]
+        with pytest.raises(monedula.ArgumentError, match="dead letters have the bytes of records"):
+            consumer.run(lambda record: None, until="latest", dead_letter="failed")  # noqa: ARG005
+    assert len(letters_of(orders, "failed")) == 1

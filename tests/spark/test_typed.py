@@ -1,0 +1,136 @@
+"""JSON values as typed columns of the source: what Spark's own source has with `from_json`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from tests.conftest import TopicFactory
+from tests.kafka import KafkaCluster
+from tests.kafka.tools import Record
+from tests.spark.sources import JVM, OURS, load, options_for
+from tests.spark.streams import committed_batches, forget_commits, run_stream
+
+FIELDS = "id: bigint, user: string, amount: decimal(10,2), at: timestamp, items: array<struct<n: int, t: date>>"
+COUNT = 60
+
+
+def document(number: int) -> str:
+    items = [{"n": n, "t": f"2026-11-{n + 1:02}"} for n in range(number % 4)]
+    at = f"2026-11-26T12:00:{number % 60:02}.25+01:00"
+    return json.dumps({"id": number, "user": f"ü{number}", "amount": f"{number}.5", "at": at, "items": items, "x": {}})
+
+
+BROKEN: list[Record] = [
+    {"value": '{"id": "no number", "user": "kept"}', "partition": 0},
+    {"value": "no json", "partition": 1},
+    {"value": None, "partition": 0},
+    {"value": '{"id": 7', "partition": 1},
+]
+
+
+@pytest.fixture
+def filled(kafka: KafkaCluster, topic: TopicFactory) -> str:
+    """A topic of two partitions with sound records."""
+    name = topic(2)
+    fill(kafka, name, range(COUNT))
+    return name
+
+
+def fill(kafka: KafkaCluster, name: str, numbers: range) -> None:
+    kafka.helper.produce(name, [{"value": document(number), "partition": number % 2} for number in numbers])
+
+
+def typed(spark: SparkSession, kafka: KafkaCluster, name: str, schema: str, **options: Any) -> DataFrame:
+    given = options_for(kafka, subscribe=name, value_format="json", **options)
+    return spark.read.format(OURS).options(**given).schema(schema).load()
+
+
+def by_spark(spark: SparkSession, kafka: KafkaCluster, name: str, fields: str) -> DataFrame:
+    frame = load(spark, JVM, options_for(kafka, subscribe=name))
+    return frame.withColumn("value", f.from_json(f.col("value").cast("string"), fields))
+
+
+def rows(frame: DataFrame) -> list[Any]:
+    return sorted(frame.select("partition", "offset", "value").collect(), key=lambda row: row[:2])
+
+
+def test_values_are_those_of_from_json(spark: SparkSession, kafka: KafkaCluster, filled: str) -> None:
+    kafka.helper.produce(filled, BROKEN)
+    fields = f"{FIELDS}, _corrupt_record: string"
+    ours = typed(spark, kafka, filled, f"offset bigint, value struct<{fields}>, partition int")
+    assert ours.columns == ["offset", "value", "partition"]
+    assert rows(ours) == rows(by_spark(spark, kafka, filled, fields))
+    assert ours.filter("value._corrupt_record is not null").count() == 3
+
+
+def test_flattened_fields_are_columns(spark: SparkSession, kafka: KafkaCluster, filled: str) -> None:
+    frame = typed(spark, kafka, filled, "user string, offset bigint, id bigint", value_flatten="true")
+    assert frame.columns == ["user", "offset", "id"]
+    assert sorted(tuple(row[::2]) for row in frame.collect()) == sorted((f"ü{n}", n) for n in range(COUNT))
+
+
+def test_malformed_records_are_dropped_or_fail_the_query(spark: SparkSession, kafka: KafkaCluster, filled: str) -> None:
+    kafka.helper.produce(filled, BROKEN[:2])
+    schema = f"value struct<{FIELDS}>"
+    assert typed(spark, kafka, filled, schema, value_mode="DROPMALFORMED").count() == COUNT
+    with pytest.raises(PySparkException, match=r"at offset 30: the value cannot be decoded: "):
+        typed(spark, kafka, filled, schema, value_mode="FAILFAST").collect()
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "message"),
+    [
+        ("value binary", {}, "column 'value' is decoded from JSON, so it is a struct, not binary"),
+        ("value struct<a: bigint NOT NULL>", {}, "column 'value.a' cannot be NOT NULL"),
+        ("value struct<a: interval day>", {}, "schema: value"),
+        ("value struct<a: bigint>", {"value_mode": "IGNORE"}, "expected PERMISSIVE, FAILFAST, DROPMALFORMED"),
+        ("value struct<a: bigint>", {"value_flatten": "true"}, "there is no 'value'"),
+    ],
+)
+def test_mistakes_are_said_before_anything_is_read(
+    spark: SparkSession, kafka: KafkaCluster, schema: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        typed(spark, kafka, "nothing", schema, **options).collect()
+
+
+def test_fields_must_be_named(spark: SparkSession, kafka: KafkaCluster) -> None:
+    with pytest.raises(PySparkException, match=r"name the fields before load\(\)"):
+        load(spark, OURS, options_for(kafka, subscribe="nothing", value_format="json"))
+
+
+def _stream(spark: SparkSession, kafka: KafkaCluster, name: str, schema: str) -> DataFrame:
+    options = options_for(
+        kafka, subscribe=name, value_format="json", startingOffsets="earliest", maxOffsetsPerTrigger=20
+    )
+    return spark.readStream.format(OURS).options(**options).schema(schema).load()
+
+
+@pytest.mark.parametrize(
+    "crash", [lambda _: None, lambda checkpoint: forget_commits(checkpoint, 1)], ids=["stop", "crash"]
+)
+def test_a_restarted_stream_reads_each_record_once(
+    spark: SparkSession, kafka: KafkaCluster, filled: str, checkpoint: Path, crash: Callable[[Path], None]
+) -> None:
+    schema, columns = f"value struct<{FIELDS}>, partition int, offset bigint", ("partition", "offset", "value.id")
+    first = run_stream(_stream(spark, kafka, filled, schema), checkpoint, columns)
+    crash(checkpoint)
+    fill(kafka, filled, range(COUNT, COUNT + 20))
+    kafka.helper.produce(filled, BROKEN[:2])
+    second = run_stream(_stream(spark, kafka, filled, schema), checkpoint, columns)
+    by_id = {batch.batch_id: batch.rows for batch in (*first, *second)}
+    assert sorted(by_id) == committed_batches(checkpoint)
+    # A batch that ran twice had the same rows twice.
+    for batch in first:
+        again = next((each for each in second if each.batch_id == batch.batch_id), batch)
+        assert sorted(again.rows) == sorted(batch.rows)
+    got = sorted(tuple(row) for batch in by_id.values() for row in batch)
+    expected = [(n % 2, n // 2, n) for n in range(COUNT + 20)] + [(0, 40, None), (1, 40, None)]
+    assert [row[:2] for row in got] == sorted(row[:2] for row in expected)
+    assert {row[:2]: row[2] for row in got} == {row[:2]: row[2] for row in expected}
