@@ -117,6 +117,15 @@ def test_columns_that_only_the_condition_needs_are_not_returned(settings: dict[s
     assert found == {"value": [b"0:19"]}
 
 
+def test_a_condition_goes_with_typed_columns() -> None:
+    with Broker(topics=["typed"]) as broker:
+        broker.append("typed", [f'{{"id": {number}}}' for number in range(9)])
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        value = monedula.Json("id bigint")
+        stream = monedula.read(settings, "typed", where=("offset", "in", [2, 7]), value=value, columns=["value"])
+        assert pa.table(stream)["value"].to_pylist() == [{"id": 2}, {"id": 7}]
+
+
 def test_spans_count_the_rows_that_are_left(settings: dict[str, Any]) -> None:
     (batch,) = list(monedula.read(settings, "orders", where=[("offset", "in", [3, 4, 9]), ("partition", "=", 1)]))
     assert [(span.rows, span.first_offset, span.next_offset) for span in batch.spans] == [(3, 3, 10)]
