@@ -6,7 +6,8 @@
 import asyncio
 import inspect
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
@@ -43,6 +44,36 @@ def when_task_ends(owner: "ref[_O]", holder: int, call: Callable[[_O, int], obje
 
     if task is not None:
         task.add_done_callback(ended)
+
+
+class LoopEnd:
+    """Calls something when the running loop ends: `asyncio.run` closes the asynchronous generators of its loop last.
+
+    Args:
+        owner: what it is about; nothing is called once that was collected.
+        call: gives the coroutine that is awaited then.
+    """
+
+    def __init__(self, owner: "ref[_O]", call: Callable[[_O], Awaitable[object]]) -> None:
+        self._is_over = False
+        self._waiting = self._wait(owner, call)
+        # Up to its yield, where nothing is awaited: a loop knows those generators that were begun in it.
+        with suppress(StopIteration):
+            self._waiting.asend(None).send(None)
+
+    def cancel(self) -> None:
+        """Call nothing."""
+        self._is_over = True
+        with suppress(StopIteration, RuntimeError):  # RuntimeError: it is just being closed
+            self._waiting.aclose().send(None)
+
+    async def _wait(self, owner: "ref[_O]", call: Callable[[_O], Awaitable[object]]) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            there = None if self._is_over else owner()
+            if there is not None:
+                await call(there)
 
 
 class Bridge:

@@ -1,6 +1,7 @@
 """`ConsumerBase`, which `Consumer` and `AsyncConsumer` share: the methods that do not wait."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from monedula._client_names import names_in
@@ -23,6 +24,7 @@ from monedula.partitions import (
     raw_partitions,
     raw_position,
     split_assignment,
+    timestamp_ms,
     topic_names,
 )
 from monedula.typed import Json, spec_of
@@ -286,6 +288,13 @@ def chosen(partitions: Iterable[tuple[str, int]] | None) -> list[tuple[str, int]
 def named(topics: tuple[str, ...]) -> list[str]:
     """The topic names given to `partitions_of`, checked."""
     return topic_names(topics, "partitions_of() takes names one by one, such as partitions_of('orders', 'returns')")
+
+
+def raw_times(times: Mapping[tuple[str, int], datetime | int | str]) -> list[tuple[tuple[str, int], int]]:
+    """The times given to `offsets_for_times`, checked."""
+    if not isinstance(times, Mapping):
+        raise ArgumentError(f"{times!r}: expected a dict such as {{('orders', 0): '1h ago'}}")
+    return [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
 
 
 def as_offsets(found: dict[tuple[str, int], int | None]) -> dict[TopicPartition, int]:

@@ -1,5 +1,6 @@
 """Records that cannot be decoded and have a dead-letter topic: they are written before their batch is returned."""
 
+import threading
 from typing import TYPE_CHECKING, cast
 
 from monedula.errors import DecodeError
@@ -29,8 +30,19 @@ class RefusedRecords:
         self._topics = {name: spec.dead_letter for name, spec in given.items() if spec is not None and spec.dead_letter}
         self._group = next((value for key, value in consumer._settings if key.replace("_", ".") == "group.id"), "")
         self.producer: Producer | AsyncProducer | None = None
-        self.waiting: dict[int, Batch] = {}
+        self.of_task: dict[int, Batch] = {}
         """By holder, a batch whose refused records are not acknowledged yet. It is not returned before they are."""
+        self._of_thread = threading.local()
+
+    @property
+    def of_thread(self) -> "Batch | None":
+        """The same, of the current thread. It goes with the thread, and then no rebalance waits for it."""
+        batch: Batch | None = getattr(self._of_thread, "batch", None)
+        return batch
+
+    @of_thread.setter
+    def of_thread(self, batch: "Batch | None") -> None:
+        self._of_thread.batch = batch
 
     def send(self, batch: "Batch") -> "list[SendFuture]":
         """Write the refused records of a batch. They are there once all futures have succeeded."""

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
-from monedula._consumer_base import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
+from monedula._consumer_base import (
+    MAX_BYTES,
+    MAX_ROWS,
+    ConsumerBase,
+    as_offsets,
+    as_times,
+    chosen,
+    named,
+    raw_times,
+)
 from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._moving import asynchronous, tells
@@ -22,15 +31,13 @@ from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
-    raw_partition,
     seconds,
-    timestamp_ms,
 )
 
 if TYPE_CHECKING:
     import asyncio
 
-    from monedula._bridge import Bridge, Callbacks
+    from monedula._bridge import Bridge, Callbacks, LoopEnd
     from monedula.aio_producer import AsyncProducer
     from monedula.running import Retry
     from monedula.running.failures import OnError
@@ -58,6 +65,7 @@ class AsyncConsumer(ConsumerBase):
 
     _bridge: "Bridge | None" = None
     _calling: "Callbacks | None" = None
+    _loop_end: "LoopEnd | None" = None
     _awaits = True
 
     def __aiter__(self) -> NoReturn:
@@ -202,7 +210,7 @@ class AsyncConsumer(ConsumerBase):
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a given time; as `Consumer.offsets_for_times`."""
-        raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
+        raw = raw_times(times)
         return as_times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
 
     async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
@@ -218,7 +226,7 @@ class AsyncConsumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = self._loop().time() + seconds("timeout", timeout)
-        self._refused.waiting.clear()
+        self._refused.of_task.clear()
         if exception() is None:
             self._member.finish_held(current_holder())
         self._report_run()
@@ -234,6 +242,19 @@ class AsyncConsumer(ConsumerBase):
             if self._bridge is not None:
                 self._bridge.close()
                 self._bridge = None
+            if self._loop_end is not None:
+                self._loop_end.cancel()
+                self._loop_end = None
+
+    async def _close_last(self) -> None:
+        """Close a consumer whose loop ends: nobody can use it any more, and it would hold up its group."""
+        from monedula._logging import warn
+
+        warn("groups", "an AsyncConsumer was not closed before its event loop ended, and is closed now: use async with")
+        try:
+            await self.close()
+        except Exception as error:
+            warn("groups", f"an AsyncConsumer was closed at the end of its event loop with an error: {error}")
 
     async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         self._refuse_in_callback("poll")
@@ -246,7 +267,7 @@ class AsyncConsumer(ConsumerBase):
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             began = bridge.time()
             # The wait takes no records, so a cancelled wait loses none; next_step() takes them and does not wait.
-            step: Batch | PendingCallback | None = self._refused.waiting.get(holder)
+            step: Batch | PendingCallback | None = self._refused.of_task.get(holder)
             if step is None:
                 await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
                 step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
@@ -263,10 +284,10 @@ class AsyncConsumer(ConsumerBase):
         if batch._refused() is None:
             return True
         # After an error or a cancelled wait the next call tries again.
-        self._refused.waiting[holder] = batch
+        self._refused.of_task[holder] = batch
         for future in self._refused.send(batch):
             await future
-        del self._refused.waiting[holder]
+        del self._refused.of_task[holder]
         return self._core.accept(batch, holder) and bool(batch)
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
@@ -294,9 +315,11 @@ class AsyncConsumer(ConsumerBase):
 
     def _holder_ended(self, holder: int) -> None:
         self._known.discard(holder)
-        self._refused.waiting.pop(holder, None)
+        waiting = self._refused.of_task.pop(holder, None)
         # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
         with suppress(ForkError):
+            if waiting is not None:
+                self._member.abandon(waiting)
             self._member.holder_ended(holder)
 
     def _start_ready(
@@ -358,9 +381,10 @@ class AsyncConsumer(ConsumerBase):
 
     def _loop(self) -> "Bridge":
         if self._bridge is None:
-            from monedula._bridge import Bridge
+            from monedula._bridge import Bridge, LoopEnd
 
             self._bridge = Bridge()
+            self._loop_end = LoopEnd(ref(self), AsyncConsumer._close_last)
         return self._bridge
 
 

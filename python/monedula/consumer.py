@@ -9,7 +9,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
-from monedula._consumer_base import MAX_BYTES, MAX_ROWS, ConsumerBase, as_offsets, as_times, chosen, named
+from monedula._consumer_base import (
+    MAX_BYTES,
+    MAX_ROWS,
+    ConsumerBase,
+    as_offsets,
+    as_times,
+    chosen,
+    named,
+    raw_times,
+)
 from monedula._failing import patience
 from monedula._monedula import Batch, PendingCallback, Record
 from monedula._moving import tells
@@ -21,9 +30,7 @@ from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
-    raw_partition,
     seconds,
-    timestamp_ms,
 )
 
 if TYPE_CHECKING:
@@ -293,7 +300,7 @@ class Consumer(ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             UnknownTopicError: if a topic or partition does not exist.
         """
-        raw = [(raw_partition(partition), timestamp_ms(time)) for partition, time in times.items()]
+        raw = raw_times(times)
         return as_times(self._core.offsets_for_times(raw, timeout))
 
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
@@ -403,7 +410,7 @@ class Consumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = monotonic() + seconds("timeout", timeout)
-        self._refused.waiting.clear()
+        self._refused.of_thread = None
         if exception() is None and get_ident() not in self._looping:
             self._member.finish_held()
         self._report_run()
@@ -442,7 +449,7 @@ class Consumer(ConsumerBase):
             self._tell_events()
             self._tell_commits()
             began = monotonic()
-            step: Batch | PendingCallback | None = self._refused.waiting.get(self._name_of(holder))
+            step: Batch | PendingCallback | None = self._refused.of_thread
             if step is None:
                 step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
             if isinstance(step, Batch):
@@ -458,17 +465,12 @@ class Consumer(ConsumerBase):
         """Write the records of a batch that cannot be decoded. False if the batch is not to be returned then."""
         if batch._refused() is None:
             return True
-        name = self._name_of(holder)
         # After an error or Ctrl-C the next call tries again.
-        self._refused.waiting[name] = batch
+        self._refused.of_thread = batch
         for future in self._refused.send(batch):
             future.result()
-        del self._refused.waiting[name]
+        self._refused.of_thread = None
         return self._core.accept(batch, holder) and bool(batch)
-
-    @staticmethod
-    def _name_of(holder: int | None) -> int:
-        return -get_ident() if holder is None else holder
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
         committed_offsets(of_owned(self._member.commit(None, holder, timeout)))

@@ -386,8 +386,8 @@ class LogTruncatedError(PartitionError):
 class CorruptRecordError(PartitionError):
     """A record batch cannot be read.
 
-    Nothing is skipped: `offset` is the first offset that was not returned. To skip the batch, seek to `next_offset`, if
-    it is known.
+    Nothing is skipped: `offset` is the first offset that was not returned. The batch may have been damaged on its way:
+    a seek to `offset`, or a new read, fetches it again. To skip the batch, seek to `next_offset`, if it is known.
     """
 
 

@@ -1,9 +1,10 @@
 """Partitions and positions: their public types, and checks that turn the user's arguments into the core's form."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from monedula.errors import ArgumentError
 from monedula.times import EXPECTED_TIME, time_of
@@ -21,6 +22,24 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+def _told(plain: Callable[..., TopicPartition]) -> Callable[..., TopicPartition]:
+    @wraps(plain)
+    def new(*arguments: Any, **keywords: Any) -> TopicPartition:
+        try:
+            return plain(*arguments, **keywords)
+        except TypeError as error:
+            # The class comes first. In confluent-kafka's an offset is the third argument.
+            if len(arguments) < 4 and not keywords.keys() & {"offset", "metadata", "leader_epoch"}:
+                raise
+            advice = "it has no offset; here an offset stands beside it, as in {('orders', 0): 42}"
+            raise TypeError(f"{error}; a TopicPartition is a topic and a number: {advice}") from None
+
+    return new
+
+
+setattr(TopicPartition, "__new__", _told(TopicPartition.__new__))  # noqa: B010 - type checkers see the plain one
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -80,17 +80,21 @@ class DefaultSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query."""
         from monedula.spark.batch import BatchReader
+        from monedula.spark.errors_first import without_traceback
 
-        return BatchReader(self._source(schema))
+        with without_traceback():
+            return BatchReader(self._source(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         """The reader of a streaming query."""
         from monedula.errors import ConfigError
+        from monedula.spark.errors_first import without_traceback
         from monedula.spark.refused import RefusedStream
         from monedula.spark.stream import StreamReader
 
         try:
-            return StreamReader(self._source(schema))
+            with without_traceback():
+                return StreamReader(self._source(schema))
         except ConfigError as error:
             return RefusedStream(error)
 
@@ -111,10 +115,12 @@ class DefaultSource(DataSource):
         `overwrite` means output mode complete: each micro-batch writes the whole result again, as with Spark's own
         sink.
         """
+        from monedula.spark.errors_first import without_traceback
         from monedula.spark.sink import StreamWriter
 
-        writer: DataSourceStreamWriter = StreamWriter(self._sink(schema))
-        return writer
+        with without_traceback():
+            writer: DataSourceStreamWriter = StreamWriter(self._sink(schema))
+            return writer
 
     def _source(self, schema: "StructType | None") -> "Source":
         from monedula.spark.errors_first import without_traceback

@@ -62,6 +62,7 @@ WRONG: dict[str, str] = {
     "tokens create": "--lifetime soon",
     "tokens renew": "",
     "tokens expire": "",
+    "schema infer": "orders -o yaml",
 }
 """A command line for each command that makes no sense, also without a cluster."""
 
@@ -95,6 +96,7 @@ FAILING: dict[str, str] = {
     "quotas remove": "producer_byte_rate --user nobody",
     "tokens renew": "missing",
     "tokens expire": "missing",
+    "schema infer": "missing",
     "broker": "--users-file /nowhere",
 }
 """A command line for each command that the state of this cluster, or of a file, keeps from working."""
@@ -160,3 +162,28 @@ def test_a_cluster_that_does_not_answer_is_code_1(
     arguments = [*command.split(), *FAILING[command].format(lines=lines).split()]
     assert exit_code(monkeypatch, *arguments, "-X", "bootstrap.timeout.ms=100") == 1
     assert capsys.readouterr().err.startswith(f"monedula {command}: ")
+
+
+ELSEWHERE: dict[str, str] = {
+    "consume -t orders": "the topic stands alone: monedula consume orders",
+    "consume orders -c 3": "here: -n COUNT",
+    "consume -C orders": "leave it out",
+    "consume orders -o beginning": "where reading begins is --from WHERE",
+    "consume --from-beginning orders": "leave it out",
+    "produce orders text": "echo text | monedula produce orders",
+    "produce -P orders": "leave it out",
+    "topics list --bootstrap-server 127.0.0.1:1": "here: -b HOST:PORT",
+    "consume orders --key-as number": "Invalid value for '--key-as': 'number' is not one of 'auto', 'string',",
+    "configs describe tables orders": "Invalid value for 'kind': 'tables' is not one of 'topic', 'broker',",
+}
+"""Command lines in the manner of kcat and of Kafka's own tools, and what the message says to write."""
+
+
+@pytest.mark.parametrize("line", ELSEWHERE)
+def test_who_writes_what_another_tool_takes_is_told_what_to_write(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    assert exit_code(monkeypatch, *line.split()) == running.WRONG_ARGUMENTS
+    told = capsys.readouterr().err
+    assert ELSEWHERE[line] in told
+    assert "Value error" not in told

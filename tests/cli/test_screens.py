@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import monedula
 import pytest
 from monedula.admin import Admin, NewTopic
+from monedula.cli.app import FAMILIES
 from monedula.testing import Broker
 
 from tests.cli.processes import COMMAND, Terminal, environment, output, run
@@ -147,3 +148,10 @@ def test_names_of_the_cluster_are_completed(broker: Broker, line: str, names: st
 
     assert completed(broker.bootstrap_servers) == (names, "")
     assert completed("127.0.0.1:1") == ("", "")
+
+
+@pytest.mark.parametrize("family", ["", *FAMILIES])
+def test_no_summary_of_a_command_is_cut_at_80_columns(family: str) -> None:
+    done = run(*filter(None, [family]), "--help", COLUMNS="80")
+    _, commands = done.stdout.decode().split("Commands:\n")
+    assert [line for line in commands.splitlines() if line.endswith("...") or len(line) > 80] == []

@@ -296,3 +296,30 @@ async def test_what_callbacks_take_is_not_counted_as_waiting(broker: Broker, mon
         consumer.subscribe("orders", on_assigned=assigned)
         assert values(await anext(consumer.batches(timeout=PATIENCE_SECONDS))) == [0]
     assert slow[0]
+
+
+def test_a_consumer_that_is_not_closed_leaves_when_its_loop_ends(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("orders", 1)
+    broker.append("orders", ["0", "1", "2"])
+    kept: list[monedula.AsyncConsumer] = []
+
+    async def first() -> None:
+        kept.append(opened(broker, "etl", "orders"))
+        async for _ in kept[0].records():
+            raise LookupError("its handler")
+
+    async def second() -> list[int]:
+        async with opened(broker, "etl", "orders") as consumer:
+            return await take(consumer, 3)
+
+    with pytest.raises(LookupError):
+        asyncio.run(first())
+    assert not broker.group("etl").members
+    assert "was not closed before its event loop ended" in caplog.text
+    with pytest.raises(monedula.ClosedError):
+        kept[0].assignment()
+    caplog.clear()
+    assert asyncio.run(second()) == [0, 1, 2], "the row in hand was not committed"
+    assert "not closed" not in caplog.text

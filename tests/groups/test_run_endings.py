@@ -1,12 +1,15 @@
 """`run` when a rebalance takes partitions, and at its end: what is begun is waited for, what is not is read again."""
 
 import asyncio
+import inspect
 import threading
 from typing import Any
 
 import monedula
 import pytest
 from monedula import TopicPartition
+from monedula.running.plans import as_plan
+from monedula.running.runs import Ending, Run
 from monedula.testing import Broker
 
 from tests.groups.conftest import MemberFactory
@@ -258,3 +261,19 @@ def test_a_dead_letter_that_is_not_written_at_the_end_fails_nothing(broker: Brok
     runner.join()
     assert runner.error is None
     assert runner.committed[TopicPartition("orders", 0)] == 0, "it is read again"
+
+
+def test_handlers_and_the_last_commit_share_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("monedula.running.runs.monotonic", lambda: now)
+    settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "etl"}
+    signature = inspect.signature(monedula.Consumer.run).parameters.values()
+    given = {each.name: each.default for each in signature if each.name not in ("self", "handler")}
+    with monedula.Consumer(settings, topics=["orders"]) as consumer:
+        run = Run(consumer, consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None)
+        woken, at_its_end = Ending(run, monedula.WakeupError("woken up")), Ending(run, None)
+        now = 112.0
+        assert (woken.seconds_left(), at_its_end.seconds_left()) == (18.0, 30.0)
+        now = 129.0
+        assert Ending(run, KeyboardInterrupt()).seconds_left() == 5.0
+        assert woken.seconds_left() == 5.0, "what is finished is committed, however long the handlers took"

@@ -92,6 +92,80 @@ def test_a_handler_whose_own_task_is_cancelled_has_failed(ground: Ground) -> Non
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("where", ["handler", "on_error", "idle"])
+def test_a_cancelled_task_of_a_run_ends_it_with_an_error(broker: Broker, where: str) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", ["0", "1", "2"])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+    workers: list[asyncio.Task[Any]] = []
+
+    async def cancelled() -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await asyncio.sleep(0)
+
+    async def handle(record: monedula.Record) -> None:
+        workers.append(asyncio.current_task())  # type: ignore[arg-type]
+        if record.offset == 1 and where == "handler":
+            await cancelled()
+        if record.offset == 1 and where == "on_error":
+            raise ValueError
+        if record.offset == 2:
+            asyncio.get_running_loop().call_later(0.01, workers[0].cancel)  # it waits for a record then
+
+    async def on_error(*_: object) -> None:
+        await cancelled()
+
+    async def main() -> None:
+        async with monedula.AsyncConsumer(settings, topics="orders") as consumer:
+            with pytest.raises(RuntimeError, match="a task in which run\\(\\) calls handlers was cancelled"):
+                await consumer.run(handle, concurrency=1, on_error=on_error)
+            found = await consumer.committed()
+            at = found[TopicPartition("orders", 0)]
+            assert at is not None
+            assert at.offset == (3 if where == "idle" else 1)
+
+    asyncio.run(main())
+
+
+def test_who_cancels_every_task_cancels_the_run(broker: Broker) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", ["0", "1", "2"])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+
+    async def main() -> None:
+        async with monedula.AsyncConsumer(settings, topics="orders") as consumer:
+            begun = asyncio.Event()
+
+            async def handle(_: monedula.Record) -> None:
+                begun.set()
+                await asyncio.Event().wait()
+
+            run = asyncio.create_task(consumer.run(handle))
+            await begun.wait()
+            for task in sorted(asyncio.all_tasks() - {asyncio.current_task()}, key=lambda task: task is run):
+                task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+
+    asyncio.run(main())
+
+
+@FACES
+def test_a_wakeup_that_a_handler_raises_is_an_error(ground: Ground, face: str) -> None:
+    topic = ground.topic()
+    ground.append(topic, range(3))
+
+    def handle(record: monedula.Record) -> None:
+        if record.offset == 1:
+            raise monedula.WakeupError("of another consumer, that the handler reads")
+
+    runner = Runner(face, ground.settings(ground.name("group")), topic, handle, order="partition")
+    with pytest.raises(monedula.WakeupError, match="of another consumer"):
+        runner.join()
+
+
 def test_a_consumer_reads_on_after_a_run_that_failed(ground: Ground, member: MemberFactory) -> None:
     topic = ground.topic()
     keyed(ground, topic, 5, 50)
@@ -193,6 +267,25 @@ def test_a_dead_letter_that_cannot_be_written_ends_the_run(ground: Ground, face:
     assert f"{topic}-0 at offset 2" in raised.value.__notes__[0]
     with monedula.Consumer(ground.settings(group)) as watching:
         assert committed(watching, topic) == [2]
+
+
+@FACES
+def test_a_topic_for_dead_letters_that_is_missing_is_said_once(
+    broker: Broker, face: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("orders")
+    broker.append("orders", map(str, range(8)))
+    begun = threading.Barrier(8)
+
+    def handle(_: monedula.Record) -> None:
+        begun.wait(PATIENCE_SECONDS)
+        raise LookupError("no such customer")
+
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+    run: dict[str, Any] = {"dead_letter": "nowhere", "concurrency": 8, "consumer": {"headers": True}}
+    with pytest.raises(monedula.UnknownTopicError, match="nowhere"):
+        Runner(face, settings, "orders", handle, **run).join()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @FACES

@@ -140,15 +140,37 @@ def test_a_consumer_that_is_closed_before_its_dead_letter_is_written_commits_not
         assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
 
 
-def test_a_partition_of_bad_records_alone_is_committed_once_they_are_written(orders: Broker) -> None:
+def test_a_thread_that_ends_before_its_dead_letter_is_written_holds_nothing_up(
+    orders: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders.append("orders", ['{"id": 1}', "broken"])
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+    value = Json(SCHEMA, dead_letter="failed")
+
+    def poll(consumer: monedula.Consumer) -> None:
+        with pytest.raises(monedula.KafkaError):
+            consumer.poll(timeout=30)
+
+    with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
+        thread = threading.Thread(target=poll, args=(consumer,))
+        thread.start()
+        thread.join()
+        consumer.unsubscribe(timeout=30)
+        assert "dropped before all its rows were finished: orders-0 before offset 2" in caplog.text
+        refused.remove()
+        with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as other:
+            assert [record.offset for record in other.poll(timeout=30).records()] == [0]
+
+
+@pytest.mark.parametrize("letters", [None, "failed"], ids=["dropped", "written"])
+def test_a_partition_of_bad_records_alone_is_committed(orders: Broker, letters: str | None) -> None:
     orders.append("orders", ["broken"] * 30)
-    with monedula.Consumer(
-        settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA, dead_letter="failed")
-    ) as consumer:
+    value = Json(SCHEMA, mode="drop") if letters is None else Json(SCHEMA, dead_letter=letters)
+    with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
         assert list(consumer.batches(until="latest", timeout=30.0)) == []
         assert consumer.commit() in ({("orders", 0): 30}, {})
         assert [at and at.offset for at in consumer.committed([("orders", 0)]).values()] == [30]
-    assert len(letters_of(orders, "failed")) == 30
+    assert len(letters_of(orders, "failed")) == (0 if letters is None else 30)
 
 
 def test_a_seek_while_a_dead_letter_waits_is_obeyed(orders: Broker) -> None:

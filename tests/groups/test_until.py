@@ -369,3 +369,12 @@ def test_a_loop_of_an_unknown_topic_only_ends_too(ground: Ground, protocol: str)
     topic = ground.name("missing")
     with pytest.raises(monedula.UnknownTopicError, match=f"the topic {topic} does not exist"):
         ended("loop", settings_for(ground, protocol, ground.name("group")), {"topics": topic}, [])
+
+
+def test_a_loop_of_unknown_topics_only_waits_for_no_rebalance(broker: Broker) -> None:
+    names = ["ordres", "delivreies"]
+    settings: dict[str, Any] = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}
+    settings |= {"heartbeat.interval.ms": 20 * 60_000, "session.timeout.ms": 30 * 60_000}
+    consumer = monedula.Consumer({**settings, "max.poll.interval.ms": 30 * 60_000}, topics=names)
+    with consumer, pytest.raises(monedula.UnknownTopicError, match="topics delivreies, ordres do not exist"):
+        list(consumer.batches(until="latest"))

@@ -1,6 +1,8 @@
 """Every method of other clients is a method here, or the error says what to use. The lists are the clients' own."""
 
 import asyncio
+import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import confluent_kafka.aio
 import kafka
+import kafka.admin
 import kafka.producer.future
 import monedula
 import pytest
@@ -133,6 +136,74 @@ def test_arguments_of_other_clients_are_explained(
     with pytest.raises(TypeError) as caught:
         asyncio.run(called()) if kind is AsyncConsumer else getattr(clients[Consumer], method)(**arguments)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("argument", "says"), [("partitions", "topics={'orders': 3}"), ("brokers", "nodes=3")])
+def test_arguments_of_other_brokers_for_tests_are_explained(argument: str, says: str) -> None:
+    with pytest.raises(TypeError, match=rf"^Broker\(\) takes no argument '{argument}'; here: {re.escape(says)}"):
+        Broker(**{argument: 3})  # type: ignore[arg-type]
+
+
+def test_what_a_broker_for_tests_lacks_says_what_to_use(broker: Broker) -> None:
+    for name, says in (("get_records", "monedula.read("), ("wait_for", "observe("), ("reset", "remove_faults()")):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here: .*{re.escape(says)}"):
+            getattr(broker, name)
+    with pytest.raises(TypeError, match=r"^fault\(\) takes no argument 'delay'; here: delay_ms=500$"):
+        broker.fault(api="Fetch", delay=5)  # type: ignore[call-arg]
+    with pytest.raises(monedula.ArgumentError, match=r"one effect of error, delay_ms, .*; given: hold, throttle_ms$"):
+        broker.fault(api="Fetch", hold=True, throttle_ms=5)
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        kafka.admin.NewTopic("orders", 3, 1),
+        aiokafka.admin.NewTopic("orders", 3, 1),
+        confluent_kafka.admin.NewTopic("orders", 3, 1),
+    ],
+)
+def test_a_topic_to_create_of_another_client_is_explained(clients: dict[type, Any], theirs: Any) -> None:
+    says = r"of another client; here: monedula\.NewTopic\('orders', part"
+    for given in (theirs, [theirs]):
+        with pytest.raises(monedula.ArgumentError, match=says):
+            clients[Admin].create_topics(given)
+
+
+def test_results_of_admin_calls_of_other_clients_are_explained(broker: Broker) -> None:
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        made = admin.create_topics("new")
+        for told, of, name in (
+            ("the call has waited for the result", made["new"], "result"),
+            ("topic names are its keys", admin.list_topics(), "topics"),
+            ("nodes", admin.describe_cluster(), "brokers"),
+            ("this is the dict of all groups", admin.list_groups(), "valid"),
+        ):
+            with pytest.raises(AttributeError, match=f"has no attribute '{name}'; here: .*{told}"):
+                getattr(of, name)
+    with pytest.raises(TypeError, match=r"^NewTopic\(\) takes no argument 'num_partitions'; here: partitions=3$"):
+        monedula.NewTopic("orders", num_partitions=3)  # type: ignore[call-arg]
+
+
+def test_a_dict_of_topics_is_refused_where_its_numbers_would_be_lost(clients: dict[type, Any]) -> None:
+    with pytest.raises(monedula.ArgumentError, match=r"expected names, or NewTopic\('orders', partitions=3\) for each"):
+        clients[Admin].create_topics({"orders": 3})
+
+
+def test_a_partition_with_an_offset_is_explained() -> None:
+    for given, named in ((("orders", 0, 42), {}), (("orders", 0), {"offset": 42})):
+        with pytest.raises(TypeError, match=r"here an offset stands beside it, as in \{\('orders', 0\): 42\}$"):
+            monedula.TopicPartition(*given, **named)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'partition'$"):
+        monedula.TopicPartition("orders")  # type: ignore[call-arg]
+    partition = monedula.TopicPartition(topic="orders", partition=1)
+    assert pickle.loads(pickle.dumps(partition)) == partition._replace(partition=1) == ("orders", 1)
+
+
+def test_partitions_with_times_are_explained(clients: dict[type, Any]) -> None:
+    with pytest.raises(monedula.ArgumentError, match=r"expected a dict such as \{\('orders', 0\): '1h ago'\}"):
+        clients[Consumer].offsets_for_times([confluent_kafka.TopicPartition("orders", 0, 3)])
+    with pytest.raises(monedula.ArgumentError, match="expected a dict"):
+        asyncio.run(clients[AsyncConsumer].offsets_for_times([("orders", 0)]))
 
 
 def test_coroutine_functions_stay_what_they_are() -> None:

@@ -101,6 +101,33 @@ def open_chooser():
     assert [line for line in printed.splitlines() if line.startswith(told)], printed
 
 
+UNSEEN = (
+    "monedula: 3 records were not delivered, and nobody asked for the outcome; the first error: the topic nowhere does"
+)
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ("mistyped = open_producer()\nsend(mistyped)", 1),
+        ("mistyped = open_producer()\nsend(mistyped)\ndel mistyped", 1),
+        ("mistyped = open_producer()\nsend(mistyped)\nmistyped.close()", 1),
+        ("mistyped = open_producer()\nprint([future.exception() for future in send(mistyped)])", 0),
+        ("try:\n with open_producer() as mistyped: send(mistyped)\nexcept monedula.UndeliveredRecordsError: pass", 0),
+        ("futures = send(open_producer())\nprint([future.exception() for future in futures])", 0),
+    ],
+)
+def test_failures_that_nobody_has_seen_are_told_at_the_end(ground: Ground, sent: str, told: int) -> None:
+    code = """
+def send(producer):
+    return [producer.send("nowhere", "x") for _ in range(3)]
+
+"""
+    printed = run(OPEN + UNHEARD + code + sent, ground.bootstrap, ground.topic())
+    assert sum(line.startswith(UNSEEN) for line in printed.splitlines()) == told, printed
+    assert ("monedula:" in printed) == bool(told)
+
+
 def test_callbacks_are_called_before_the_end(ground: Ground) -> None:
     topic = ground.topic()
     code = """

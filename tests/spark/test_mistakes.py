@@ -63,6 +63,33 @@ def test_servers_without_their_prefix(spark: SparkSession) -> None:
     assert "'bootstrap.servers' was given without it" in words
 
 
+def test_servers_that_are_misspelt(spark: SparkSession) -> None:
+    kind, words = batch_says(spark, {"kafka.bootstrap.server": "localhost:9092", "subscribe": "orders"})
+    assert kind == "ConfigError"
+    assert words.endswith("'kafka.bootstrap.server' is none: did you mean 'kafka.bootstrap.servers'?")
+
+
+def test_the_option_of_the_sink_given_to_the_source(spark: SparkSession, kafka: KafkaCluster) -> None:
+    kind, words = batch_says(spark, options_of(kafka, topic="orders"))
+    assert kind == "ConfigError"
+    assert words.endswith("topic is an option of the sink: to read it, use option('subscribe', 'orders').")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingOffsets": "latest"}, "startingOffsets: starting offset can't be latest for batch queries on Kafka"),
+        ({"startingTimestamp": "2026-11-01"}, "startingTimestamp: Expected a single long value, got 2026-11-01"),
+    ],
+)
+def test_an_error_of_a_batch_query_begins_with_what_is_wrong(
+    spark: SparkSession, kafka: KafkaCluster, options: dict[str, str], words: str
+) -> None:
+    with pytest.raises(Exception, match=re.escape(f"monedula.errors.ConfigError: {words}")) as caught:
+        spark.read.format("monedula").options(**options_of(kafka, subscribe="orders"), **options).load().collect()
+    assert "Traceback" not in str(caught.value).split("JVM stacktrace")[0]
+
+
 def test_a_topic_given_to_load(spark: SparkSession, kafka: KafkaCluster) -> None:
     kind, words = batch_says(spark, options_of(kafka), "orders")
     assert kind == "ConfigError"
@@ -154,6 +181,18 @@ def test_writing_to_a_topic_that_is_not_there(spark: SparkSession, kafka: KafkaC
     writer = frame.write.format("monedula").options(**options_of(kafka, topic="not-there")).mode("append")
     kind, words = said(writer.save)
     assert (kind, words[:35]) == ("BatchSendError", "1 of 1 rows were not written to Kaf")
+
+
+def test_rows_of_a_partition_that_the_target_lacks(
+    spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    target = topic(1)
+    frame = spark.range(1).selectExpr("CAST(id AS STRING) AS value", "7 AS partition")
+    writer = frame.write.format("monedula").options(**options_of(kafka, topic=target)).mode("append")
+    kind, words = said(writer.save)
+    assert kind == "BatchSendError"
+    assert words.endswith("The column partition says so: without it, .drop('partition'), the key chooses the partition")
+    frame.drop("partition").write.format("monedula").options(**options_of(kafka, topic=target)).mode("append").save()
 
 
 def test_options_that_nobody_knows_are_reported_in_sparks_log(

@@ -93,8 +93,11 @@ def test_a_log_is_shortened_at_both_ends_and_compacted() -> None:
         assert read(broker, "orders")["offset"].to_pylist() == [2, 3]
         broker.delete_records("orders", 0, 3)
         assert read(broker, "orders")["offset"].to_pylist() == [3]
-        with pytest.raises(BrokerCommandError, match="OFFSET_OUT_OF_RANGE"):
+        reason = r"^orders-0: OFFSET_OUT_OF_RANGE \(1\): the offset is outside the partition's log$"
+        with pytest.raises(BrokerCommandError, match=reason):
             broker.delete_records("orders", 0, 99)
+        with pytest.raises(BrokerCommandError, match=reason):
+            broker.truncate("orders", 0, 99)
 
 
 def test_a_manual_clock_moves_when_it_is_advanced() -> None:

@@ -332,7 +332,7 @@ def test_a_failed_start_has_no_password_in_its_local_variables() -> None:
     except ConfigError as error:
         frame = error.__traceback__
         while frame is not None:
-            if frame.tb_frame.f_code.co_filename.endswith("testing/broker.py"):
+            if frame.tb_frame.f_code.co_filename.endswith(("testing/broker.py", "_moving/__init__.py")):
                 shown = {name: value for name, value in frame.tb_frame.f_locals.items() if name != "self"}
                 assert PASSWORD not in repr(shown)
             frame = frame.tb_next

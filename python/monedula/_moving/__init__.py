@@ -118,6 +118,8 @@ def tells(kind: type[T]) -> type[T]:
     def missing(self: object, name: str) -> Any:
         raise no_attribute(self, name, kind)
 
+    if (arguments := ARGUMENTS.get(kind.__name__)) is not None:
+        setattr(kind, "__init__", _made(kind, arguments))  # noqa: B010
     if hasattr(kind, "__aenter__"):
         for name in ("__enter__", "__exit__"):
             setattr(kind, name, _refusal("supports no `with`; here: use `async with`"))
@@ -143,6 +145,21 @@ def _refusal(reason: str) -> Callable[..., NoReturn]:
         raise TypeError(f"{type(self).__name__.removeprefix('_')!r} object {reason}")
 
     return refuse
+
+
+def _made(kind: type, foreign: dict[str, str]) -> Callable[..., None]:
+    method: Callable[..., None] = kind.__init__  # type: ignore[misc]
+
+    @wraps(method)
+    def init(self: object, *arguments: Any, **keywords: Any) -> None:
+        try:
+            if named := keywords.keys() & foreign.keys():
+                raise no_argument(kind.__name__, named)
+            method(self, *arguments, **keywords)
+        finally:
+            keywords.clear()  # no traceback shows passwords as locals
+
+    return init
 
 
 def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..., Any]:

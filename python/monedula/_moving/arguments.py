@@ -1,8 +1,42 @@
-"""Arguments of other clients' methods that have our methods' names, by method, with what to give instead."""
+"""Arguments of other clients' methods that have our methods' names, by method, with what to give instead.
+
+A class stands for its own call.
+"""
 
 _SECONDS = "timeout=1.0, in seconds"
 
+_PARTITIONS = "topics={'orders': 3} makes a topic with 3 partitions, settings={'num.partitions': 3} is for all others"
+
 ARGUMENTS: dict[str, dict[str, str]] = {
+    "Broker": {
+        "broker_count": "nodes=3",
+        "brokers": "nodes=3",
+        "config": "settings={'num.partitions': 3}",
+        "num_brokers": "nodes=3",
+        "num_partitions": _PARTITIONS,
+        "partitions": _PARTITIONS,
+        "replicas": "settings={'default.replication.factor': 3}, and as many nodes=",
+        "replication_factor": "settings={'default.replication.factor': 3}, and as many nodes=",
+        "topic": "topics='orders:3', or topics={'orders': 3}",
+    },
+    "NewTopic": {
+        "config": "configs={'retention.ms': 3600000}",
+        "num_partitions": "partitions=3",
+        "replica_assignment": "assignments={0: [1, 2]}",
+        "replica_assignments": "assignments={0: [1, 2]}",
+        "topic": "name='orders'",
+        "topic_configs": "configs={'retention.ms': 3600000}",
+    },
+    "fault": {
+        "apis": "api='Fetch', or api=['Fetch', 'Produce']",
+        "delay": "delay_ms=500",
+        "error_code": "error='NOT_LEADER_OR_FOLLOWER'",
+        "fragment": "fragment_bytes=1",
+        "latency_ms": "delay_ms=500",
+        "throttle": "throttle_ms=1000",
+        "times": "count=2",
+        "truncate": "truncate_bytes=10",
+    },
     "subscribe": {
         "on_assign": "on_assigned=f, which is called with the partitions alone",
         "on_revoke": "on_revoked=f, which is called with the partitions alone",

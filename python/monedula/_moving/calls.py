@@ -83,14 +83,29 @@ CALLS: dict[str, dict[str, str]] = {
         "update_features": _NOT_YET.format("kafka-features.sh"),
         "wait_for_topics": "create_topics() returns once the controller has made them; describe_topics() asks again",
     },
+    "Topics": {"topics": "this is the dict: topic names are its keys, and [name].partitions is their number"},
+    "CreatedTopic": {
+        **dict.fromkeys(("result", "exception"), "the call has waited for the result, and raises if it failed"),
+        "error_code": "errors are raised by the call, unless it has errors='return'",
+    },
+    "ClusterDescription": {"brokers": "nodes", "controller_id": "controller"},
+    "Groups": {
+        "valid": "this is the dict of all groups, by id",
+        "result": "the call has waited for the result; this is the dict of all groups, by id",
+    },
     "Broker": {
         "start": "it runs from Broker() on; `with Broker() as broker:` stops it at the end",
         "get_bootstrap_server": "bootstrap_servers",  # of testcontainers
         **dict.fromkeys(("close", "shutdown"), "stop(), or the end of `with Broker() as broker:`"),
         **dict.fromkeys(("address", "bootstrap_server", "port", "url"), "bootstrap_servers, with host and port"),
         **dict.fromkeys(("produce", "send"), "append(topic, [(key, value), ...]), or a Producer"),
+        **dict.fromkeys(("clear", "reset"), "remove_faults(), delete_topic(topic), or another Broker()"),
+        **dict.fromkeys(("end_offsets", "offsets"), "Admin(settings).list_offsets({(topic, 0): 'latest'})"),
+        "lag": "Admin(settings).group_lag(group)",
+        "list_topics": "Admin(settings).list_topics()",
+        **dict.fromkeys(("wait", "wait_for"), "observe(api='Produce', topic=topic) first, then wait(count) on it"),
         **dict.fromkeys(
-            ("consume", "messages", "read", "records"),
+            ("consume", "get_messages", "get_records", "messages", "read", "records"),
             'monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic)',
         ),
         "topics": "Admin(settings).list_topics()",

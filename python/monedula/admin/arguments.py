@@ -57,6 +57,7 @@ def new_topic(topic: object, defaults: TopicDefaults) -> NewTopic:
     """A topic to create as a `NewTopic`; one that is given by name gets the default values."""
     if isinstance(topic, NewTopic):
         return topic
+    _refuse_foreign(topic)
     return NewTopic(raw_name(topic, "topic"), defaults.partitions, defaults.replication_factor, defaults.configs or {})
 
 
@@ -191,6 +192,10 @@ def as_topics(topics: object) -> list[object]:
     """One topic or several, as a list."""
     if isinstance(topics, (str, NewTopic)):
         return [topics]
+    _refuse_foreign(topics)
+    if isinstance(topics, Mapping):
+        name = next(iter(topics), "orders")
+        raise ArgumentError(f"a dict of topics: expected names, or NewTopic({name!r}, partitions=3) for each")
     if not isinstance(topics, Iterable):
         raise ArgumentError(f"{topics!r}: expected the name of a topic, a NewTopic, or several of these")
     return list(topics)
@@ -264,3 +269,9 @@ def as_mapping(value: object, example: str) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
         raise ArgumentError(f"{value!r}: expected a dict such as {example}")
     return value
+
+
+def _refuse_foreign(topic: object) -> None:
+    if type(topic).__name__ == "NewTopic":
+        use = "monedula.NewTopic('orders', partitions=3, replication_factor=1, configs={'retention.ms': 60000})"
+        raise ArgumentError(f"this NewTopic is that of another client; here: {use}")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from monedula._moving import tells
 from monedula.partitions import TopicPartition
 
 ResourceType = Literal["topic", "broker", "group", "broker_logger", "client_metrics"]
@@ -22,6 +23,7 @@ class ConfigResource(NamedTuple):
     """The name; for a broker its id, or empty for all brokers."""
 
 
+@tells
 @dataclass(frozen=True, slots=True)
 class NewTopic:
     """A topic to create."""
@@ -71,6 +73,7 @@ class Node:
     rack: str | None = None
 
 
+@tells
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     """The cluster."""
@@ -81,6 +84,7 @@ class ClusterDescription:
     nodes: tuple[Node, ...]
 
 
+@tells
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
     """A topic that was created, or would be with `validate_only`."""

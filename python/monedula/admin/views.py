@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from monedula._moving import tells
 from monedula.admin.results import Columns, TableResults, Tabular
 from monedula.admin.security_types import AclBinding, DelegationToken, QuotaEntity, QuotaName, ScramCredential
 from monedula.admin.types import (
@@ -20,6 +21,7 @@ from monedula.errors import KafkaError
 from monedula.partitions import OffsetAndMetadata, TopicPartition
 
 
+@tells
 class Topics(TableResults[str, TopicListing]):
     """Topics by name."""
 
@@ -79,6 +81,7 @@ class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
         )
 
 
+@tells
 class Groups(TableResults[str, GroupListing]):
     """Groups by group id."""
 

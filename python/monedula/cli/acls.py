@@ -99,7 +99,7 @@ def add(
         list[str] | None, typer.Option("--host", help="From this address only; from any by default. Repeatable.")
     ] = None,
 ) -> None:
-    """Add ACLs: each principal, operation, resource and host that is given, with each other."""
+    """Add ACLs. Each principal, operation, resource and host that is given, with each other."""
     resources = _resources(cluster, topic, group, transactional_id, delegation_token, user)
     if not resources:
         raise UsageError(

@@ -19,7 +19,7 @@ monedula brokers list --json
 
 @administration("brokers list")
 def list_brokers(connection: Connection, as_json: AsJson = False) -> None:
-    """List the living brokers: address, rack, how many partitions each leads and keeps, and the bytes of these."""
+    """List the living brokers. Address, rack, how many partitions each leads and keeps, and the bytes of these."""
     with connection.admin() as admin:
         nodes = sorted(admin.describe_cluster().nodes, key=lambda node: node.id)
         partitions = [part for topic in described(admin) for part in topic.partitions]
@@ -53,7 +53,7 @@ monedula brokers describe 1
 def describe(
     broker: Annotated[int, typer.Argument(help="Id of the broker.")], connection: Connection, as_json: AsJson = False
 ) -> None:
-    """Show the partitions of a broker: whether it leads them, whether it is in sync, and the bytes of its replica."""
+    """Show the partitions of a broker. Whether it leads them, whether it is in sync, and the bytes of its replica."""
     with connection.admin() as admin:
         living = sorted(node.id for node in admin.describe_cluster().nodes)
         topics = described(admin)

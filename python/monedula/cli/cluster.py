@@ -20,7 +20,7 @@ monedula cluster describe --json
 
 @administration("cluster describe")
 def describe(connection: Connection, as_json: AsJson = False) -> None:
-    """Show the cluster: its id and controller, what it has, and how many partitions are not well.
+    """Show the cluster, and how many partitions are not well.
 
     Partitions without a leader cannot be read or written; those with a replica that is not in sync are
     under-replicated; those that are not led by their first replica wait for an election (`topics elect-leaders`).
@@ -79,7 +79,7 @@ monedula cluster quorum
 
 @administration("cluster quorum")
 def quorum(connection: Connection, as_json: AsJson = False) -> None:
-    """Show the controllers and brokers of the KRaft quorum, and how far each has read the metadata log."""
+    """Show the controllers and brokers of the KRaft quorum. It says how far each has read the metadata log."""
     with connection.admin() as admin:
         found = admin.describe_metadata_quorum()
     leader_end = next((each.log_end_offset for each in found.voters if each.id == found.leader), None)

@@ -29,7 +29,9 @@ monedula completion fish > monedula.fish
 
 @command("completion")
 def completion(shell: Annotated[Shell, typer.Argument(help="Which shell.", show_default=False)]) -> None:
-    """Write the script that lets a shell complete commands, options, and names of topics and groups.
+    """Write the script that lets a shell complete commands.
+
+    It completes options too, and names of topics and groups.
 
     For bash: `source <(monedula completion bash)` in ~/.bashrc. For zsh: the file _monedula in a directory of
     $fpath. For fish: the file ~/.config/fish/completions/monedula.fish.

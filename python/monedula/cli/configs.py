@@ -52,7 +52,7 @@ def list_configs(
     kind: Annotated[Kind | None, typer.Argument(help="Only resources of this type.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what has settings: every topic and broker, and groups and client metrics with settings of their own."""
+    """List what has settings. That is every topic and broker, and groups and client metrics with their own."""
     with connection.admin() as admin:
         found = admin.list_config_resources(() if kind is None else _type(kind))
     show(("type", "name"), sorted((each.type.replace("_", "-"), each.name) for each in found), as_json)
@@ -174,7 +174,7 @@ def delete(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Go back to the default of settings; client metrics that have none left are gone."""
+    """Go back to the default of settings. Client metrics that have none left are gone."""
     if bool(keys) == everything:
         raise UsageError("name the settings, or give --all")
     with connection.admin() as admin:
@@ -234,7 +234,7 @@ def _add(changes: dict[str, Any], key: str, change: Any) -> None:
 
 
 app = typer.Typer(
-    help="Show and change settings of topics, brokers, groups, client metrics and broker loggers.",
+    help="Show and change settings of topics, brokers and others.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

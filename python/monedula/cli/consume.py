@@ -18,6 +18,7 @@ from monedula import Admin, Batch, TopicPartition
 from monedula._consumer_base import MAX_ROWS
 from monedula.cli.completing import complete_groups
 from monedula.cli.decoding import Bad, Decode, decoder
+from monedula.cli.elsewhere import POSITIONS
 from monedula.cli.filters import SYNTAX, Filter
 from monedula.cli.formats import Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
@@ -149,6 +150,7 @@ def consume(
     """
     settings = settings_of(bootstrap_servers, setting, settings_file)
     output = None if output == Path("-") else output
+    _check_is_file(output)
     wanted = None if columns is None else tuple(name.strip() for name in columns.split(","))
     look = Look(key_separator, key_as, value_as, wanted, null)
     if decode is not None and value:
@@ -168,6 +170,14 @@ def consume(
     else:
         stop = "latest" if end is None else place_of(end, "--to")
         _bounded(target, settings, pairs or topics, place_of(start, "--from"), stop)
+
+
+def _check_is_file(output: Path | None) -> None:
+    # With kcat and rpk, -o is the first offset.
+    name = "" if output is None else str(output)
+    if name in POSITIONS or re.fullmatch(r"-?\d+", name):
+        advice = f"where reading begins is --from WHERE. A file needs another name, as {name}.txt"
+        raise UsageError(f"-o {name}: -o names a file; {advice}")
 
 
 class _Target:

@@ -76,7 +76,7 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rewind or forward a group that has no members: all that it has committed, or the topics given."""
+    """Rewind or forward a group that has no members. All that it has committed, or the topics given."""
     if [to, shift, by_duration, to_current or None].count(None) != 3:
         raise UsageError("say where to go, with one of --to, --shift, --by-duration and --to-current")
     place: Place | None = None if to is None else place_of(to, "--to")
@@ -141,7 +141,7 @@ def delete_offsets(
     partition: Partitions = None,
     yes: Yes = False,
 ) -> None:
-    """Forget what a group has committed of topics that it does not read any more; they no longer count as its lag."""
+    """Forget what a group has committed of topics. It must not read them any more; they no longer count as lag."""
     indexes = partitions_of(partition)
     with connection.admin() as admin:
         committed = [at for at, offset in admin.list_group_offsets(group).items() if offset is not None]
@@ -217,7 +217,7 @@ def import_(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Set the committed offsets of groups without members to those of a file; other partitions are left alone."""
+    """Set the committed offsets of groups to those of a file. The groups have no members; other partitions stay."""
     offsets = read_offsets(file, group)
     with connection.admin() as admin:
         if clamp:

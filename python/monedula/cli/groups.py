@@ -59,7 +59,7 @@ monedula groups describe etl --json
 
 @administration("groups describe")
 def describe(group: Group, connection: Connection, as_json: AsJson = False) -> None:
-    """Show the members of a group, and which partitions each owns."""
+    """Show the members of a group, and the partitions of each."""
     with connection.admin() as admin:
         (found,) = admin.describe_groups(group).values()
     if not as_json:

@@ -21,7 +21,7 @@ monedula log-dirs list --broker 1 --json
 
 @administration("log-dirs list")
 def list_log_dirs(connection: Connection, broker: Brokers = None, as_json: AsJson = False) -> None:
-    """List log directories: how many replicas each has, their bytes, and the bytes of its volume."""
+    """List log directories. How many replicas each has, their bytes, and the bytes of its volume."""
     with connection.admin() as admin:
         found = admin.describe_log_dirs(broker or None)
     rows: list[Row] = [
@@ -48,7 +48,7 @@ def replicas(
     largest: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N largest, the largest first.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List replicas by broker, directory and partition: bytes, how far behind, and whether one is moving there."""
+    """List replicas by broker, directory and partition. Bytes, how far behind, and whether one is moving there."""
     with connection.admin() as admin:
         found = admin.describe_log_dirs(broker or None, topics=expanded(admin, topic) or None)
     replicas = [
@@ -81,7 +81,7 @@ def move(
     partition: Partitions = None,
     yes: Yes = False,
 ) -> None:
-    """Move replicas to another directory of the same broker; `log-dirs replicas` shows those that are still moving."""
+    """Move replicas to another directory of the same broker. `log-dirs replicas` shows those that are still moving."""
     indexes = partitions_of(partition)
     with connection.admin() as admin:
         (directories,) = admin.describe_log_dirs(broker).values()

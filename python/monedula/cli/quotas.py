@@ -90,7 +90,7 @@ def remove(
     default: Default = None,
     yes: Yes = False,
 ) -> None:
-    """Remove quotas of a user, a client id, both together, or an address."""
+    """Remove quotas of a user, a client id, both, or an address."""
     entity = _named(user, client_id, ip, default)
     with connection.admin() as admin:
         found = admin.describe_client_quotas(user=entity.user, client_id=entity.client_id, ip=entity.ip, strict=True)

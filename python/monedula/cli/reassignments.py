@@ -43,7 +43,7 @@ def plan(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Plan which brokers keep which partitions: evenly, on several racks, with few moves. Changes nothing.
+    """Plan which brokers keep which partitions. Evenly, on several racks, with few moves. Changes nothing.
 
     Without --topic, of all topics, Kafka's own included: so a broker that is to go is left out of --brokers.
     """
@@ -124,7 +124,7 @@ def status(
     wait: Annotated[bool, typer.Option("--wait", help="Look every second until no partition moves any more.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the partitions that are moving: their replicas, those that come and go, and how much was copied."""
+    """Show the partitions that are moving. With replicas, those that come and go, and how much was copied."""
     with connection.admin() as admin:
         moves = admin.list_partition_reassignments()
         while wait and moves:
@@ -148,7 +148,7 @@ monedula reassignments cancel --yes
 
 @administration("reassignments cancel")
 def cancel(connection: Connection, topic: OnlyTopics = None, yes: Yes = False) -> None:
-    """Cancel moves that have not ended: the replicas stay where they were before."""
+    """Cancel moves that have not ended. The replicas stay where they were before."""
     with connection.admin() as admin:
         topics = expanded(admin, topic)
         moves = sorted(at for at in admin.list_partition_reassignments() if not topics or at.topic in topics)
@@ -238,7 +238,7 @@ def _read(file: Path) -> Assignment:
 
 
 app = typer.Typer(
-    help="Plan, start, follow and cancel moves of partitions to other brokers.",
+    help="Plan, start, follow and cancel moves of partitions.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

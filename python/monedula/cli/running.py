@@ -66,7 +66,7 @@ def run(app: typer.Typer) -> NoReturn:
             raise SystemExit(WRONG_ARGUMENTS) from None
         context = getattr(error, "ctx", None)
         path = "monedula" if context is None else context.command_path
-        print(f"{path}: {error.format_message()} (see {path} --help)", file=sys.stderr)
+        print(f"{path}: {_usage_problem(path, error)} (see {path} --help)", file=sys.stderr)
         code = getattr(error, "exit_code", WRONG_ARGUMENTS)
     raise SystemExit(code if isinstance(code, int) else 0)
 
@@ -199,6 +199,15 @@ def _terminated() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _usage_problem(path: str, error: Any) -> str:
+    from monedula.cli.elsewhere import advice_on
+
+    # pydantic, which checks the choices, says first whose exception it was.
+    problem = str(error.format_message()).replace(": Value error, ", ": ", 1)
+    advice = advice_on(path, error)
+    return problem if advice is None else f"{problem}; here: {advice}"
 
 
 def _end(name: str, problem: str, code: int) -> NoReturn:

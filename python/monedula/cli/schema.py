@@ -44,7 +44,7 @@ def infer(
         bool, typer.Option("--prefers-decimal", help="Numbers are decimals if 38 digits hold them.")
     ] = False,
 ) -> None:
-    """Infer the schema of JSON records, as Spark does, from the first and the last of each partition."""
+    """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition."""
     from monedula.cli.settings import settings_of
     from monedula.schemas import infer
 

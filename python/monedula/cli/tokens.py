@@ -55,7 +55,7 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a delegation token, and write it to standard output: its id is a user name, with that password."""
+    """Create a delegation token, and write it to standard output. Its id is a user name, with that password."""
     longest = None if lifetime is None else duration_of(lifetime, "--lifetime")
     with connection.admin() as admin:
         token = admin.create_delegation_token(owner=owner, renewers=renewer or (), max_lifetime=longest)

@@ -29,7 +29,7 @@ def offsets(
     partition: Partitions = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the offset of each partition at its start, its end, or a time; there is none if no record is that new."""
+    """Show offsets of partitions: start, end, or at a time. There is none if no record is that new."""
     place = place_of(at, "--at")
     if isinstance(place, int):
         raise UsageError(f"--at {at}: expected earliest, latest, or a time; '@{abs(place)}' is milliseconds since 1970")
@@ -67,7 +67,7 @@ def elect_leaders(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let the preferred replica, the first of each partition, lead again; shows the partitions whose leader changed."""
+    """Let the first replica of each partition lead again. Those whose leader changed are shown."""
     indexes = partitions_of(partition)
     if not names and (indexes or unclean):
         raise UsageError(f"{'--unclean' if unclean else '--partition'} needs a topic")

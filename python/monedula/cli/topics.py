@@ -106,7 +106,7 @@ monedula topics describe orders --json
 
 @administration("topics describe")
 def describe(names: Names, connection: Connection, as_json: AsJson = False) -> None:
-    """Show partitions: leader, replicas, those in sync, and which offsets they hold."""
+    """Show the partitions of topics. Leader, replicas, those in sync, and which offsets they hold."""
     with connection.admin() as admin:
         topics = admin.describe_topics(expanded(admin, names))
         led = [
@@ -169,7 +169,7 @@ def configs(
     everything: Annotated[bool, typer.Option("--all", help="Show those too that have their default.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the settings of a topic that are not the default, or change some."""
+    """Show the settings of a topic, or change some. Only those that are not the default are shown."""
     changes: dict[str, str | None] = dict(pair(text, "--set") for text in sets or ())
     for key in unsets or ():
         if key in changes:
@@ -211,7 +211,7 @@ def delete_records(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the oldest records of a topic, for good; the topic and its offsets stay."""
+    """Delete the oldest records of a topic, for good. The topic and its offsets stay."""
     place = place_of(before, "--before")
     if place == "earliest":
         raise UsageError("--before earliest: that is where the topic starts, so nothing would be deleted")

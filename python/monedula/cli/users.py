@@ -38,7 +38,7 @@ def list_users(
     users: Annotated[list[str] | None, typer.Argument(help="Names of users; all if left out.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List users that have a SCRAM password, with the mechanisms that it is for."""
+    """List users that have a SCRAM password. The mechanisms that it is for are shown."""
     with connection.admin() as admin:
         found = admin.describe_user_scram_credentials(users or None)
     rows = [(user, each.mechanism, each.iterations) for user in sorted(found) for each in found[user]]
@@ -87,7 +87,7 @@ def delete(
     mechanism: Annotated[str | None, typer.Option("-m", "--mechanism", help="Only the password for this one.")] = None,
     yes: Yes = False,
 ) -> None:
-    """Delete the SCRAM passwords of a user, who cannot log in with them any more. ACLs of the user remain."""
+    """Delete the SCRAM passwords of a user. They are of no use any more; ACLs of the user remain."""
     only = None if mechanism is None else _mechanism(mechanism)
     with connection.admin() as admin:
         (found,) = admin.describe_user_scram_credentials(user).values()
@@ -128,7 +128,7 @@ def _first_line(text: str) -> Secret:
 
 
 app = typer.Typer(
-    help="List users that log in by SCRAM, set their passwords, and delete them.",
+    help="List, set and delete users that log in by SCRAM.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

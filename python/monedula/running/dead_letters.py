@@ -50,6 +50,10 @@ class DeadLetters(NamedTuple):
             self.topic, record.value, key=record.key, headers=headers, timestamp=_timestamp(record)
         )
 
+    def forget_failures(self) -> None:
+        """Have the producer tell of no dead letter that failed: the run has raised or logged what became of it."""
+        self.producer._unseen_failures()
+
     def headers(self, record: Record, error: BaseException, attempts: int) -> list[tuple[str, bytes]]:
         """The headers that say where a record is from and why it was given up."""
         kind = type(error)

@@ -32,6 +32,10 @@ LEASE_SECONDS = 0.05
 """After how long a record is begun that came while the lease was over."""
 
 
+COMMIT_SECONDS = 5.0
+"""How long the last commit may take if handlers have used up the grace, and after Ctrl-C or a cancellation."""
+
+
 class Figures:
     """Counters of the runs of a consumer."""
 
@@ -65,6 +69,8 @@ class Run:
         self.is_under_way = True
         self.failure: BaseException | None = None
         """Why the run ends: what a handler raised, or the writing of a dead letter."""
+        self._unwritten: BaseException | None = None
+        """The failure, if it is about the writing of a dead letter."""
         self.bound = None if plan.until is None else UntilLoop(consumer._core, plan.until)
         # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
         self.holder = new_holder()
@@ -194,7 +200,7 @@ class Run:
     def handled(self, task: Task) -> None:
         """The handler has succeeded."""
         self.figures.handled += len(task.items)
-        self.lanes.done(task)
+        self._done(task)
 
     def decided(self, verdict: Verdict, error: Exception, task: Task) -> None:
         """The handler has failed, and this was decided; a dead letter is written by now."""
@@ -209,10 +215,32 @@ class Run:
             self.lanes.again(task, monotonic() + (0.0 if self.is_ending else self.failures.retry.delay(task.attempts)))
         elif verdict == "skip":
             self.figures.skipped += len(task.items)
-            self.lanes.done(task)
+            self._done(task)
         else:
             self.figures.dead_letters += len(task.items)
-            self.lanes.done(task)
+            self._done(task)
+
+    def unwritten(self, error: BaseException, task: Task) -> None:
+        """End the run because a dead letter of these records cannot be written.
+
+        All other handlers that give up a record then are likely to fail for the same reason, which is said once.
+        """
+        if self.failure is not None and self.failure is self._unwritten and _is_same(error, self.failure):
+            self.lanes.forgotten(task)
+            return
+        is_first = self.failure is None
+        self.stop(error, task)
+        self._unwritten = error if is_first else self._unwritten
+
+    def _done(self, task: Task) -> None:
+        # A handler that comes back later was said to be handled again.
+        self.lanes.forgotten(task) if self.has_ended else self.lanes.done(task)
+
+    def fail(self, error: BaseException) -> None:
+        """End the run because of this error."""
+        self.failure = error
+        # At once, and not when the reader notices: records behind a failed one, also of its key, must not be begun.
+        self.lanes.drop_all()
 
     def stop(self, error: BaseException, task: Task) -> None:
         """End the run because of an error about these records. Only the first one is raised.
@@ -226,11 +254,13 @@ class Run:
             if not isinstance(error, ClosedError):
                 error_of_user("running", "a handler raised after the run had ended", error)
         elif self.failure is None:
-            self.failure = error
-            # At once, and not when the reader notices: records behind this one, also of its key, must not be begun.
-            self.lanes.drop_all()
+            self.fail(error)
         else:
             error_of_user("running", "another handler raised while the run ended", error)
+
+
+def _is_same(error: BaseException, other: BaseException) -> bool:
+    return type(error) is type(other) and getattr(error, "code", None) == getattr(other, "code", None)
 
 
 class Ending:
@@ -245,6 +275,8 @@ class Ending:
         self.serves = error is None or isinstance(error, WakeupError)
         """Whether rebalance callbacks are called meanwhile."""
         self._run = run
+        self._is_cut = error is not None and not isinstance(error, Exception)
+        """Whether it ends by Ctrl-C or by a cancelled task: whoever did that does not wait for long."""
         self._deadline: float | None = None
         if error is not None or run.failure is not None:
             self._set_deadline()
@@ -258,6 +290,14 @@ class Ending:
         if run.failure is not None and run.lanes.waiting:
             self._begin_nothing()
         return self._deadline is not None and monotonic() > self._deadline
+
+    def seconds_left(self) -> float:
+        """How long the last commit may take, and then the end of the dead letters' producer."""
+        grace = self._run.plan.grace
+        least = min(grace, COMMIT_SECONDS)
+        if self._deadline is None:
+            return grace
+        return least if self._is_cut else max(self._deadline - monotonic(), least)
 
     def interrupted(self) -> None:
         """The consumer was woken up again, or closed elsewhere: begin nothing more, and call no callbacks."""

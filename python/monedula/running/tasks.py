@@ -40,7 +40,11 @@ class TaskRun:
         self._reader: asyncio.Future[None] | None = None
         """Of the caller's task, while it waits for room or for the end."""
         self._ended = False
+        self._ending: Ending | None = None
         self._cancels = False
+        """Whether the run itself cancels the tasks of handlers."""
+        self._cut: RuntimeError | None = None
+        """The failure of the run, if somebody else cancelled one of its tasks."""
 
     async def run(self) -> None:
         """Read until the end, and wait for the handlers.
@@ -65,7 +69,9 @@ class TaskRun:
             error = first_error(error, raised)
         finally:
             error = await self._close(error, workers)
-        error = self._run.failure or error
+        failure = self._run.failure
+        if failure is not None and not (failure is self._cut and isinstance(error, asyncio.CancelledError)):
+            raise failure
         if error is not None and not isinstance(error, WakeupError):
             raise error
 
@@ -100,7 +106,7 @@ class TaskRun:
     async def _finish(self, error: BaseException | None) -> None:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
         run = self._run
-        ending = Ending(run, error)
+        ending = self._ending = Ending(run, error)
         while not run.is_idle():
             if ending.is_over():
                 return
@@ -125,16 +131,20 @@ class TaskRun:
         try:
             self._look_after()
             member.holder_ended(run.holder)
-            await self._consumer._commit_finished(run.holder, run.plan.grace)
+            await self._consumer._commit_finished(run.holder, self._seconds_left())
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
             error = first_error(error, raised)
         if self._letters is not None and self._letters.is_own:
-            closing = self._letters.producer.close(run.plan.grace)
+            closing = self._letters.producer.close(self._seconds_left())
             if closing is not None:
                 await closing
+            self._letters.forget_failures()
         return error
+
+    def _seconds_left(self) -> float:
+        return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
 
     def _look_after(self) -> None:
         run = self._run
@@ -179,6 +189,27 @@ class TaskRun:
                 timer.cancel()
 
     async def _work(self, number: int) -> None:
+        try:
+            await self._handle_all(number)
+        except asyncio.CancelledError as error:
+            if not self._cancels and not self._ended:
+                self._cut_off(error)
+            raise
+
+    def _cut_off(self, error: asyncio.CancelledError, task: Task | None = None) -> None:
+        """End the run: a task of it was cancelled by somebody else, and handles nothing any more."""
+        failure = RuntimeError("a task in which run() calls handlers was cancelled, by a handler or by other code")
+        failure.__cause__ = error
+        if task is not None:
+            self._run.stop(failure, task)
+        elif self._run.failure is None:
+            self._run.fail(failure)
+        if self._run.failure is failure:
+            self._cut = failure
+        if self._reader is not None:
+            _finish(self._reader)
+
+    async def _handle_all(self, number: int) -> None:
         run, lanes = self._run, self._run.lanes
         for turn in itertools.count():
             if turn % TURNS == 0:
@@ -215,9 +246,7 @@ class TaskRun:
         except Exception as error:
             await self._failed(task, given, error)
         except asyncio.CancelledError as error:
-            if self._cancels or _is_cancelled():
-                lanes.forgotten(task)
-                raise
+            self._refuse_cancelled(error, task)
             # Something that the handler waited for was cancelled. Raised as it is, it would end the caller's task
             # without an error.
             failure = RuntimeError("something that the handler waited for was cancelled")
@@ -235,17 +264,29 @@ class TaskRun:
             if inspect.isawaitable(said):
                 said = await said
             verdict: Verdict = run.failures.verdict(task, error, said)
-            if verdict == "dead_letter" and self._letters is not None:
-                letters = self._letters
+        except BaseException as raised:
+            self._refuse_cancelled(raised, task)
+            run.stop(raised, task)
+            return
+        if verdict == "dead_letter" and self._letters is not None:
+            letters = self._letters
+            try:
                 for future in [letters.send(item, error, task.attempts) for item in task.items]:
                     await future
-        except BaseException as raised:
-            if self._cancels:
-                run.lanes.forgotten(task)
-                raise
-            run.stop(raised, task)
-        else:
-            run.decided(verdict, error, task)
+            except BaseException as raised:
+                self._refuse_cancelled(raised, task)
+                run.unwritten(raised, task)
+                return
+        run.decided(verdict, error, task)
+
+    def _refuse_cancelled(self, raised: BaseException, task: Task) -> None:
+        """Raise it again if it says that the current task was cancelled: the task handles nothing any more."""
+        if self._cancels:
+            self._run.lanes.forgotten(task)
+            raise raised
+        if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+            self._cut_off(raised, task)
+            raise raised
 
 
 def _is_cancelled() -> bool:

@@ -38,6 +38,7 @@ class ThreadRun:
         self._idle = 0
         self._reader_waits = False
         self._ended = False
+        self._ending: Ending | None = None
 
     def run(self) -> None:
         """Read until the end, and wait for the handlers.
@@ -62,7 +63,8 @@ class ThreadRun:
             error = first_error(error, raised)
         finally:
             error = self._close(error)
-        error = self._run.failure or error
+        if self._run.failure is not None:
+            raise self._run.failure
         if error is not None and not isinstance(error, WakeupError):
             raise error
 
@@ -101,7 +103,7 @@ class ThreadRun:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
         run = self._run
         with self._lock:
-            ending = Ending(run, error)
+            ending = self._ending = Ending(run, error)
         while not run.is_idle():
             with self._lock:
                 if ending.is_over():
@@ -126,14 +128,18 @@ class ThreadRun:
         try:
             self._look_after()
             member.holder_ended(run.holder)
-            self._consumer._commit_finished(run.holder, run.plan.grace)
+            self._consumer._commit_finished(run.holder, self._seconds_left())
             if run.left_behind:
                 member.rewind()
         except KafkaError as raised:
             error = first_error(error, raised)
         if self._letters is not None and self._letters.is_own:
-            self._letters.producer.close(run.plan.grace)
+            self._letters.producer.close(self._seconds_left())
+            self._letters.forget_failures()
         return error
+
+    def _seconds_left(self) -> float:
+        return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
 
     def _look_after(self) -> None:
         wanted = self._consumer._member.rebalance_wanted()
@@ -203,11 +209,14 @@ class ThreadRun:
         try:
             said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
             verdict: Verdict = run.failures.verdict(task, error, said)
-            if verdict == "dead_letter" and self._letters is not None:
-                letters = self._letters
+        except BaseException as raised:
+            return partial(run.stop, raised, task)
+        if verdict == "dead_letter" and self._letters is not None:
+            letters = self._letters
+            try:
                 futures = [letters.send(item, error, task.attempts) for item in task.items]
                 for future in futures:
                     future.result()
-        except BaseException as raised:
-            return partial(run.stop, raised, task)
+            except BaseException as raised:
+                return partial(run.unwritten, raised, task)
         return partial(run.decided, verdict, error, task)

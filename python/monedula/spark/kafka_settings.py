@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 
 from monedula._monedula import check_settings
 from monedula._providers import PROVIDERS, resolved
@@ -117,6 +118,8 @@ def given_settings(options: Mapping[str, str], refused: Mapping[str, str], clien
         message = f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
         if "bootstrap.servers" in options:
             message += "; settings of Kafka begin with 'kafka.', and 'bootstrap.servers' was given without it"
+        elif meant := get_close_matches("bootstrap.servers", given, 1, 0.8):
+            message += f"; '{PREFIX}{meant[0]}' is none: did you mean 'kafka.bootstrap.servers'?"
         raise ConfigError(message, key="kafka.bootstrap.servers")
     return given
 

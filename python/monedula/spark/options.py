@@ -275,6 +275,8 @@ def _selection(options: Mapping[str, str]) -> Selection:
         message = f"{rule} specified for Kafka source: {', '.join(_STRATEGIES)}. See the docs for more details."
         if not options:
             message = _TABLE
+        elif not given and "topic" in options:
+            message += f" topic is an option of the sink: to read it, use option('subscribe', {options['topic']!r})."
         elif "path" in options:
             message += " load() has no use for a path: name topics by the option subscribe."
         raise ConfigError(message, key="subscribe")

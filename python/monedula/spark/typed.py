@@ -44,7 +44,8 @@ class TypedColumn:
         try:
             typed.decoder()
         except ArgumentError as error:
-            raise ConfigError(f"schema: {self.column}: {error}", key=f"{self.column}.format") from None
+            what = str(error).removeprefix("schema: ")
+            raise ConfigError(f"schema: {self.column}: {what}", key=f"{self.column}.format") from None
         return typed
 
     def decoder(self) -> Json:

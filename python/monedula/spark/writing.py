@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from monedula._monedula import BatchFuture
 from monedula.config import HiddenValues
-from monedula.errors import ArgumentError, BatchSendError, KafkaError
+from monedula.errors import ArgumentError, BatchSendError, KafkaError, UnknownTopicError
 from monedula.partitions import TopicPartition
 from monedula.producer import Producer
 from monedula.reports import BatchReport
@@ -115,7 +115,7 @@ def _delivered(future: BatchFuture, first_row: int) -> BatchReport:
         row, cause = report.errors[0]
         raise BatchSendError(
             f"{report.failed} of {report.num_rows} rows were not written to Kafka. The first is row {first_row + row} "
-            f"of the task{_of_partition(cause)}: {type(cause).__name__}: {with_prefix(str(cause))}",
+            f"of the task{_of_partition(cause)}: {type(cause).__name__}: {with_prefix(str(cause))}{_advice(cause)}",
             report=report,
         ) from cause
 
@@ -124,6 +124,12 @@ def _of_partition(error: KafkaError) -> str:
     if error.topic is None or error.partition is None:
         return ""
     return f", for partition {partition_text(TopicPartition(error.topic, error.partition))}"
+
+
+def _advice(error: KafkaError) -> str:
+    if isinstance(error, UnknownTopicError) and error.partition is not None:
+        return ". The column partition says so: without it, .drop('partition'), the key chooses the partition"
+    return ""
 
 
 def _open(kafka: ClientSettings) -> Producer:

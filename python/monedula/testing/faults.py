@@ -89,6 +89,15 @@ class Fault:
         return f"Fault({self.id}, {self.effect!r})"
 
 
+_ARGUMENTS = {
+    "delay": "delay_ms",
+    "truncate": "truncate_bytes",
+    "fragment": "fragment_bytes",
+    "throttle": "throttle_ms",
+}
+"""The arguments of `fault` that are not named as their effect."""
+
+
 class FaultSetter:
     """Base of `Broker`: the methods that set faults and observers."""
 
@@ -209,8 +218,9 @@ class FaultSetter:
         }
         given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
         if len(given) != 1:
-            found = ", ".join(effect for effect, _ in given) or "none"
-            raise ArgumentError(f"a fault has exactly one effect of {', '.join(effects)}; given: {found}")
+            found = ", ".join(_ARGUMENTS.get(effect, effect) for effect, _ in given) or "none"
+            names = ", ".join(_ARGUMENTS.get(effect, effect) for effect in effects)
+            raise ArgumentError(f"a fault has exactly one effect of {names}; given: {found}")
         ((effect, arguments),) = given
         when = _selector(api, node, client_id, topic, partition, group, transactional_id, min_version, max_version)
         what = {"effect": effect, **arguments}

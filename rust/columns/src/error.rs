@@ -56,7 +56,7 @@ pub enum WalkErrorKind {
     BadValue {
         /// `key` or `value`.
         column: &'static str,
-        /// What is wrong with it.
-        bad: BadValue,
+        /// What is wrong with it. Boxed, so that results with errors stay small.
+        bad: Box<BadValue>,
     },
 }

@@ -46,7 +46,7 @@ pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
 pub use typed::{
-    BadValue, BatchColumns, Cause, Decoded, FlattenError, OnBadValue, RefusedRows, TypedColumn, TypedSpec,
+    BadValue, BatchColumns, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn, TypedSpec,
 };
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
 pub use write::{Growing, Validity};

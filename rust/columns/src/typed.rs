@@ -79,11 +79,14 @@ pub enum OnBadValue {
     Refuse,
 }
 
-/// Makes the typed columns of a reader's batches.
+/// Makes one typed column of a pool's memory.
+pub type MakeTyped = dyn Fn(&BufferPool) -> Box<dyn TypedColumn> + Send + Sync;
+
+/// How a column is decoded.
 #[derive(Clone)]
 pub struct TypedSpec {
-    /// Makes one column of the pool's memory.
-    pub make: Arc<dyn Fn(&BufferPool) -> Box<dyn TypedColumn> + Send + Sync>,
+    /// Makes one column; each builder of batches has its own.
+    pub make: Arc<MakeTyped>,
     /// What becomes of bad values.
     pub on_bad: OnBadValue,
     /// Whether a struct's fields stand beside the other columns, in place of the struct.

@@ -372,7 +372,10 @@ impl PartitionWalker {
     fn bad_value(&mut self, record: BadRecord) -> WalkError {
         let BadRecord { offset, column, bad } = record;
         self.position = self.position.max(offset);
-        self.error(Trouble { next_offset: Some(offset + 1), kind: WalkErrorKind::BadValue { column, bad } })
+        self.error(Trouble {
+            next_offset: Some(offset + 1),
+            kind: WalkErrorKind::BadValue { column, bad: Box::new(bad) },
+        })
     }
 
     fn error(&self, trouble: Trouble) -> WalkError {

@@ -14,6 +14,8 @@ use monedula_client::admin::Admin;
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
+use monedula_client::log::Log;
+use monedula_client::producer::Failures;
 use monedula_client::tasks::caught;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -37,11 +39,29 @@ struct Owned {
     consumers: Vec<Weak<Consumer>>,
     admins: Vec<Weak<Admin>>,
     producers: Vec<Weak<producer::Shared>>,
-    /// The tasks that deliver the last records of dropped producers.
-    left: Vec<JoinHandle<()>>,
+    /// What is left of dropped producers.
+    left: Vec<Left>,
     /// The tasks in which dropped consumers leave their groups; each lasts at most a second.
     leaving: Vec<JoinHandle<()>>,
 }
+
+/// What is left of a dropped producer.
+struct Left {
+    /// Deliver its last records.
+    tasks: Vec<JoinHandle<()>>,
+    failures: Option<Arc<Failures>>,
+    log: Log,
+}
+
+impl Left {
+    fn is_of_use(&self) -> bool {
+        let is_delivering = self.tasks.iter().any(|task| !task.is_finished());
+        is_delivering || self.failures.as_ref().is_some_and(|failures| failures.unseen().0 > 0)
+    }
+}
+
+/// Of how many dropped producers what is left is kept: failures that nobody has seen may be seen later, by futures.
+const MOST_LEFT: usize = 1000;
 
 /// The thread that ends the interpreter, once it does. Any other thread that still waits then is a daemon, which the
 /// interpreter is about to freeze.
@@ -104,12 +124,19 @@ pub(crate) fn register_producer(producer: &Arc<producer::Shared>) {
     }
 }
 
-/// Registers the tasks that deliver the last records of a dropped producer. The interpreter's exit waits for them.
-pub(crate) fn leave(tasks: Vec<JoinHandle<()>>) {
+/// Registers the tasks that deliver the last records of a dropped producer. The interpreter's exit waits for them, and
+/// tells of failures that nobody has seen.
+pub(crate) fn leave(tasks: Vec<JoinHandle<()>>, failures: Option<Arc<Failures>>, log: &Log) {
     let mut owned = lock(&OWNED);
     if let Some(owned) = owned.as_mut() {
-        owned.left.retain(|task| !task.is_finished());
-        owned.left.extend(tasks);
+        owned.left.retain(Left::is_of_use);
+        let settled = |left: &Left| left.tasks.iter().all(JoinHandle::is_finished);
+        if owned.left.len() >= MOST_LEFT
+            && let Some(oldest) = owned.left.iter().position(settled)
+        {
+            owned.left.remove(oldest);
+        }
+        owned.left.push(Left { tasks, failures, log: log.clone() });
     }
 }
 
@@ -150,8 +177,13 @@ fn stop_clients() {
         producer.end(until);
     }
     runtime.block_on(async {
-        for task in left {
-            let _ = tokio::time::timeout_at(until.into(), task).await;
+        for Left { tasks, failures, log } in left {
+            for task in tasks {
+                let _ = tokio::time::timeout_at(until.into(), task).await;
+            }
+            if let Some(failures) = failures {
+                failures.tell_unseen(&log);
+            }
         }
     });
     for consumer in consumers.iter().filter_map(Weak::upgrade) {

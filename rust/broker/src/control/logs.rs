@@ -7,7 +7,7 @@ use crate::core::Core;
 use monedula_protocol::error_code::ErrorCode;
 
 fn refused(topic: &str, partition: i32) -> impl FnOnce(ErrorCode) -> BrokerError {
-    move |error| BrokerError::Command(format!("{topic}-{partition}: {error}: {}", error.message()))
+    move |error| BrokerError::Command(format!("{topic}-{partition}: {error}"))
 }
 
 impl Core {

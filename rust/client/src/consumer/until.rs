@@ -56,7 +56,8 @@ impl Consumer {
     }
 
     /// Whether all is handed out that the loop wants, of all partitions that are assigned now. A member of a group has
-    /// to be stable, and to know of each topic that it subscribed to whether it exists. To be called now and then: it has the bounds of new partitions looked up.
+    /// to be stable, and to know of each topic that it subscribed to whether it exists; if none does, it is at its end
+    /// as soon as that is known. To be called now and then: it has the bounds of new partitions looked up.
     pub fn is_until_reached(&self) -> bool {
         self.look_up_bounds();
         let is_settled = match self.group.get().filter(|_| self.is_subscribed()) {
@@ -66,6 +67,10 @@ impl Consumer {
                 let patience = health.heartbeat_interval * PATIENT_INTERVALS;
                 if health.has_doubtful_topics {
                     return false;
+                }
+                // Whatever the others do, this member will never have a partition.
+                if !health.topics.is_empty() && health.owned.is_empty() && health.topics == health.unknown_topics {
+                    return true;
                 }
                 if health.unmatched.is_some() {
                     return health.owned.is_empty() && health.unmatched > Some(patience);

@@ -152,6 +152,8 @@ kinds! {
     CALLBACKS_LOST: "producer" "callbacks_lost" Warning;
     /// Records were not delivered before the producer ended.
     RECORDS_LOST: "producer.end" "records_lost" Warning;
+    /// Records failed, and nobody asked for their outcome before the interpreter ended.
+    FAILURES_UNSEEN: "producer.end" "failures_unseen" Warning;
 
     /// The state of the transactional producer changed.
     TRANSACTION_STATE: "transaction" "transaction_state" Debug;

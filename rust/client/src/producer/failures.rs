@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use crate::error::ClientError;
 use crate::lock::lock;
+use crate::log::{Log, kinds};
 
 /// The failures of one producer. Shared by the driver, which counts failures, and by the futures, which are looked at.
 #[derive(Debug, Default)]
@@ -43,5 +44,20 @@ impl Failures {
     pub fn unseen(&self) -> (u64, Option<ClientError>) {
         let state = lock(&self.state);
         (state.failed.saturating_sub(state.seen), state.first.clone())
+    }
+
+    /// Logs the failures that nobody has seen. To be called when nobody can see them any more.
+    pub fn tell_unseen(&self, log: &Log) {
+        let (unseen, first) = self.unseen();
+        // The end of the driver has told of records that were still on their way.
+        if unseen == 0 || matches!(first, Some(ClientError::ProducerClosed)) {
+            return;
+        }
+        self.seen(unseen);
+        log.record(&kinds::FAILURES_UNSEEN, || {
+            let records = if unseen == 1 { "a record was".into() } else { format!("{unseen} records were") };
+            let first = first.map(|error| format!("; the first error: {error}")).unwrap_or_default();
+            format!("{records} not delivered, and nobody asked for the outcome{first}")
+        });
     }
 }

@@ -24,7 +24,11 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        runtime::leave(self.producer.leave());
+        let tasks = self.producer.leave();
+        let is_transactional = self.producer.config().transactional_id.is_some();
+        // A failure in a transaction fails its commit.
+        let failures = (!is_transactional).then(|| self.producer.failures().clone());
+        runtime::leave(tasks, failures, self.producer.log());
         self.callbacks.close();
     }
 }
@@ -145,14 +149,15 @@ impl Shared {
         })
     }
 
-    /// How many records failed without anybody having seen it, and the first failure. `None` if there are none, and for a
-    /// transactional producer: there a failure fails the commit.
+    /// How many records failed without anybody having seen it, and the first failure; they count as seen then. `None` if
+    /// there are none, and for a transactional producer: there a failure fails the commit.
     pub(super) fn unseen_failures(&self, py: Python<'_>) -> Option<(u64, PyErr)> {
         let (unseen, first) = self.producer.failures().unseen();
         if unseen == 0 || self.producer.config().transactional_id.is_some() {
             return None;
         }
         let first = first.map(|error| to_py(py, error)).or_else(|| self.callbacks.first_unsent(py));
+        self.producer.failures().seen(unseen);
         first.map(|first| (unseen, first))
     }
 
@@ -161,6 +166,9 @@ impl Shared {
         self.producer.close(until.saturating_duration_since(Instant::now()));
         // Records that failed just now have callbacks that are due at once.
         self.callbacks.settle(self.callbacks.goal(), until.max(Instant::now() + GRACE));
+        if self.producer.config().transactional_id.is_none() {
+            self.producer.failures().tell_unseen(self.producer.log());
+        }
     }
 }
 

@@ -182,6 +182,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.driver.accumulator.close();
+        let trouble = self.driver.network.trouble();
         let (_, lost) = self.driver.accumulator.counts();
         let mut failed = 0;
         for topic in self.pending_topics.topics() {
@@ -213,7 +214,8 @@ impl Drop for Running {
         self.driver.count_failed(failed, &ClientError::ProducerClosed);
         self.driver.network.close();
         if lost > 0 {
-            let said = || format!("{lost} records were not delivered before the producer ended");
+            let because = trouble.map(|trouble| format!("; the last error: {trouble}")).unwrap_or_default();
+            let said = || format!("{lost} records were not delivered before the producer ended{because}");
             self.driver.log.record(&kinds::RECORDS_LOST, said);
         }
     }

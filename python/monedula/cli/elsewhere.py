@@ -1,0 +1,78 @@
+"""What the options of kcat, of Kafka's own tools and of rpk are called here; told to those who write them."""
+
+from typing import Any
+
+_SERVERS = "-b HOST:PORT"
+_SETTINGS = "-F FILE, with settings of the client as key=value"
+
+_EVERYWHERE: dict[str, str] = {
+    "--bootstrap-server": _SERVERS,
+    "--broker-list": _SERVERS,
+    "--brokers": _SERVERS,
+    "--command-config": _SETTINGS,
+    "--consumer.config": _SETTINGS,
+    "--producer.config": _SETTINGS,
+    "--config-file": _SETTINGS,
+    "--consumer-property": "-X KEY=VALUE",
+    "--producer-property": "-X KEY=VALUE",
+}
+
+_CONSUME: dict[str, str] = {
+    "-t": "the topic stands alone: monedula consume orders",
+    "--topic": "the topic stands alone: monedula consume orders",
+    "--topics": "the topics stand alone: monedula consume orders deliveries",
+    "--include": "a pattern stands alone, and begins with ^: monedula consume '^ord'",
+    "--whitelist": "a pattern stands alone, and begins with ^: monedula consume '^ord'",
+    "-r": "a pattern stands alone, and begins with ^: monedula consume '^ord'",
+    "-C": "leave it out: monedula consume orders",
+    "-G": "-g GROUP",
+    "-c": "-n COUNT",
+    "--max-messages": "-n COUNT",
+    "--num": "-n COUNT",
+    "-e": "leave it out: without --follow the command ends with what is there now",
+    "--from-beginning": "leave it out: reading begins at the first record, unless --from says otherwise",
+    "--offset": "--from WHERE, such as --from latest",
+    "-K": "-k SEPARATOR",
+    "-J": "-f json",
+    "--timeout-ms": "--follow --timeout SECONDS",
+    "--isolation-level": "-X isolation.level=read_committed",
+    "--property": "-k SEPARATOR prints keys, --headers headers; -f '%T %k %s\\n' prints what you name",
+    "--formatter-property": "-k SEPARATOR prints keys, --headers headers; -f '%T %k %s\\n' prints what you name",
+}
+
+_PRODUCE: dict[str, str] = {
+    "-t": "the topic stands alone: echo text | monedula produce orders",
+    "--topic": "the topic stands alone: echo text | monedula produce orders",
+    "-P": "leave it out: echo text | monedula produce orders",
+    "-K": "-k SEPARATOR",
+    "-l": "-i FILE; each line is a record",
+    "-D": "each line is a record; JSON lines (-f json) may have values with line breaks",
+    "-Z": "--null TEXT: what stands for null",
+    "-c": "head -n COUNT FILE | monedula produce orders",
+    "--property": "-k SEPARATOR says what stands between key and value",
+    "--reader-property": "-k SEPARATOR says what stands between key and value",
+    "--request-required-acks": "-X acks=1",
+    "--acks": "-X acks=1",
+    "--compression-codec": "-z CODEC",
+    "--partitioner": "-X partitioner=NAME",
+}
+
+_OPTIONS: dict[str, dict[str, str]] = {"monedula consume": _CONSUME, "monedula produce": _PRODUCE}
+
+POSITIONS = ("beginning", "end", "start", "stored", "earliest", "latest")
+"""What other tools take for `-o`, which is an offset there and a file here."""
+
+
+def advice_on(path: str, error: Any) -> str | None:
+    """What to write instead of what a command line has, if another tool has it.
+
+    Args:
+        path: the command, such as `monedula consume`.
+        error: click's error.
+    """
+    option = getattr(error, "option_name", None)
+    if option is not None:
+        return _OPTIONS.get(path, {}).get(option) or _EVERYWHERE.get(option)
+    if path == "monedula produce" and "extra argument" in str(error.format_message()):
+        return "records come from standard input or a file: echo text | monedula produce orders"
+    return None
