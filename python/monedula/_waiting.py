@@ -38,6 +38,9 @@ def _copied(data: Any) -> str | bytes | None:
     return data if data is None or isinstance(data, (str, bytes)) else bytes(data)
 
 
+OnDelivery = Callable[[SendFuture], object] | None
+"""The callback of a record."""
+
 Send = Callable[[SendArguments, float, int], SendFuture]
 """Sends a record that has waited for so many seconds. It may be sent in this transaction only."""
 
@@ -61,9 +64,11 @@ def wait_for_all(seconds: float) -> None:
         warn_last(f"{lost} records were not delivered before the end: they still waited for room or for their topic")
 
 
-def enqueue(waiting: WaitingRecordsCore, queue: str, record: SendArguments, send: Send) -> SendFuture:
+def enqueue(
+    waiting: WaitingRecordsCore, queue: str, record: SendArguments, on_delivery: OnDelivery, send: Send
+) -> SendFuture:
     """Append a record to a queue. A queue has a thread as long as it has records."""
-    pushed = waiting.push(queue, record.copied(), creates=True)
+    pushed = waiting.push(queue, record.copied(), on_delivery, creates=True)
     assert pushed is not None
     future, is_first = pushed
     if is_first:
@@ -77,9 +82,11 @@ def enqueue(waiting: WaitingRecordsCore, queue: str, record: SendArguments, send
     return future
 
 
-def enqueue_behind(waiting: WaitingRecordsCore, queue: str, record: SendArguments) -> SendFuture | None:
+def enqueue_behind(
+    waiting: WaitingRecordsCore, queue: str, record: SendArguments, on_delivery: OnDelivery
+) -> SendFuture | None:
     """Append a record to a queue if it exists, else return `None`."""
-    pushed = waiting.push(queue, record.copied(), creates=False) if waiting else None
+    pushed = waiting.push(queue, record.copied(), on_delivery, creates=False) if waiting else None
     return None if pushed is None else pushed[0]
 
 

@@ -7,7 +7,7 @@ from monedula._failing import late_flush
 from monedula._monedula import BatchFuture, SendFuture
 from monedula._moving import tells
 from monedula._transactions import AsyncTransactions
-from monedula._waiting import SendArguments, enqueue, enqueue_behind
+from monedula._waiting import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.errors import BufferFullError, KafkaTimeoutError
 from monedula.producer import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
 from monedula.reports import BatchReport
@@ -94,17 +94,17 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited
 
-    def _send_now(self, record: SendArguments) -> SendFuture:
-        queued = enqueue_behind(self._waiting, _ROOM_QUEUE, record)
+    def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
+        queued = enqueue_behind(self._waiting, _ROOM_QUEUE, record, on_delivery)
         if queued is not None:
             return queued
         self._set_detour(self._partitioner is not None)
         try:
-            return self._send(0.0, 0.0, None, *record)
+            return self._send(0.0, 0.0, None, on_delivery, *record)
         except BufferFullError:
             # From now on all records take the detour, and wait behind this one.
             self._set_detour(True)
-            return enqueue(self._waiting, _ROOM_QUEUE, record, self._send_waited)
+            return enqueue(self._waiting, _ROOM_QUEUE, record, on_delivery, self._send_waited)
 
     async def _waiting_sent(self, deadline: float | None) -> bool:
         return not self._waiting or await self._in_thread(self._waiting.wait, seconds_left(deadline))

@@ -10,7 +10,7 @@ from monedula._failing import late_flush, with_since
 from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula._moving import tells
 from monedula._transactions import Transactions
-from monedula._waiting import SendArguments, enqueue, enqueue_behind
+from monedula._waiting import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
@@ -80,30 +80,27 @@ class ProducerBase(Unpicklable, ProducerCore):
         partition: int | None,
         headers: Any,
         timestamp: Any,
-        on_delivery: Callable[[SendFuture], object] | None,
+        on_delivery: OnDelivery,
     ) -> SendFuture:
         """Send a record by the detour: to a partitioner that is a function, or behind records that wait."""
         self._check(topic, value, key, partition, headers, timestamp)
         record = SendArguments(topic, value, key, partition, headers, timestamp)
         chooses = partition is None and self._partitioner is not None
-        future = self._send_partitioned(record) if chooses else self._send_now(record)
-        if on_delivery is not None:
-            future.add_done_callback(on_delivery)
-        return future
+        return (self._send_partitioned if chooses else self._send_now)(record, on_delivery)
 
-    def _send_now(self, record: SendArguments) -> SendFuture:
-        return self._send(self._max_block, 0.0, None, *record)
+    def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
+        return self._send(self._max_block, 0.0, None, on_delivery, *record)
 
-    def _send_partitioned(self, record: SendArguments) -> SendFuture:
+    def _send_partitioned(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
         """Send a record to the partition that the user's function chooses, once the number of partitions is known."""
         queue = f"topic {record.topic}"
-        queued = enqueue_behind(self._waiting, queue, record)
+        queued = enqueue_behind(self._waiting, queue, record, on_delivery)
         if queued is not None:
             return queued
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return enqueue(self._waiting, queue, record, self._send_when_known)
-        return self._send_now(self._with_partition(record, partitions))
+            return enqueue(self._waiting, queue, record, on_delivery, self._send_when_known)
+        return self._send_now(self._with_partition(record, partitions), on_delivery)
 
     def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         started = monotonic()
@@ -125,7 +122,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             raise DeliveryTimeoutError(message, topic=topic) from error
 
     def _send_waited(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
-        return self._send(max(self._max_block - waited, 0.0), waited, transaction, *record)
+        return self._send(max(self._max_block - waited, 0.0), waited, transaction, None, *record)
 
     def _with_partition(self, record: SendArguments, partitions: int) -> SendArguments:
         assert self._partitioner is not None

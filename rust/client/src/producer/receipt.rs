@@ -39,6 +39,8 @@ struct State {
     /// For records that waited for metadata: their futures in the batches that they are in now, by index.
     forwarded: Vec<Option<Sent>>,
     wakers: Vec<(u32, Waker)>,
+    /// A thread calls wakers, and will call those that are added meanwhile.
+    is_waking: bool,
     rows: Vec<BatchRows>,
 }
 
@@ -96,16 +98,35 @@ impl Receipt {
         let end = first.saturating_add(count);
         let mut state = self.state();
         state.set(first, end, outcome.clone());
-        let wakers: Vec<(u32, Waker)> =
-            state.wakers.extract_if(.., |(index, _)| (first..end).contains(index)).collect();
         let all_rows = state.rows.clone();
         drop(state);
         self.changed.notify_all();
         for rows in all_rows {
             self.notify(&rows, first, end, &outcome);
         }
-        for (_, waker) in wakers {
-            waker();
+        self.wake();
+    }
+
+    /// Calls the wakers of records that are done, in the order in which they were added. One thread at a time does: another one that
+    /// called its own waker at once would overtake those that are not called yet.
+    fn wake(&self) {
+        let mut state = self.state();
+        if std::mem::replace(&mut state.is_waking, true) {
+            return;
+        }
+        let _waking = Waking(self);
+        loop {
+            let State { segments, wakers, .. } = &mut *state;
+            let due: Vec<(u32, Waker)> = wakers.extract_if(.., |(index, _)| !is_pending(segments, *index)).collect();
+            if due.is_empty() {
+                state.is_waking = false;
+                return;
+            }
+            drop(state);
+            for (_, waker) in due {
+                waker();
+            }
+            state = self.state();
         }
     }
 
@@ -144,6 +165,17 @@ impl Receipt {
     }
 }
 
+/// A thread that calls wakers. If one panics, another thread calls those that are left.
+struct Waking<'a>(&'a Receipt);
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state().is_waking = false;
+        }
+    }
+}
+
 impl State {
     /// Sets `outcome` for `first..end`. There are few segments: one, or one for each part of a batch that was split.
     fn set(&mut self, first: u32, end: u32, outcome: Outcome) {
@@ -158,13 +190,17 @@ impl State {
     }
 
     fn at(&self, index: u32) -> &Outcome {
-        let position = self.segments.partition_point(|(start, _)| *start <= index);
-        position.checked_sub(1).map_or(&Outcome::Pending, |position| &self.segments[position].1)
+        outcome_at(&self.segments, index)
     }
+}
 
-    fn is_pending(&self, index: u32) -> bool {
-        matches!(self.at(index), Outcome::Pending)
-    }
+fn outcome_at(segments: &[(u32, Outcome)], index: u32) -> &Outcome {
+    let position = segments.partition_point(|(start, _)| *start <= index);
+    position.checked_sub(1).map_or(&Outcome::Pending, |position| &segments[position].1)
+}
+
+fn is_pending(segments: &[(u32, Outcome)], index: u32) -> bool {
+    matches!(outcome_at(segments, index), Outcome::Pending)
 }
 
 impl Sent {
@@ -205,18 +241,21 @@ impl Sent {
         }
     }
 
-    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked.
+    /// Calls `waker` once the outcome is known: now, or on the thread that sets it, which must not be blocked. The wakers of a
+    /// batch are called in the order in which they were added.
     pub fn on_done(&self, waker: impl FnOnce() + Send + 'static) {
         let mut state = self.receipt.state();
         if let Some(Some(sent)) = state.forwarded.get(self.index as usize) {
             let sent = sent.clone();
             drop(state);
             sent.on_done(waker);
-        } else if state.is_pending(self.index) {
-            state.wakers.push((self.index, Box::new(waker)));
         } else {
+            state.wakers.push((self.index, Box::new(waker)));
+            let is_due = !is_pending(&state.segments, self.index);
             drop(state);
-            waker();
+            if is_due {
+                self.receipt.wake();
+            }
         }
     }
 
@@ -256,4 +295,53 @@ fn error_of(fault: &ClientError, index: u32) -> ClientError {
     }
     let reason = records.iter().find(|(spoiler, _)| *spoiler == index).map(|(_, reason)| reason.clone());
     ClientError::RecordRefused { partition: partition.clone(), code: *code, reason, spoilers: records.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Wakers that note their names, and the names of those that were called.
+    #[derive(Clone, Default)]
+    struct Called(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Called {
+        fn note(&self, name: &'static str) -> impl FnOnce() + Send + use<> {
+            let called = self.0.clone();
+            move || lock(&called).push(name)
+        }
+
+        fn names(&self) -> Vec<&'static str> {
+            lock(&self.0).clone()
+        }
+    }
+
+    #[test]
+    fn a_waker_that_is_added_while_the_batch_ends_does_not_overtake_others() {
+        let (receipt, called) = (Receipt::new(None), Called::default());
+        let [first, second, third] = [0, 1, 2].map(|index| receipt.sent(index, 0));
+        let (late, note) = (called.note("third"), called.note("first"));
+        // The batch is done by now, and the second record's waker is not called yet.
+        first.on_done(move || {
+            note();
+            third.on_done(late);
+        });
+        second.on_done(called.note("second"));
+        receipt.complete(0, 3, &Ok(Acknowledged { base_offset: Some(0), log_append_time_ms: None }));
+        assert_eq!(called.names(), ["first", "second", "third"]);
+        second.on_done(called.note("afterwards"));
+        assert_eq!(called.names(), ["first", "second", "third", "afterwards"]);
+    }
+
+    #[test]
+    fn wakers_of_the_other_part_of_a_divided_batch_wait_for_it() {
+        let (receipt, called) = (Receipt::new(None), Called::default());
+        receipt.sent(0, 0).on_done(called.note("of the second part"));
+        receipt.sent(1, 0).on_done(called.note("of the first part"));
+        let done = Ok(Acknowledged { base_offset: None, log_append_time_ms: None });
+        receipt.complete(1, 1, &done);
+        assert_eq!(called.names(), ["of the first part"]);
+        receipt.complete(0, 1, &done);
+        assert_eq!(called.names(), ["of the first part", "of the second part"]);
+    }
 }

@@ -33,15 +33,20 @@ pub(super) fn in_its_loop<'py>(
     callback: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = future.py();
-    if !callback.is_callable() {
-        let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
-        return Err(argument_error(py, message));
-    }
+    check_callable(callback)?;
     // Without the import of asyncio no loop is running, and the import costs more than everything else here.
     if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
     py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
+}
+
+pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
+    if callback.is_callable() {
+        return Ok(());
+    }
+    let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
+    Err(argument_error(callback.py(), message))
 }
 
 /// Takes back a callback that was given in a running loop. Returns how many there were.
@@ -121,6 +126,18 @@ impl Callbacks {
         let (callbacks, job) = (self.clone(), (call.clone().unbind(), future));
         on_done(Box::new(move || callbacks.become_due(job)));
         Ok(())
+    }
+
+    /// Prepares for the callback of a record that is sent next. The thread is started before: that runs Python code, and a record
+    /// that another thread sends meanwhile would be called back first.
+    ///
+    /// # Errors
+    /// If the callback is not callable, or no thread can be started.
+    pub(super) fn prepare(self: &Arc<Self>, callback: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let Some(callback) = callback else { return Ok(()) };
+        check_callable(callback)?;
+        let starts = self.state().add_runner();
+        starts.map_or(Ok(()), |number| self.start(callback.py(), number))
     }
 
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
 
 use crate::convert;
-use crate::error::{argument_error, to_py};
+use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::deferred_send::{DeferredSend, Progress, Waker};
@@ -227,13 +227,8 @@ impl SendFuture {
     }
 
     pub(crate) fn call_when_done(&self, slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = slf.py();
-        if !callback.is_callable() {
-            let message = format!("{} cannot be called: give a function that takes the future", callback.repr()?);
-            return Err(argument_error(py, message));
-        }
         let Parts { sending, callbacks, .. } = self.parts.get()?;
-        callbacks.add(py, callback, slf.clone().into_any().unbind(), |waker| sending.on_done(waker))
+        callbacks.add(slf.py(), callback, slf.clone().into_any().unbind(), |waker| sending.on_done(waker))
     }
 }
 

@@ -100,7 +100,8 @@ impl ProducerCore {
     ///     partition: the partition; by default the partitioner chooses it.
     ///     headers: `[(name, value), ...]`, whose names may repeat, or a dict.
     ///     timestamp: milliseconds since the Unix epoch, or an aware datetime; by default the current time.
-    ///     on_delivery: called with the future when it is done, as with `add_done_callback`.
+    ///     on_delivery: called with the future when it is done, on the producer's callback thread. Those of a partition
+    ///         are called in the order of its records.
     ///
     /// Returns:
     ///     A future: `result()` waits, and returns a `RecordMetadata` or raises; `await` does the same. It may be
@@ -138,6 +139,7 @@ impl ProducerCore {
             return arguments.detour(slf, on_delivery);
         }
         let shared = core.shared.get()?;
+        shared.callbacks.prepare(on_delivery)?;
         let sent = match arguments.send(shared)? {
             Ok(sent) => sent,
             Err(Refused::Full { needed }) if core.waits => {
@@ -146,11 +148,7 @@ impl ProducerCore {
             Err(Refused::Full { .. }) => return arguments.detour(slf, on_delivery),
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
-        let future = SendFuture::of(sent, &shared.callbacks).into_untracked(py)?;
-        if let Some(callback) = on_delivery {
-            future.get().call_when_done(&future, callback)?;
-        }
-        Ok(future)
+        shared.future_of(py, sent, on_delivery)
     }
 
     /// As `send`, but never by the detour. Waits for room at most `seconds`. The record was sent `ago` seconds ago, and
@@ -161,6 +159,7 @@ impl ProducerCore {
         seconds: f64,
         ago: f64,
         sent_in: Option<u64>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
         topic: &Bound<'py, PyAny>,
         value: Option<&Bound<'py, PyAny>>,
         key: Option<&Bound<'py, PyAny>>,
@@ -169,6 +168,7 @@ impl ProducerCore {
         timestamp: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, shared) = (slf.py(), slf.get().shared.get()?);
+        shared.callbacks.prepare(on_delivery)?;
         let since = Duration::try_from_secs_f64(ago).ok().and_then(|ago| Instant::now().checked_sub(ago));
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since, sent_in };
         let sent = match arguments.send(shared)? {
@@ -179,7 +179,7 @@ impl ProducerCore {
             }
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
-        SendFuture::of(sent, &shared.callbacks).into_untracked(py)
+        shared.future_of(py, sent, on_delivery)
     }
 
     /// Raises if a record is invalid, or if nothing can be sent now.

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Columns, Producer, Report, WaitingRecords};
+use monedula_client::producer::{Columns, Producer, Report, Sent, WaitingRecords};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
+use super::future::SendFuture;
 use super::waiting::Waiting;
 use crate::error::to_py;
 use crate::logging::flush_log;
@@ -34,6 +35,21 @@ impl Drop for Shared {
 }
 
 impl Shared {
+    /// The future of a record that was just sent, with its callback, which [`Callbacks::prepare`] has seen.
+    #[inline]
+    pub(super) fn future_of<'py>(
+        &self,
+        py: Python<'py>,
+        sent: Sent,
+        on_delivery: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, SendFuture>> {
+        let future = SendFuture::of(sent, &self.callbacks).into_untracked(py)?;
+        if let Some(callback) = on_delivery {
+            future.get().call_when_done(&future, callback)?;
+        }
+        Ok(future)
+    }
+
     pub(super) fn wait_for_room(
         &self,
         py: Python<'_>,

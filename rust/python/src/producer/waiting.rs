@@ -34,20 +34,28 @@ impl WaitingRecordsCore {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
     }
 
-    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, and whether it is the
-    /// first record, so that a thread has to serve the queue; `None` if it was not appended.
-    fn push(
+    /// Appends a record to a queue; to one that does not exist only with `creates`. Returns its future, which has the callback, and
+    /// whether it is the first record, so that a thread has to serve the queue; `None` if it was not appended.
+    fn push<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         queue: &str,
         record: Py<PyAny>,
+        on_delivery: Option<&Bound<'py, PyAny>>,
         creates: bool,
-    ) -> PyResult<Option<(SendFuture, bool)>> {
+    ) -> PyResult<Option<(Bound<'py, SendFuture>, bool)>> {
         let shared = self.shared.get()?;
+        shared.callbacks.prepare(on_delivery)?;
         let deferred = Arc::<DeferredSend>::default();
         let waiting = Waiting(Arc::new((record, deferred.clone())));
         let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| refused(py, error))?;
-        Ok(pushed.map(|is_first| (SendFuture::deferred(deferred, &shared.callbacks), is_first)))
+        let Some(is_first) = pushed else { return Ok(None) };
+        // Before the thread that sends the record gets the GIL.
+        let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;
+        if let Some(callback) = on_delivery {
+            future.get().call_when_done(&future, callback)?;
+        }
+        Ok(Some((future, is_first)))
     }
 
     /// The first record of a queue, how many seconds it has waited, and its transaction; `None` if no record is left to be sent.

@@ -373,3 +373,16 @@ fn a_partition_that_stopped_holds_no_memory_of_what_came_after() {
     world.push(0, span, 0);
     assert_eq!(world.buffer.status()[&p(0)].queued_bytes, 0);
 }
+
+#[test]
+fn a_partition_whose_queued_error_is_dropped_is_to_be_fetched_again() {
+    let mut world = World::new(1);
+    world.ask(0);
+    world.answer(0);
+    let span = world.fetching[0].span;
+    world.buffer.stopped(&p(0), span, ClientError::Argument("it cannot be read".into()));
+    world.buffer.set_paused(&p(0), true);
+    // Otherwise the driver takes it for stopped, and nobody is told of the error.
+    assert_eq!(world.buffer.evict_held_back(), [(p(0), span, 0)]);
+    assert!(world.buffer.status()[&p(0)].fault.is_none());
+}
