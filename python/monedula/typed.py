@@ -1,5 +1,6 @@
 """`Json`: keys or values that are decoded into typed columns while they are read."""
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -33,9 +34,12 @@ class Json:
             returned once the brokers have acknowledged them, so no offset is committed before.
         flatten: whether the fields are columns of their own, in place of one struct column.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
+        options: options of Spark's `from_json` by their names, such as `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, and
+            `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
 
     Raises:
-        ArgumentError: if the schema has a type that no value is decoded to, or arguments contradict each other.
+        ArgumentError: if the schema has a type that no value is decoded to, an option is not supported, or arguments
+            contradict each other.
 
     Examples:
         >>> Json("id bigint, user string", mode="drop")
@@ -50,6 +54,7 @@ class Json:
         dead_letter: str | None = None,
         flatten: bool = False,
         corrupt_record: str = CORRUPT_RECORD,
+        options: Mapping[str, str | bool] | None = None,
     ) -> None:
         if mode not in ("fail", "null", "drop"):
             raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'")
@@ -60,14 +65,17 @@ class Json:
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
         schema = _arrow(schema)
+        texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "corrupt_record": corrupt_record,
+            "options": texts,
         }
         self._schema = schema
-        self.spec = JsonSpec(schema, "dead_letter" if dead_letter else mode, flatten, corrupt_record)
+        behaviour = "dead_letter" if dead_letter else mode
+        self.spec = JsonSpec(schema, behaviour, flatten, corrupt_record, list(texts.items()))
 
     @property
     def dead_letter(self) -> str | None:
@@ -79,7 +87,13 @@ class Json:
         return _restored, (self._schema, self._arguments)
 
     def __repr__(self) -> str:
-        defaults = {"mode": "fail", "dead_letter": None, "flatten": False, "corrupt_record": CORRUPT_RECORD}
+        defaults: dict[str, Any] = {
+            "mode": "fail",
+            "dead_letter": None,
+            "flatten": False,
+            "corrupt_record": CORRUPT_RECORD,
+            "options": {},
+        }
         given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != defaults[name]]
         return f"Json({', '.join([*self.spec.fields, *given])})"
 
@@ -100,6 +114,16 @@ def _arrow(schema: Any) -> Any:
 
 def _restored(schema: Any, arguments: dict[str, Any]) -> Json:
     return Json(schema, **arguments)
+
+
+def _option(name: str, value: object) -> str:
+    if name.lower() in ("mode", "columnnameofcorruptrecord"):
+        raise ArgumentError(f"options: {name} is an argument of its own, mode= or corrupt_record=")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        raise ArgumentError(f"options: {name}={value!r}: expected a text, True or False")
+    return value
 
 
 def spec_of(name: str, given: object) -> JsonSpec | None:

@@ -1,4 +1,3 @@
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -166,14 +165,9 @@ def test_bounds_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
         monedula.read({"bootstrap.servers": "127.0.0.1:1"}, "orders", **wrong)
 
 
-def test_a_short_read_waits_for_no_company_and_fetches_nothing_beyond_its_end(
-    kafka: KafkaCluster, topic: TopicFactory
-) -> None:
+def test_a_short_read_fetches_nothing_beyond_its_end(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name, count = topic(), 400
     kafka.helper.produce(name, [{"value": str(number) * 5000} for number in range(count)])
     stream = monedula.read_range({"bootstrap.servers": kafka.bootstrap, "fetch.max.bytes": 64 << 10}, name, 0, 5, 9)
-    started = time.monotonic()
     assert [offset for batch in stream for offset in pa.record_batch(batch)["offset"].to_pylist()] == [5, 6, 7, 8]
-    # A read that waited for a full batch would take the whole of its second.
-    assert time.monotonic() - started < 0.9
     assert stream.metrics()["bytes_received"] < 1 << 20

@@ -8,8 +8,8 @@ from tests.consumer.conftest import ConsumerFactory
 from tests.consumer.uniform import Uniform, values
 from tests.kafka import KafkaCluster
 
-SLACK_SECONDS = 10.0
-"""For a machine that is busy with other tests. A wait that did not end would take longer."""
+HOUR_SECONDS = 3600.0
+"""A wait that does not end before this ends with the time-out of its test."""
 
 
 @pytest.fixture
@@ -62,9 +62,7 @@ def test_a_record_larger_than_max_bytes_makes_a_batch_of_its_own(name: str, cons
 
 def test_a_full_batch_does_not_wait(name: str, consumer: ConsumerFactory) -> None:
     reader = consumer(name)
-    started = time.monotonic()
-    assert len(next(reader.batches(max_rows=100, max_wait=30, timeout=20))) == 100
-    assert time.monotonic() - started < 20
+    assert len(next(reader.batches(max_rows=100, max_wait=HOUR_SECONDS, timeout=HOUR_SECONDS))) == 100
 
 
 def test_rows_that_are_there_wait_max_wait_for_more(
@@ -74,12 +72,11 @@ def test_rows_that_are_there_wait_max_wait_for_more(
     kafka.helper.produce(name, [{"value": "first"}])
     reader = consumer(name)
     await_queued(reader, 1)
-    batches = reader.batches(max_wait=1.5, timeout=20)
-    started = time.monotonic()
+    batches = reader.batches(max_wait=1.5, timeout=HOUR_SECONDS)
     kafka.helper.produce(name, [{"value": "second"}])
+    started_ns = time.monotonic_ns()
     assert values(next(batches).records()) == [b"first", b"second"]
-    waited = time.monotonic() - started
-    assert 0.5 < waited < 1.5 + SLACK_SECONDS, waited
+    assert time.monotonic_ns() - started_ns >= 1_500_000_000
 
 
 def test_poll_does_not_wait_for_more_than_what_is_there(
@@ -89,9 +86,7 @@ def test_poll_does_not_wait_for_more_than_what_is_there(
     kafka.helper.produce(name, [{"value": "first"}])
     reader = consumer(name)
     await_queued(reader, 1)
-    started = time.monotonic()
-    assert len(reader.poll(timeout=30)) == 1
-    assert time.monotonic() - started < SLACK_SECONDS
+    assert len(reader.poll(timeout=HOUR_SECONDS)) == 1
 
 
 @pytest.mark.seed("S081")
@@ -100,12 +95,9 @@ def test_poll_returns_control_on_time_without_data(
     topic: TopicFactory, consumer: ConsumerFactory, timeout: float
 ) -> None:
     reader = consumer(topic())
-    started = time.monotonic()
-    batch = reader.poll(timeout=timeout)
-    waited = time.monotonic() - started
-    assert not batch
-    assert timeout <= waited + 0.01
-    assert waited < timeout + SLACK_SECONDS
+    started_ns = time.monotonic_ns()
+    assert not reader.poll(timeout=timeout)
+    assert time.monotonic_ns() - started_ns >= timeout * 1e9
 
 
 @pytest.mark.seed("S081")
@@ -116,17 +108,15 @@ def test_poll_returns_as_soon_as_there_is_data(
     reader = consumer(name)
     assert not reader.poll(timeout=0.5)
     kafka.helper.produce(name, [{"value": "now"}])
-    started = time.monotonic()
-    assert values(reader.poll(timeout=60).records()) == [b"now"]
-    assert time.monotonic() - started < 10
+    assert values(reader.poll(timeout=HOUR_SECONDS).records()) == [b"now"]
 
 
 def test_iteration_ends_after_timeout_without_a_record(topic: TopicFactory, consumer: ConsumerFactory) -> None:
     reader = consumer(topic())
     for iterator in (reader.batches(timeout=0.5), reader.records(timeout=0.5)):
-        started = time.monotonic()
+        started_ns = time.monotonic_ns()
         assert list(iterator) == []
-        assert 0.45 < time.monotonic() - started < 0.5 + SLACK_SECONDS
+        assert time.monotonic_ns() - started_ns >= 500_000_000
 
 
 def test_an_empty_batch_is_false_and_has_the_same_schema(

@@ -1,7 +1,6 @@
 import gc
 import logging
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -54,12 +53,10 @@ def test_closing_again_does_nothing(kafka: KafkaCluster, topic: TopicFactory, co
 
 
 def test_closing_is_bounded_when_nothing_answers(consumer: ConsumerFactory) -> None:
-    reader = consumer("orders", bootstrap_servers="192.0.2.1:9092", socket_connection_setup_timeout_ms=60_000)
+    # A close that waited for the attempt to connect would end with the time-out of this test.
+    reader = consumer("orders", bootstrap_servers="192.0.2.1:9092", socket_connection_setup_timeout_ms=3_600_000)
     assert not reader.poll(timeout=0.2)
-    started = time.monotonic()
     reader.close(timeout=1.0)
-    # It does not wait for the connection attempt, which takes 60 s.
-    assert time.monotonic() - started < 30
 
 
 def test_wakeup_ends_the_next_wait_and_only_that(topic: TopicFactory, consumer: ConsumerFactory) -> None:
@@ -73,10 +70,8 @@ def test_wakeup_ends_the_next_wait_and_only_that(topic: TopicFactory, consumer: 
 def test_wakeup_from_another_thread_ends_the_wait_under_way(topic: TopicFactory, consumer: ConsumerFactory) -> None:
     reader = consumer(topic())
     threading.Timer(0.3, reader.consumer.wakeup).start()
-    started = time.monotonic()
     with pytest.raises(monedula.WakeupError):
-        reader.poll(timeout=40)
-    assert time.monotonic() - started < 20
+        reader.poll(timeout=3600)
 
 
 def test_wakeup_ends_an_iteration_without_an_error(topic: TopicFactory, consumer: ConsumerFactory) -> None:

@@ -242,6 +242,29 @@ def test_a_read_that_meets_a_bad_value_says_where_to_go_on(broker: Broker, topic
         list(stream)
 
 
+def test_options_of_from_json_and_a_schema_as_ddl(broker: Broker, topic: str) -> None:
+    broker.append(topic, ['{at:"26.11.2026 12:00"}'])
+    options: dict[str, str | bool] = {
+        "timestampFormat": "dd.MM.yyyy HH:mm",
+        "timeZone": "+02:00",
+        "allowUnquotedFieldNames": True,
+    }
+    form = pickle.loads(pickle.dumps(Json("at timestamp", options=options, flatten=True)))
+    assert "options={'timestampFormat': 'dd.MM.yyyy HH:mm'" in repr(form)
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, value=form) as stream:
+        assert stream.to_pyarrow()["at"].cast(pa.int64()).to_pylist() == [1_795_687_200_000_000]
+
+
+def test_rows_come_out_of_envelopes_of_debezium(broker: Broker, topic: str) -> None:
+    envelope = '{"before":%s,"after":%s,"source":{"table":"orders"},"op":"%s","ts_ms":1700000000000}'
+    changes = [envelope % ("null", '{"id":1}', "c"), envelope % ('{"id":1}', "null", "d")]
+    broker.append(topic, [*changes, f'{{"schema":{{}},"payload":{changes[0]}}}'])
+    form = Json("id bigint, __op string, __deleted boolean", options={"envelope": "debezium"}, flatten=True)
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, value=form) as stream:
+        table = stream.to_pyarrow().sort_by("offset").select(["id", "__op", "__deleted"])
+    assert [tuple(row.values()) for row in table.to_pylist()] == [(1, "c", False), (1, "d", True), (1, "c", False)]
+
+
 def _nothing() -> dict[str, Any]:
     return {"bootstrap_servers": "localhost:1"}
 
@@ -251,7 +274,11 @@ def _nothing() -> dict[str, Any]:
     [
         (lambda: Json(pa.schema({"a": pa.duration("s")})), "schema: field a: no values of type duration"),
         (lambda: Json("id bigint, a interval"), "interval"),
+        (lambda: Json("id foo"), "field id: foo: there is no such type"),
         (lambda: Json(5), "a value of type int is no schema"),
+        (lambda: Json(SCHEMA, options={"multiLine": True}), "option multiLine: is an option for files"),
+        (lambda: Json(SCHEMA, options={"mode": "FAILFAST"}), "mode is an argument of its own"),
+        (lambda: Json(SCHEMA, options={"dateFormat": anything(5)}), "dateFormat=5: expected a text, True or False"),
         (lambda: Json(SCHEMA, mode=anything("nul")), "expected 'fail', 'null' or 'drop'"),
         (lambda: Json(SCHEMA, mode="drop", dead_letter="t"), "give one of them"),
         (lambda: Json(SCHEMA, dead_letter="no topic"), "no topic"),

@@ -374,6 +374,20 @@ def test_the_frontier_waits_for_the_slowest_thread(ground: Ground, member: Membe
     assert committed(consumer, topic) == [6]
 
 
+def test_leaving_the_block_finishes_also_while_an_earlier_exception_is_handled(
+    ground: Ground, member: MemberFactory
+) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(4))
+    watching = member(group)
+    try:
+        raise RuntimeError("the user's own")
+    except RuntimeError:
+        with member(group, topic) as consumer:
+            assert values(consumer.poll(timeout=20, max_rows=4)) == [0, 1, 2, 3]
+    assert committed(watching, topic) == [4]
+
+
 @pytest.mark.both_protocols
 def test_leaving_the_block_finishes_what_was_handed_out(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")

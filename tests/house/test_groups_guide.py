@@ -1,4 +1,4 @@
-"""docs/groups.md: its examples run as they stand; the table of errors in docs/design/groups.md is the engine's."""
+"""docs/groups.md: its examples run as they stand."""
 
 import asyncio
 import logging
@@ -14,18 +14,6 @@ from monedula.testing import Broker
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs/groups.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
-
-WORDS = {
-    "Retry": "retry",
-    "Rediscover": "find",
-    "TakeMemberId": "take id",
-    "Rejoin": "rejoin",
-    "DropGeneration": "lose",
-    "DropMember": "lose, new id",
-    "Report": "report",
-    "Fail": "fail",
-    "Done": "done",
-}
 
 
 @pytest.fixture(scope="module")
@@ -70,36 +58,6 @@ def test_an_example_runs(broker: Broker, source: str) -> None:
         seconds, lost = Figure.made[-2:]
         assert len(seconds.values) >= 1
         assert lost.values == []
-
-
-def engine_table() -> dict[tuple[str, str], str]:
-    source = (ROOT / "rust/engine/src/group/classic/reactions.rs").read_text()
-    tables = re.findall(r'\(\s*"(\w+)",\s*&\[(.*?)\],\s*\)', source, flags=re.DOTALL)
-    return {
-        (re.sub(r"(?<!^)(?=[A-Z])", "_", error).upper(), api): WORDS[reaction]
-        for api, errors in tables
-        for error, reaction in re.findall(r"\(E::(\w+), R::(\w+)\)", errors)
-    }
-
-
-def guide_table() -> dict[tuple[str, str], str]:
-    lines = (ROOT / "docs/design/groups.md").read_text().splitlines()
-    (head,) = (line for line in lines if line.startswith("| | FindCoordinator"))
-    apis = [cell.strip() for cell in head.split("|")[2:-1]]
-    rows = [re.fullmatch(r"\| `([A-Z_]+)` \|(.*)\|", line) for line in lines]
-    return {
-        (row[1], api): cell.strip()
-        for row in rows
-        if row is not None
-        for api, cell in zip(apis, row[2].split("|"), strict=True)
-        if cell.strip()
-    }
-
-
-def test_the_table_of_errors_is_the_engines() -> None:
-    table = engine_table()
-    assert len(table) > 50
-    assert guide_table() == table
 
 
 def test_every_error_and_every_setting_of_groups_is_described() -> None:

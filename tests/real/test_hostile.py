@@ -4,7 +4,6 @@ import resource
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import monedula
@@ -72,14 +71,12 @@ def expect_unreachable(address: str) -> str:
 
 
 def expect_error(address: str, kind: type[monedula.KafkaError]) -> str:
-    """The error that a consumer raises, in its time and with little memory."""
+    """The error that a consumer raises before its timeout, which raises nothing, and with little memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    started = time.monotonic()
     with consumer(address, bootstrap_timeout_ms=1500, request_timeout_ms=400, fetch_max_wait_ms=100) as reader:
         reader.assign("any")
         with pytest.raises(kind) as raised:
             reader.poll(TIMEOUT_SECONDS)
-    assert time.monotonic() < started + TIMEOUT_SECONDS
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < before + MEMORY_SLACK_BYTES
     return str(raised.value)
 

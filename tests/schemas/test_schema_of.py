@@ -114,6 +114,10 @@ def test_mistakes_in_ddl_are_named_with_their_place(ddl: str, message: str) -> N
         schema_of(ddl)
 
 
+def test_ddl_of_one_struct() -> None:
+    assert schema_of("struct<a: int, b struct<c: date>>") == schema_of("a int, b struct<c: date>")
+
+
 def test_ddl_is_written_as_it_is_read() -> None:
     text = (
         "id BIGINT NOT NULL, `a b` ARRAY<STRUCT<price: DECIMAL(10,2), `t``x`: TIMESTAMP_NTZ NOT NULL>>, "

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<name>\w+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<sign>[<>(),:]))"
+    r"\s*(?:(?P<name>\w+)|`(?P<quoted>(?:[^`]|``)+)`"
+    r"|(?P<text>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|(?P<sign>[<>(),:]))"
 )
 _WORD = re.compile(r"\w*[^\W\d]\w*\Z")
 
@@ -73,6 +74,7 @@ def fields_of(text: str) -> "list[pa.Field[Any]]":
     """
     parser = _Parser(text)
     if parser.take_word("struct", before="<"):
+        parser.need("<")
         fields = parser.fields("", ">")
         parser.need(">")
     else:

@@ -138,7 +138,7 @@ class Inference:
         if isinstance(value, _NotFinite):
             return "double"
         whole = not any(character in value for character in ".eE")
-        if whole and len(value) < 20 and -(1 << 63) <= int(value) < 1 << 63:
+        if whole and len(value) <= 20 and -(1 << 63) <= int(value) < 1 << 63:
             return "bigint"
         return ((whole or self._prefers_decimal) and _decimal_of_number(value)) or "double"
 

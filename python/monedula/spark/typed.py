@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from monedula.errors import ArgumentError, ConfigError
 from monedula.spark.values import boolean
@@ -54,7 +54,7 @@ class TypedColumn:
         from pyspark.sql.types import StructType
 
         schema = to_arrow_schema(StructType.fromJson(json.loads(self.schema_json)), timezone="UTC")
-        given = {} if self.mode != "null" else {"corrupt_record": self.corrupt_record}
+        given: dict[str, Any] = {} if self.mode != "null" else {"corrupt_record": self.corrupt_record}
         return Json(schema, mode=self.mode, flatten=self.flatten, **given)
 
 

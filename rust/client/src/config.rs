@@ -161,19 +161,10 @@ impl ClientConfig {
             metrics_push: values.bool("enable.metrics.push"),
             group_id: values.given("group.id"),
             group_instance_id: values.given("group.instance.id"),
-            group_protocol: match values.text("group.protocol").as_str() {
-                "consumer" => GroupProtocol::Consumer,
-                "auto" => GroupProtocol::Auto,
-                _ => GroupProtocol::Classic,
-            },
+            group_protocol: group_protocol(values),
             remote_assignor: values.given("group.remote.assignor"),
             assignment_strategy: assignors(&values.text("partition.assignment.strategy"))?,
-            pace: Pace {
-                max_delay: values.millis("scheduled.rebalance.max.delay.ms"),
-                initial_delay: values.millis("group.initial.rebalance.delay.ms"),
-                max_moves: Some(values.int("max.moves.per.round") as usize).filter(|&moves| moves > 0),
-                round_interval: values.millis("round.interval.ms"),
-            },
+            pace: pace(values),
             session_timeout: values.millis("session.timeout.ms"),
             heartbeat_interval: values.millis("heartbeat.interval.ms"),
             max_poll_interval: values.millis("max.poll.interval.ms"),
@@ -181,11 +172,7 @@ impl ClientConfig {
             auto_commit_records: Some(values.int("auto.commit.records").unsigned_abs())
                 .filter(|&records| auto_commit && records > 0),
             exclude_internal_topics: values.bool("exclude.internal.topics"),
-            reset: match values.text("auto.offset.reset").as_str() {
-                "earliest" | "smallest" | "beginning" => ResetPolicy::Earliest,
-                "latest" | "largest" | "end" => ResetPolicy::Latest,
-                _ => ResetPolicy::Fail,
-            },
+            reset: reset_policy(values),
             read_committed: values.text("isolation.level") == "read_committed",
             fetch_min_bytes: values.int("fetch.min.bytes") as i32,
             fetch_max_bytes: values.int("fetch.max.bytes") as usize,
@@ -242,6 +229,31 @@ impl ClientConfig {
             auto_commit_interval: self.auto_commit_interval,
             backoff: self.retry_backoff,
         }
+    }
+}
+
+fn group_protocol(values: &Values) -> GroupProtocol {
+    match values.text("group.protocol").as_str() {
+        "consumer" => GroupProtocol::Consumer,
+        "auto" => GroupProtocol::Auto,
+        _ => GroupProtocol::Classic,
+    }
+}
+
+fn pace(values: &Values) -> Pace {
+    Pace {
+        max_delay: values.millis("scheduled.rebalance.max.delay.ms"),
+        initial_delay: values.millis("group.initial.rebalance.delay.ms"),
+        max_moves: Some(values.int("max.moves.per.round") as usize).filter(|&moves| moves > 0),
+        round_interval: values.millis("round.interval.ms"),
+    }
+}
+
+fn reset_policy(values: &Values) -> ResetPolicy {
+    match values.text("auto.offset.reset").as_str() {
+        "earliest" | "smallest" | "beginning" => ResetPolicy::Earliest,
+        "latest" | "largest" | "end" => ResetPolicy::Latest,
+        _ => ResetPolicy::Fail,
     }
 }
 

@@ -1,17 +1,19 @@
 //! The consumer: the type that users of the crate hold.
 
 mod assignment;
+mod closing;
 mod failing;
+mod lookups;
 mod membership;
 mod non_member_commits;
 mod telemetry;
 mod transactions;
 mod until;
 
+pub use lookups::Lookup;
 pub use transactions::{PendingOffsets, TransactionOffsets};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime};
@@ -19,7 +21,6 @@ use std::time::{Duration, Instant, SystemTime};
 use monedula_columns::{BatchColumns, BufferPool, ColumnBatch, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::{Assignor, builtin_with};
-use monedula_engine::cluster::Cluster;
 use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -28,6 +29,7 @@ use tokio::task::JoinHandle;
 pub use self::membership::Unfinished;
 use self::non_member_commits::NonMemberCommits;
 pub use self::until::Until;
+use crate::base::ClientBase;
 use crate::budget::Budget;
 use crate::committed_starts::CommittedStarts;
 use crate::config::ClientConfig;
@@ -42,20 +44,17 @@ use crate::fetch::driver::Driver;
 use crate::group::handle::Group;
 use crate::group::{GroupObserver, Step};
 use crate::lock::lock;
-use crate::log::{Log, kinds};
+use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 pub use crate::offsets::Found;
-use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
+use crate::offsets::Offsets;
 use crate::reach::{Failure, Reach};
-use crate::telemetry::{Parts as TelemetryParts, Telemetry};
+use crate::telemetry::Telemetry;
 
 /// What the pool may keep beyond the byte budget before it gives memory back.
 const COLUMNS_BYTES: usize = 28 << 20;
-
-/// How long a member that is dropped without being closed tries to leave its group.
-const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Partitions by topic and index.
 pub type Partitions = Vec<TopicPartition>;
@@ -139,32 +138,10 @@ impl Consumer {
         // Beyond the budget, room for the columns of two batches: the one in the user's hands and the next.
         let pool = BufferPool::new(config.queued_max_bytes + COLUMNS_BYTES);
         let log = Log::of(Some(config.client_id.clone()), config.group_id.clone());
-        let metrics = Metrics::default();
-        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
-        let network = Arc::new(Network::new(config.clone(), pool.clone(), log.clone(), metrics.clone(), seed));
-        let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
-        let offsets = Offsets {
-            config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
-            metrics: metrics.clone(),
-        };
-        let coordinators =
-            Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
+        let base = ClientBase::new(config.clone(), &config.warnings, pool.clone(), log, seed);
+        let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
-        let buffer = Arc::new(FetchBuffer::new(
-            columns.into(),
-            walk_options(&config),
-            config.decode_threads,
-            pool.clone(),
-            &budget,
-            log.clone(),
-            metrics.clone(),
-            commands.clone(),
-        ));
-        if config.group_id.is_some() {
-            buffer.keep_ledger(config.auto_commit_records);
-        }
+        let buffer = fetch_buffer(&base, columns.into(), pool.clone(), &budget, commands.clone());
         let closed = watch::Sender::new(false);
         let reach = Reach::default();
         let starts = CommittedStarts {
@@ -177,23 +154,7 @@ impl Consumer {
             closed: closed.subscribe(),
         };
         let observed: Arc<OnceLock<GroupObserver>> = Arc::default();
-        let sources = telemetry::Sources {
-            config: config.clone(),
-            network: network.clone(),
-            buffer: buffer.clone(),
-            metrics: metrics.clone(),
-            group: Arc::clone(&observed),
-        };
-        let telemetry = config.metrics_push.then(|| {
-            let parts = TelemetryParts {
-                network: network.clone(),
-                metadata: metadata.clone(),
-                log: log.clone(),
-                attributes: telemetry::attributes(&config),
-                read: Box::new(move || sources.figures()),
-            };
-            Arc::new(Telemetry::start(parts, runtime, seed))
-        });
+        let telemetry = telemetry::start(&base, &buffer, &observed, runtime, seed);
         let consumer = Self {
             config,
             buffer,
@@ -324,89 +285,6 @@ impl Consumer {
         self.buffer.wake();
     }
 
-    /// The smallest offset of each partition.
-    pub fn beginning_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(partitions.into_iter().map(|partition| (partition, EARLIEST)).collect(), timeout)
-    }
-
-    /// The end of each partition; under read_committed, its last stable offset.
-    pub fn end_offsets(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(partitions.into_iter().map(|partition| (partition, LATEST)).collect(), timeout)
-    }
-
-    /// The first record of each partition whose timestamp is at least the given one, in ms.
-    pub fn offsets_for_times(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up(times, timeout)
-    }
-
-    /// The first record of each partition whose timestamp is at least the given one, in ms, whatever the isolation
-    /// level: no record before it is as young. Under read_committed, a record of an open transaction would be no record.
-    pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up_by(self.offsets.uncommitted(), times, timeout)
-    }
-
-    /// The record with the largest timestamp of each partition, whatever the isolation level.
-    pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
-        let what = partitions.into_iter().map(|partition| (partition, MAX_TIMESTAMP)).collect();
-        self.look_up_by(self.offsets.uncommitted(), what, timeout)
-    }
-
-    fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        self.look_up_by(self.offsets.clone(), what, timeout)
-    }
-
-    fn look_up_by(&self, offsets: Offsets, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
-        let questions: Vec<Question> = questions.collect();
-        let closed = self.closed.subscribe();
-        async move { unless_closed(closed, offsets.list(questions, timeout)).await }
-    }
-
-    /// Every partition of the topics.
-    pub fn partitions_of(
-        &self,
-        topics: Vec<String>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Partitions, ClientError>> + Send + use<> {
-        let offsets = self.offsets.clone();
-        let closed = self.closed.subscribe();
-        async move { unless_closed(closed, offsets.partitions_of(topics, timeout)).await }
-    }
-
-    /// The cluster as it is now: brokers, and these topics, or all. The error of a single topic stands in the topic.
-    pub fn describe(
-        &self,
-        topics: Option<Vec<String>>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Cluster, ClientError>> + Send + use<> {
-        let metadata = self.metadata.clone();
-        let closed = self.closed.subscribe();
-        let topics = topics.map(|topics| topics.into_iter().map(Arc::from).collect());
-        async move { unless_closed(closed, metadata.describe(topics, timeout)).await }
-    }
-
-    /// Commits offsets to a consumer group without being a member of it: to a group that has members this is an error.
-    pub fn commit_offsets(
-        &self,
-        group: String,
-        offsets: BTreeMap<TopicPartition, GroupOffset>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Commits, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
-        async move { unless_closed(closed, coordinators.commit(group, offsets, timeout)).await }
-    }
-
-    /// The offsets that a consumer group has committed of these partitions, or of all.
-    pub fn committed_offsets(
-        &self,
-        group: String,
-        partitions: Option<Partitions>,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Committed, ClientError>> + Send + use<> {
-        let (coordinators, closed) = (self.coordinators.clone(), self.closed.subscribe());
-        async move { unless_closed(closed, coordinators.committed(group, partitions, timeout)).await }
-    }
-
     /// The state of the client.
     pub fn health(&self) -> Health {
         let view = self.metadata.watch().borrow().clone();
@@ -442,39 +320,6 @@ impl Consumer {
         &self.pool
     }
 
-    /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most
-    /// `timeout`. Runs no callbacks: a caller that has some calls [`Self::start_close`] first. May be called again.
-    pub fn close(&self, timeout: Duration) {
-        let until = Instant::now() + timeout;
-        self.leave(timeout);
-        NonMemberCommits::finish(&self.non_member_commits, &self.runtime, until);
-        if let Some(telemetry) = &self.telemetry {
-            telemetry.finish_by(&self.runtime, until);
-        }
-        let tasks = self.take_tasks();
-        end(&self.closed, &self.buffer, &self.network, &tasks);
-        let (done, ended) = std::sync::mpsc::channel();
-        self.runtime.spawn(async move {
-            for task in tasks {
-                let _ = task.await;
-            }
-            let _ = done.send(());
-        });
-        let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
-        self.log.finish();
-    }
-
-    /// Has `hook` get the task in which this consumer leaves its group, if it is dropped as a member. The task has to
-    /// end before the runtime stops, or the other members wait for `session.timeout.ms`.
-    pub fn on_leave_task(&self, hook: fn(JoinHandle<()>)) {
-        let _ = self.on_leave_task.set(hook);
-    }
-
-    fn take_tasks(&self) -> Vec<JoinHandle<()>> {
-        drop(lock(&self.commands).take());
-        std::mem::take(&mut *lock(&self.tasks))
-    }
-
     fn send(&self, command: FetchCommand) -> Result<(), ClientError> {
         let commands = lock(&self.commands);
         let sent = commands.as_ref().ok_or(ClientError::Closed)?.send(command);
@@ -482,28 +327,20 @@ impl Consumer {
     }
 }
 
-impl Drop for Consumer {
-    /// A member that is dropped without [`Self::close`] still tries to commit and to leave the group, for a second and
-    /// in the background. Nothing waits for that, unless the hook of [`Self::on_leave_task`] does.
-    fn drop(&mut self) {
-        let Some(group) = self.group.take().filter(|_| self.is_subscribed() && !self.is_closed()) else {
-            return self.close(Duration::ZERO);
-        };
-        let until = Instant::now() + FORGOTTEN_LEAVE_TIMEOUT;
-        if group.close(FORGOTTEN_LEAVE_TIMEOUT).is_ok() {
-            group.abandon();
-        }
-        let tasks = self.take_tasks();
-        let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.network.clone());
-        let leaving = self.runtime.spawn_blocking(move || {
-            buffer.leaving(until);
-            drop(group);
-            end(&closed, &buffer, &network, &tasks);
-        });
-        if let Some(hook) = self.on_leave_task.get() {
-            hook(leaving);
-        }
+fn fetch_buffer(
+    base: &ClientBase,
+    columns: BatchColumns,
+    pool: BufferPool,
+    budget: &Budget,
+    commands: mpsc::UnboundedSender<FetchCommand>,
+) -> Arc<FetchBuffer> {
+    let ClientBase { config, log, metrics, .. } = base.clone();
+    let walk = walk_options(&config);
+    let buffer = FetchBuffer::new(columns, walk, config.decode_threads, pool, budget, log, metrics, commands);
+    if config.group_id.is_some() {
+        buffer.keep_ledger(config.auto_commit_records);
     }
+    Arc::new(buffer)
 }
 
 fn walk_options(config: &ClientConfig) -> WalkOptions {
@@ -514,30 +351,3 @@ fn walk_options(config: &ClientConfig) -> WalkOptions {
         ..Default::default()
     }
 }
-
-/// Ends every wait, and everything that runs.
-fn end(closed: &watch::Sender<bool>, buffer: &FetchBuffer, network: &Network, tasks: &[JoinHandle<()>]) {
-    closed.send_replace(true);
-    buffer.close();
-    for task in tasks {
-        task.abort();
-    }
-    network.close();
-}
-
-/// `work`, or [`ClientError::Closed`] as soon as the consumer is closed.
-async fn unless_closed<T>(
-    mut closed: watch::Receiver<bool>,
-    work: impl Future<Output = Result<T, ClientError>>,
-) -> Result<T, ClientError> {
-    tokio::select! {
-        biased;
-        _ = closed.wait_for(|&closed| closed) => Err(ClientError::Closed),
-        outcome = work => outcome,
-    }
-}
-
-/// The outcome of an offset lookup: `None` where no record is that young.
-pub trait Lookup: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send {}
-
-impl<T: Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send> Lookup for T {}

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+mod base;
 mod budget;
 mod committed_starts;
 pub mod config;

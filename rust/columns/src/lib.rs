@@ -10,8 +10,8 @@
 //! and returns to it when the last Arrow reader drops it. This crate does no I/O and knows no consumer group.
 //!
 //! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `typed_rows`, `records` and
-//! `payload` (copies into reserved room), `parse` (reads within a checked window), `finish` and `constant` (arrays over
-//! buffers that this crate filled), and `crc32c` (instructions that not every processor has).
+//! `payload` (copies into reserved room), `parse` (reads within a checked window), `finish`, `constant` and `texts` (arrays
+//! over buffers that this crate filled), and `crc32c` (instructions that not every processor has).
 
 mod aborted;
 mod batch;
@@ -30,6 +30,7 @@ mod records;
 mod rows;
 mod schema;
 mod select;
+mod texts;
 mod typed;
 mod typed_rows;
 mod walker;
@@ -45,6 +46,7 @@ pub use memory::OutOfMemory;
 pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
+pub use texts::{Bytes, Offsets, Texts};
 pub use typed::{
     BadValue, BatchColumns, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn, TypedSpec,
 };

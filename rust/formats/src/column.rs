@@ -8,12 +8,11 @@ use std::sync::Arc;
 use arrow_array::ArrayRef;
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
-use monedula_columns::{BufferPool, Growing};
+use monedula_columns::{BufferPool, Bytes, Growing, Texts};
 
 use crate::error::UnsupportedField;
 use crate::fixed::{Bits, Fixed};
 use crate::nested::{Lists, Maps, Structs};
-use crate::text::Texts;
 
 /// How deep the types of fields may be nested: decoding recurses as deep.
 const MAX_TYPE_DEPTH: usize = 64;
@@ -33,7 +32,7 @@ pub(crate) enum Column {
         scale: i8,
     },
     Utf8(Texts),
-    Binary(Texts),
+    Binary(Bytes),
     Date(Fixed<4>),
     /// Microseconds since 1970, in UTC if there is a zone, else by a clock without one.
     Timestamp {
@@ -58,6 +57,12 @@ impl Finishing<'_> {
         self.memory_bytes += buffer.capacity();
         buffer.into_buffer()
     }
+
+    /// What was finished, whose memory is counted.
+    pub(crate) fn counted<T>(&mut self, (finished, memory_bytes): (T, usize)) -> T {
+        self.memory_bytes += memory_bytes;
+        finished
+    }
 }
 
 macro_rules! each_column {
@@ -70,7 +75,8 @@ macro_rules! each_column {
             Column::Int64($column) | Column::Float64($column) => $result,
             Column::Decimal { values: $column, .. } => $result,
             Column::Timestamp { values: $column, .. } => $result,
-            Column::Utf8($column) | Column::Binary($column) => $result,
+            Column::Utf8($column) => $result,
+            Column::Binary($column) => $result,
             Column::Struct($column) => $result,
             Column::List($column) => $result,
             Column::Map($column) => $result,
@@ -132,7 +138,8 @@ impl Column {
     /// Bytes of all rows so far in Arrow's layout, without the bits of nulls.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Utf8(texts) | Self::Binary(texts) => texts.rows() * 4 + texts.data_len(),
+            Self::Utf8(texts) => texts.rows() * 4 + texts.data_len(),
+            Self::Binary(bytes) => bytes.rows() * 4 + bytes.data_len(),
             Self::Struct(structs) => structs.children.iter().map(Self::bytes).sum(),
             Self::List(lists) => lists.rows() * 4 + lists.child.bytes(),
             Self::Map(maps) => maps.rows() * 4 + maps.keys.rows() * 4 + maps.keys.data_len() + maps.values.bytes(),
@@ -150,8 +157,8 @@ impl Column {
             Self::Float32(column) => column.finish_float32(finishing),
             Self::Float64(column) => column.finish_float64(finishing),
             Self::Decimal { values, precision, scale } => values.finish_decimal((*precision, *scale), finishing),
-            Self::Utf8(column) => column.finish_utf8(finishing),
-            Self::Binary(column) => column.finish_binary(finishing),
+            Self::Utf8(column) => Arc::new(finishing.counted(column.finish(finishing.pool))),
+            Self::Binary(column) => Arc::new(finishing.counted(column.finish(finishing.pool))),
             Self::Date(column) => column.finish_date(finishing),
             Self::Timestamp { values, zone } => values.finish_timestamp(zone.as_ref(), finishing),
             Self::Struct(column) => Arc::new(column.finish(finishing)),
@@ -170,7 +177,7 @@ impl Column {
             DataType::Int64 => Self::Int64(Fixed::new(pool)),
             DataType::Float32 => Self::Float32(Fixed::new(pool)),
             DataType::Float64 => Self::Float64(Fixed::new(pool)),
-            DataType::Binary => Self::Binary(Texts::new(pool)),
+            DataType::Binary => Self::Binary(Bytes::new(pool)),
             DataType::Date32 => Self::Date(Fixed::new(pool)),
             DataType::Timestamp(_, zone) => Self::Timestamp { values: Fixed::new(pool), zone: zone.clone() },
             DataType::Decimal128(precision, scale) => {

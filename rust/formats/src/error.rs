@@ -28,6 +28,8 @@ pub enum Reason {
     TrailingText,
     /// The value as a whole is not an object.
     NotAnObject,
+    /// The object is no envelope of Debezium.
+    NotAnEnvelope,
     /// A value of another kind than the field's type takes: the type.
     WrongKind(&'static str),
     /// A number or a time beyond the range of the field's type: the type.
@@ -48,6 +50,9 @@ impl fmt::Display for Reason {
             Self::TooDeep => formatter.write_str("the value is nested too deep"),
             Self::TrailingText => formatter.write_str("text follows the JSON value"),
             Self::NotAnObject => formatter.write_str("the value is not a JSON object"),
+            Self::NotAnEnvelope => {
+                formatter.write_str("the object is no envelope of Debezium: op, with before or after")
+            }
             Self::WrongKind(wanted) => write!(formatter, "no JSON value for a field of type {wanted}"),
             Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
             Self::Unreadable(wanted) => write!(formatter, "cannot be read as {wanted}"),

@@ -14,8 +14,7 @@ mod error;
 mod fixed;
 mod json;
 mod nested;
-mod text;
 mod typed;
 
 pub use error::{BadValue, Reason, UnsupportedField};
-pub use json::{Appended, JsonDecoder, JsonOptions, Mode};
+pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};

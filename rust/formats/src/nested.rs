@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
 use arrow_schema::{FieldRef, Fields};
-use monedula_columns::{BufferPool, Growing, Validity};
+use monedula_columns::{BufferPool, Offsets, Texts, Validity};
 
 use crate::column::{Column, Finishing};
-use crate::text::{Texts, finish_offsets, offset_of, push_offset};
 
 /// A struct: one child for each field. Between two rows, all children have as many rows as the struct.
 pub(crate) struct Structs {
@@ -86,14 +85,14 @@ impl Structs {
 pub(crate) struct Lists {
     field: FieldRef,
     pub(crate) child: Box<Column>,
-    offsets: Growing,
+    offsets: Offsets,
     validity: Validity,
     rows: usize,
 }
 
 impl Lists {
     pub(crate) fn new(field: FieldRef, child: Column, pool: &BufferPool) -> Self {
-        Self { field, child: Box::new(child), offsets: Growing::new(pool), validity: Validity::default(), rows: 0 }
+        Self { field, child: Box::new(child), offsets: Offsets::new(pool), validity: Validity::default(), rows: 0 }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -105,7 +104,7 @@ impl Lists {
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
         let Ok(end) = i32::try_from(self.child.rows()) else { return false };
-        push_offset(&mut self.offsets, self.rows, end);
+        self.offsets.push(self.rows, end);
         self.rows += 1;
         true
     }
@@ -118,7 +117,7 @@ impl Lists {
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        let elements = offset_of(&mut self.offsets, rows);
+        let elements = self.offsets.start(rows);
         self.child.truncate(elements);
         self.validity.truncate(rows);
         self.rows = rows;
@@ -126,7 +125,7 @@ impl Lists {
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         let rows = std::mem::take(&mut self.rows);
-        let offsets = finish_offsets(&mut self.offsets, rows, finishing);
+        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
         let child = self.child.finish(finishing);
         Arc::new(ListArray::new(Arc::clone(&self.field), offsets, child, self.validity.finish(rows)))
     }
@@ -138,7 +137,7 @@ pub(crate) struct Maps {
     entry_fields: Fields,
     pub(crate) keys: Texts,
     pub(crate) values: Box<Column>,
-    offsets: Growing,
+    offsets: Offsets,
     validity: Validity,
     rows: usize,
 }
@@ -150,7 +149,7 @@ impl Maps {
             entry_fields,
             keys: Texts::new(pool),
             values: Box::new(values),
-            offsets: Growing::new(pool),
+            offsets: Offsets::new(pool),
             validity: Validity::default(),
             rows: 0,
         }
@@ -164,7 +163,7 @@ impl Maps {
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
         let Ok(end) = i32::try_from(self.keys.rows()) else { return false };
-        push_offset(&mut self.offsets, self.rows, end);
+        self.offsets.push(self.rows, end);
         self.rows += 1;
         true
     }
@@ -177,7 +176,7 @@ impl Maps {
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        let entries = offset_of(&mut self.offsets, rows);
+        let entries = self.offsets.start(rows);
         self.keys.truncate(entries);
         self.values.truncate(entries);
         self.validity.truncate(rows);
@@ -186,8 +185,9 @@ impl Maps {
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         let rows = std::mem::take(&mut self.rows);
-        let offsets = finish_offsets(&mut self.offsets, rows, finishing);
-        let columns = vec![self.keys.finish_utf8(finishing), self.values.finish(finishing)];
+        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
+        let keys = finishing.counted(self.keys.finish(finishing.pool));
+        let columns = vec![Arc::new(keys) as ArrayRef, self.values.finish(finishing)];
         let entries = StructArray::new(self.entry_fields.clone(), columns, None);
         Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, self.validity.finish(rows), false))
     }

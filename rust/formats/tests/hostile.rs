@@ -75,3 +75,30 @@ fn a_text_with_escapes_costs_its_own_size() {
     assert_eq!(reason(appended), None);
     assert!(allocated + held < 8 << 20, "{allocated} bytes allocated, {held} held");
 }
+
+#[test]
+fn any_bytes_cost_a_bounded_row_under_all_options() {
+    const GOOD: &str = r#"{/**/'wide':[{"c0":"1e30"}],map:{"k":007},"text":"\q\u0041 // ","number":NaN}"#;
+    let fields = Fields::from(vec![
+        field("wide", list(structs(vec![field("c0", DataType::Decimal128(38, 0)), field("c1", DataType::Date32)]))),
+        field("map", map(list(DataType::Utf8))),
+        field("text", DataType::Utf8),
+        field("number", DataType::Float64),
+    ]);
+    let mut options = JsonOptions { max_row_bytes: 1 << 12, ..JsonOptions::default() };
+    let lenient = ["Comments", "UnquotedFieldNames", "NumericLeadingZeros", "BackslashEscapingAnyCharacter"];
+    for name in [&lenient[..], &["UnquotedControlChars"]].concat() {
+        options.set(&format!("allow{name}"), "true").expect("a known option");
+    }
+    bolero::check!().with_type::<(Vec<u8>, u16, u8)>().for_each(|(bytes, at, partial)| {
+        let at = usize::from(*at) % GOOD.len();
+        let value =
+            [&GOOD.as_bytes()[..at], &bytes.repeat(1 + usize::from(partial % 64)), &GOOD.as_bytes()[at..]].concat();
+        let pool = BufferPool::new(0);
+        let options = JsonOptions { partial_results: partial % 2 == 0, ..options.clone() };
+        let mut decoder = JsonDecoder::new(&fields, options, pool.clone()).expect("known types");
+        let (_, allocated) = allocated_by(|| decoder.append(Some(&value)).expect("permissive"));
+        let bound = (64 << 10) + 16 * value.len();
+        assert!(allocated < bound && pool.outstanding_bytes() < bound, "{allocated} bytes for {}", value.len());
+    });
+}

@@ -1,17 +1,18 @@
 //! The core of `monedula.Consumer` and its asynchronous counterpart, without group membership.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod lookups;
+
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use monedula_client::config::GroupProtocol;
-use monedula_client::consumer::{Consumer, Found, GroupOffset, Until};
+use monedula_client::consumer::{Consumer, GroupOffset, Until};
 use monedula_client::error::ClientError;
 use monedula_client::group::Step;
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
-use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,8 +21,8 @@ use crate::assignor::{AssignorDesk, assignors};
 use crate::batch::{Batch, Records};
 use crate::config;
 use crate::consumer_values::{
-    PyCluster, PyCommitted, PyPartition, PyStart, offsets_dict, position, py_cluster, py_partition, py_status,
-    times_dict, topic_partition, want,
+    PyCluster, PyCommitted, PyPartition, PyStart, offsets_dict, position, py_cluster, py_health, py_partition,
+    py_status, times_dict, topic_partition, want,
 };
 use crate::error::to_py;
 use crate::formats::{PySpec, batch_columns};
@@ -30,7 +31,7 @@ use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
-use crate::seconds::{Seconds, seconds, unix_seconds};
+use crate::seconds::{Seconds, seconds};
 use crate::thread_ids::thread_holder;
 use crate::tokens::Settings;
 
@@ -451,27 +452,7 @@ impl ConsumerCore {
     }
 
     fn health<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let consumer = self.consumer.get()?;
-        let health = py.detach(|| consumer.health());
-        let dict = PyDict::new(py);
-        dict.set_item("connections", health.connections)?;
-        dict.set_item("brokers", health.brokers)?;
-        dict.set_item("bootstrapped", health.bootstrapped)?;
-        let stopped = health.partitions.values().any(|status| status.fault.is_some());
-        dict.set_item("ok", health.failing.is_none() && !stopped && !has_ended(consumer))?;
-        dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
-        dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
-        dict.set_item("budget_used_bytes", health.budget.0)?;
-        dict.set_item("budget_bytes", health.budget.1)?;
-        dict.set_item("retried_errors", health.retried_errors)?;
-        dict.set_item("certificate_expires", health.certificate_expires.map(unix_seconds))?;
-        dict.set_item("client_instance_id", consumer.client_instance_id().map(|id| id.to_string()))?;
-        let partitions = PyDict::new(py);
-        for (partition, status) in &health.partitions {
-            partitions.set_item((&*partition.topic, partition.partition), py_status(py, consumer, status)?)?;
-        }
-        dict.set_item("partitions", partitions)?;
-        Ok(dict)
+        py_health(py, self.consumer.get()?)
     }
 
     /// Bytes of the buffer pool: outstanding (held by batches and fetches) and idle.
@@ -505,49 +486,6 @@ impl ConsumerCore {
         self.news.swap(false, Ordering::AcqRel) || consumer.has_events()
     }
 
-    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
-        match timeout {
-            Some(timeout) => timeout.duration(py),
-            None => Ok(self.consumer.get()?.config().default_api_timeout),
-        }
-    }
-
-    fn listing(
-        &self,
-        py: Python<'_>,
-        kind: &str,
-        partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
-    {
-        let (consumer, timeout) = (self.consumer.get()?.clone(), self.timeout(py, timeout)?);
-        let given: Option<Vec<TopicPartition>> =
-            partitions.map(|partitions| partitions.into_iter().map(topic_partition).collect());
-        let beginning = kind == "beginning";
-        Ok(async move {
-            let partitions = match given {
-                Some(partitions) => partitions,
-                None => all_assigned(&consumer, timeout).await?,
-            };
-            match beginning {
-                true => consumer.beginning_offsets(partitions, timeout).await,
-                false => consumer.end_offsets(partitions, timeout).await,
-            }
-        })
-    }
-
-    fn by_time(
-        &self,
-        py: Python<'_>,
-        times: Vec<(PyPartition, i64)>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<impl Future<Output = Result<BTreeMap<TopicPartition, Option<Found>>, ClientError>> + Send + use<>>
-    {
-        let timeout = self.timeout(py, timeout)?;
-        let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
-        Ok(self.consumer.get()?.offsets_for_times(times.collect(), timeout))
-    }
-
     fn log(&self) -> PyResult<&Log> {
         Ok(self.consumer.get()?.log())
     }
@@ -558,20 +496,4 @@ impl ConsumerCore {
             flush_log(py, consumer.log());
         }
     }
-}
-
-/// Whether the group membership ended with an error.
-fn has_ended(consumer: &Consumer) -> bool {
-    consumer.group_status().is_some_and(|status| status.fatal.is_some())
-}
-
-/// The assigned partitions, including those of topics assigned as a whole that are not known yet.
-async fn all_assigned(consumer: &Consumer, timeout: Duration) -> Result<Vec<TopicPartition>, ClientError> {
-    // Topics first: a topic whose partitions become known in between is then in both lists instead of in neither.
-    let topics: Vec<String> = consumer.unresolved().iter().map(ToString::to_string).collect();
-    let mut partitions: BTreeSet<TopicPartition> = consumer.assignment().into_iter().collect();
-    if !topics.is_empty() {
-        partitions.extend(consumer.partitions_of(topics, timeout).await?);
-    }
-    Ok(partitions.into_iter().collect())
 }

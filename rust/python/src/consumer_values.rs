@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::argument_error;
-use crate::seconds::{Seconds, seconds};
+use crate::seconds::{Seconds, seconds, unix_seconds};
 
 /// A partition: topic and index.
 pub(crate) type PyPartition = (String, i32);
@@ -125,4 +125,33 @@ pub(crate) fn times_dict<'py>(
         dict.set_item(py_partition(partition), found.map(|found| (found.offset, found.timestamp)))?;
     }
     Ok(dict)
+}
+
+/// The health of a consumer, with the status of each of its partitions.
+pub(crate) fn py_health<'py>(py: Python<'py>, consumer: &Consumer) -> PyResult<Bound<'py, PyDict>> {
+    let health = py.detach(|| consumer.health());
+    let dict = PyDict::new(py);
+    dict.set_item("connections", health.connections)?;
+    dict.set_item("brokers", health.brokers)?;
+    dict.set_item("bootstrapped", health.bootstrapped)?;
+    let stopped = health.partitions.values().any(|status| status.fault.is_some());
+    dict.set_item("ok", health.failing.is_none() && !stopped && !has_ended(consumer))?;
+    dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
+    dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
+    dict.set_item("budget_used_bytes", health.budget.0)?;
+    dict.set_item("budget_bytes", health.budget.1)?;
+    dict.set_item("retried_errors", health.retried_errors)?;
+    dict.set_item("certificate_expires", health.certificate_expires.map(unix_seconds))?;
+    dict.set_item("client_instance_id", consumer.client_instance_id().map(|id| id.to_string()))?;
+    let partitions = PyDict::new(py);
+    for (partition, status) in &health.partitions {
+        partitions.set_item((&*partition.topic, partition.partition), py_status(py, consumer, status)?)?;
+    }
+    dict.set_item("partitions", partitions)?;
+    Ok(dict)
+}
+
+/// Whether the group membership ended with an error.
+fn has_ended(consumer: &Consumer) -> bool {
+    consumer.group_status().is_some_and(|status| status.fatal.is_some())
 }

@@ -16,18 +16,19 @@ use crate::table::Table;
 use crate::{capsule, config};
 
 /// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
-/// first bad value is an error.
+/// first bad value is an error. Options are those of Spark's `from_json`.
 #[pyfunction]
-#[pyo3(signature = (schema, values, fail_fast = false))]
+#[pyo3(signature = (schema, values, fail_fast = false, options = Vec::new()))]
 pub(crate) fn decode_json(
     py: Python<'_>,
     schema: &Bound<'_, PyAny>,
     values: Vec<Option<PyBackedBytes>>,
     fail_fast: bool,
+    options: Vec<(String, String)>,
 ) -> PyResult<Table> {
     let fields = capsule::import_schema(schema)?.fields;
     let mode = if fail_fast { Mode::FailFast } else { Mode::Permissive };
-    let options = JsonOptions { mode, ..JsonOptions::default() };
+    let options = JsonOptions { mode, ..json_options(py, options)? };
     let mut decoder = JsonDecoder::new(&fields, options, BufferPool::new(0))
         .map_err(|unsupported| argument_error(py, unsupported.to_string()))?;
     py.detach(|| {
@@ -39,6 +40,15 @@ pub(crate) fn decode_json(
         let columns = RecordBatch::try_new(schema, vec![Arc::new(decoder.finish().0)]);
         columns.map(Table).map_err(|error| PyValueError::new_err(error.to_string()))
     })
+}
+
+/// Options by Spark's names.
+fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOptions> {
+    let mut options = JsonOptions::default();
+    for (name, value) in given {
+        options.set(&name, &value).map_err(|bad| argument_error(py, bad.to_string()))?;
+    }
+    Ok(options)
 }
 
 /// How a column of JSON is decoded; see `monedula.Json`.
@@ -53,12 +63,14 @@ pub(crate) struct JsonSpec {
 #[pymethods]
 impl JsonSpec {
     #[new]
+    #[pyo3(signature = (schema, mode, flatten, corrupt_record_field, options = Vec::new()))]
     fn new(
         py: Python<'_>,
         schema: &Bound<'_, PyAny>,
         mode: &str,
         flatten: bool,
         corrupt_record_field: String,
+        options: Vec<(String, String)>,
     ) -> PyResult<Self> {
         let fields = capsule::import_schema(schema)?.fields;
         let on_bad = match mode {
@@ -69,7 +81,7 @@ impl JsonSpec {
             other => return Err(argument_error(py, format!("no such mode: {other}"))),
         };
         let mode = if mode == "null" { Mode::Permissive } else { Mode::FailFast };
-        let options = JsonOptions { mode, corrupt_record_field, ..JsonOptions::default() };
+        let options = JsonOptions { mode, corrupt_record_field, ..json_options(py, options)? };
         let spec = Self { fields, options, on_bad, flatten };
         spec.decoder(&BufferPool::new(0))
             .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;

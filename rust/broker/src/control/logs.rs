@@ -11,6 +11,11 @@ fn refused(topic: &str, partition: i32) -> impl FnOnce(ErrorCode) -> BrokerError
 }
 
 impl Core {
+    pub(super) fn run_retention_on_command(&mut self) -> Result<Value, BrokerError> {
+        self.run_retention();
+        Ok(Value::Null)
+    }
+
     pub(super) fn compact_on_command(&mut self, topic: &str, partition: Option<i32>) -> Result<Value, BrokerError> {
         for partition in self.partitions_on_command(topic, partition)? {
             self.compact(topic, partition).map_err(refused(topic, partition))?;

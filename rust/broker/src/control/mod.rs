@@ -298,10 +298,7 @@ impl Core {
                 self.move_coordinator(group.as_deref(), transactional_id.as_deref(), node)
             }
             Command::Compact { topic, partition } => self.compact_on_command(&topic, partition),
-            Command::RunRetention {} => {
-                self.run_retention();
-                Ok(Value::Null)
-            }
+            Command::RunRetention {} => self.run_retention_on_command(),
             Command::Truncate { topic, partition, offset } => self.truncate_on_command(&topic, partition, offset),
             Command::DeleteRecords { topic, partition, before } => {
                 self.delete_records_on_command(&topic, partition, before)
@@ -328,8 +325,7 @@ impl Core {
             Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
             Command::Acls {} => self.describe_acls(),
             Command::SetPassword { user, password: Password(password) } => {
-                self.security.users.set_password(&user, password);
-                Ok(Value::Null)
+                self.set_password_on_command(&user, password)
             }
             Command::RemoveUser { user } => self.remove_user(&user),
             Command::Users {} => Ok(self.security.users.names().collect()),

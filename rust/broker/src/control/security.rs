@@ -1,5 +1,6 @@
 //! Commands about rights and users.
 
+use monedula_protocol::secret::Secret;
 use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
@@ -21,6 +22,11 @@ impl Core {
 
     pub(super) fn describe_acls(&mut self) -> Result<Value, BrokerError> {
         Ok(json!(self.authorizer()?.select(&AclFilter::any()).collect::<Vec<_>>()))
+    }
+
+    pub(super) fn set_password_on_command(&mut self, user: &str, password: Secret) -> Result<Value, BrokerError> {
+        self.security.users.set_password(user, password);
+        Ok(Value::Null)
     }
 
     pub(super) fn remove_user(&mut self, user: &str) -> Result<Value, BrokerError> {

@@ -10,10 +10,10 @@ mod classic;
 mod commits;
 pub(crate) mod consumer;
 mod effects;
-mod expiry;
 mod loading;
 #[cfg(test)]
 mod model;
+mod offset_expiry;
 mod offsets;
 pub(crate) mod planted;
 mod records;

@@ -47,11 +47,12 @@ pub use self::quorum::{QuorumController, QuorumDescription, QuorumReplica};
 pub use self::reassignments::Reassignment;
 pub use self::scram_credentials::{ScramAlteration, ScramCredentialInfo, ScramMechanism, UserMechanism};
 pub use self::topics::{CreatedTopic, NewPartitions, NewTopic, PartitionDescription, TopicDescription};
+use crate::base::ClientBase;
 use crate::config::ClientConfig;
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::lock::lock;
-use crate::log::{Log, kinds};
+use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
@@ -88,19 +89,8 @@ impl Admin {
     pub fn new(config: ClientConfig, runtime: &Handle, seed: u64) -> Self {
         let config = Arc::new(config);
         let log = Log::of(Some(config.client_id.clone()), None);
-        let metrics = Metrics::default();
-        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
-        let pool = BufferPool::new(POOL_BYTES);
-        let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), seed));
-        let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));
-        let offsets = Offsets {
-            config: config.clone(),
-            network: network.clone(),
-            metadata: metadata.clone(),
-            metrics: metrics.clone(),
-        };
-        let coordinators =
-            Coordinators::new(config.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
+        let base = ClientBase::new(config.clone(), &config.warnings, BufferPool::new(POOL_BYTES), log, seed);
+        let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base;
         let tasks = Mutex::new(vec![runtime.spawn(metadata.clone().run())]);
         let turns = Arc::new(AtomicUsize::new(seed as usize));
         let shared = Shared { config, network, metadata, offsets, coordinators, log, metrics, turns };

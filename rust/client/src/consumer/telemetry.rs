@@ -2,25 +2,46 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tokio::runtime::Handle;
+
+use crate::base::ClientBase;
 use crate::config::ClientConfig;
 use crate::fetch::buffer::FetchBuffer;
 use crate::group::{GroupObserver, Latency};
 use crate::metrics::Metrics;
 use crate::net::network::Network;
-use crate::telemetry::{Counters, Figure, common_figures};
+use crate::telemetry::{Counters, Figure, Telemetry, common_figures};
 
 /// What the figures are read from.
-pub(super) struct Sources {
-    pub(super) config: Arc<ClientConfig>,
-    pub(super) network: Arc<Network>,
-    pub(super) buffer: Arc<FetchBuffer>,
-    pub(super) metrics: Metrics,
+struct Sources {
+    config: Arc<ClientConfig>,
+    network: Arc<Network>,
+    buffer: Arc<FetchBuffer>,
+    metrics: Metrics,
     /// The membership, from the first subscription on.
-    pub(super) group: Arc<OnceLock<GroupObserver>>,
+    group: Arc<OnceLock<GroupObserver>>,
+}
+
+/// Starts the task that pushes the figures, unless the settings forbid it.
+pub(super) fn start(
+    base: &ClientBase,
+    buffer: &Arc<FetchBuffer>,
+    group: &Arc<OnceLock<GroupObserver>>,
+    runtime: &Handle,
+    seed: u64,
+) -> Option<Arc<Telemetry>> {
+    let sources = Sources {
+        config: base.config.clone(),
+        network: base.network.clone(),
+        buffer: buffer.clone(),
+        metrics: base.metrics.clone(),
+        group: group.clone(),
+    };
+    base.start_telemetry(attributes(&base.config), Box::new(move || sources.figures()), runtime, seed)
 }
 
 /// What describes a consumer.
-pub(super) fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
+fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
     let given = [
         ("client_rack", &config.client_rack),
         ("group_id", &config.group_id),
@@ -33,7 +54,7 @@ pub(super) fn attributes(config: &ClientConfig) -> Vec<(&'static str, String)> {
 }
 
 impl Sources {
-    pub(super) fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<Figure> {
         let counters = Counters::of(&self.metrics);
         let mut figures = common_figures!("org.apache.kafka.consumer", counters, self.network);
         figures.extend([

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use monedula_columns::BufferPool;
 use monedula_protocol::api::Message;
-use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_response};
+use monedula_protocol::frame::{decode_request_body, decode_request_header, encode_request, encode_response};
 use monedula_protocol::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use monedula_protocol::messages::sasl_handshake::SaslHandshakeResponse;
@@ -376,17 +376,22 @@ async fn the_client_logs_in_again_over_the_same_connection() {
 async fn a_request_in_flight_delays_the_login_and_those_behind_wait_for_it() {
     let (world, port) = World::start(Script { lifetime_ms: 1, holds_metadata: true, ..Script::default() }).await;
     let (network, _) = network(port, "PLAIN", PASSWORD);
-    let asking = |network: &Arc<Network>| {
-        let network = network.clone();
-        tokio::spawn(async move { ask(&network).await.map(drop) })
-    };
-    let first = asking(&network);
+    let encode =
+        |version, id, client_id: &str| encode_request(&MetadataRequest::default(), version, id, Some(client_id));
+    let asked = (ApiKey::Metadata, MetadataRequest::VERSIONS);
+    let first = network.send(NodeId::Bootstrap(0), Purpose::Control, asked, true, encode).await.expect("sent");
     world.until(|seen| seen.contains(&ApiKey::Metadata)).await;
-    // The gate has closed: the session of a millisecond is over, and the login waits for the answer to the first.
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let second = asking(&network);
+    // The session of a millisecond is over, and the login waits for the answer to the first.
+    let gate_closes = async {
+        while !first.connection().is_gate_closed() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gate_closes).await.expect("in time");
+    let asking = network.clone();
+    let second = tokio::spawn(async move { ask(&asking).await.map(drop) });
     world.release.notify_one();
-    first.await.expect("joins").expect("answered");
+    first.answer().await.expect("answered");
     world.until(|seen| seen.iter().filter(|api| **api == ApiKey::SaslHandshake).count() >= 2).await;
     world.release.notify_one();
     second.await.expect("joins").expect("answered");

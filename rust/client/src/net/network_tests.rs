@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use monedula_broker::server::{Broker as Server, FaultHandle};
 use monedula_broker::{Effect, Fault, Options, Selector};

@@ -1,6 +1,7 @@
 //! The one deadline of a connection that is being made, and peers that speak something else.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use monedula_broker::Options;
 use monedula_broker::server::Broker as Server;
@@ -9,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::config::ConfigError;
 
 /// Long enough for a connection on a machine that is busy, short beside the test's patience.
 const SETUP: &str = "500";

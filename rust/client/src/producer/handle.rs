@@ -22,9 +22,9 @@ use super::receipt::Sent;
 use super::record::{Record, Refused};
 use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
-use super::telemetry::{Sources, attributes};
+use super::telemetry;
 use super::waiting_records::WaitingRecords;
-use crate::coordinator::Coordinators;
+use crate::base::ClientBase;
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
@@ -33,7 +33,7 @@ use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::reach::Reach;
 use crate::tasks::caught;
-use crate::telemetry::{Parts as TelemetryParts, Telemetry};
+use crate::telemetry::Telemetry;
 
 /// Memory that the pool for answers keeps: answers are small.
 const ANSWERS_BYTES: usize = 1 << 20;
@@ -91,13 +91,8 @@ impl Producer {
         let config = Arc::new(config);
         let client = config.client.clone();
         let log = Log::of(Some(client.client_id.clone()), None);
-        let metrics = Metrics::default();
-        config.warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
-        let pool = BufferPool::new(ANSWERS_BYTES);
-        let network = Arc::new(Network::new(client.clone(), pool, log.clone(), metrics.clone(), seed));
-        let metadata = Arc::new(Metadata::new(client.clone(), network.clone(), log.clone(), metrics.clone()));
-        let coordinators =
-            Coordinators::new(client.clone(), network.clone(), metadata.clone(), log.clone(), metrics.clone());
+        let base = ClientBase::new(client.clone(), &config.warnings, BufferPool::new(ANSWERS_BYTES), log, seed);
+        let ClientBase { network, metadata, coordinators, log, metrics, .. } = base.clone();
         let (commands, inbox) = mpsc::unbounded_channel();
         let admission = Arc::new(TransactionAdmission::default());
         let accumulator = Arc::new(Accumulator::new(&config, admission.clone(), commands, seed));
@@ -109,7 +104,7 @@ impl Producer {
         let (outcomes, calls) = mpsc::unbounded_channel();
         let session =
             Session::new(session, admission.clone(), network.clone(), coordinators, log.clone(), outcomes, seed);
-        let (started, in_flight) = (Instant::now(), Arc::new(RequestsInFlight::default()));
+        let in_flight = Arc::new(RequestsInFlight::default());
         let failures = Arc::new(Failures::default());
         let reach = Reach::default();
         let driver = Driver {
@@ -123,36 +118,12 @@ impl Producer {
             log: log.clone(),
             metrics: metrics.clone(),
             reach: reach.clone(),
-            started,
+            started: Instant::now(),
         };
         let metadata_task = runtime.spawn(metadata.clone().run());
-        let driver = driver.run(inbox, calls, seed);
-        let driver_log = log.clone();
-        let tasks = vec![runtime.spawn(async move {
-            // The driver has failed its records when it was dropped.
-            if let Err(reason) = caught(driver).await {
-                let error =
-                    ClientError::Internal(format!("the producer's task ended, and the producer is closed: {reason}"));
-                driver_log.record(&kinds::RECORDS_LOST, || error.to_string());
-            }
-            metadata_task.abort();
-        })];
-        let sources = Sources {
-            network: network.clone(),
-            accumulator: accumulator.clone(),
-            in_flight: in_flight.clone(),
-            metrics: metrics.clone(),
-        };
-        let telemetry = client.metrics_push.then(|| {
-            let parts = TelemetryParts {
-                network: network.clone(),
-                metadata: metadata.clone(),
-                log: log.clone(),
-                attributes: attributes(&config),
-                read: Box::new(move || sources.figures()),
-            };
-            Arc::new(Telemetry::start(parts, runtime, seed))
-        });
+        let driver = until_closed(driver.run(inbox, calls, seed), log.clone(), metadata_task);
+        let tasks = Mutex::new(vec![runtime.spawn(driver)]);
+        let telemetry = telemetry::start(&base, &config, &accumulator, &in_flight, runtime, seed);
         Self {
             telemetry,
             config,
@@ -166,7 +137,7 @@ impl Producer {
             metrics,
             reach,
             runtime: runtime.clone(),
-            tasks: Mutex::new(tasks),
+            tasks,
             offsets: OffsetsInTransaction::default(),
         }
     }
@@ -373,6 +344,16 @@ impl Producer {
             certificate_expires: self.config.client.certificate_expires(),
         }
     }
+}
+
+/// Drives the producer until it is closed, and then ends the task of its metadata.
+async fn until_closed(driver: impl Future<Output = ()>, log: Log, metadata: JoinHandle<()>) {
+    // The driver has failed its records when it was dropped.
+    if let Err(reason) = caught(driver).await {
+        let error = ClientError::Internal(format!("the producer's task ended, and the producer is closed: {reason}"));
+        log.record(&kinds::RECORDS_LOST, || error.to_string());
+    }
+    metadata.abort();
 }
 
 /// With `acks=all` a broker answers once its followers have the records.

@@ -2,29 +2,50 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::accumulator::Accumulator;
 use super::config::ProducerConfig;
 use super::in_flight::RequestsInFlight;
+use crate::base::ClientBase;
 use crate::metrics::Metrics;
 use crate::net::network::Network;
-use crate::telemetry::{Counters, Figure, common_figures};
+use crate::telemetry::{Counters, Figure, Telemetry, common_figures};
 
 /// What the figures are read from.
-pub(super) struct Sources {
-    pub(super) network: Arc<Network>,
-    pub(super) accumulator: Arc<Accumulator>,
-    pub(super) in_flight: Arc<RequestsInFlight>,
-    pub(super) metrics: Metrics,
+struct Sources {
+    network: Arc<Network>,
+    accumulator: Arc<Accumulator>,
+    in_flight: Arc<RequestsInFlight>,
+    metrics: Metrics,
+}
+
+/// Starts the task that pushes the figures, unless the settings forbid it.
+pub(super) fn start(
+    base: &ClientBase,
+    config: &ProducerConfig,
+    accumulator: &Arc<Accumulator>,
+    in_flight: &Arc<RequestsInFlight>,
+    runtime: &Handle,
+    seed: u64,
+) -> Option<Arc<Telemetry>> {
+    let sources = Sources {
+        network: base.network.clone(),
+        accumulator: accumulator.clone(),
+        in_flight: in_flight.clone(),
+        metrics: base.metrics.clone(),
+    };
+    base.start_telemetry(attributes(config), Box::new(move || sources.figures()), runtime, seed)
 }
 
 /// What describes a producer.
-pub(super) fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
+fn attributes(config: &ProducerConfig) -> Vec<(&'static str, String)> {
     let id = config.transactional_id.clone().map(|id| ("transactional_id", id.to_string()));
     id.into_iter().collect()
 }
 
 impl Sources {
-    pub(super) fn figures(&self) -> Vec<Figure> {
+    fn figures(&self) -> Vec<Figure> {
         let counters = Counters::of(&self.metrics);
         let mut figures = common_figures!("org.apache.kafka.producer", counters, self.network);
         let (used, limit) = self.accumulator.memory.usage();

@@ -41,8 +41,12 @@ fn the_time_that_a_record_waited_for_its_topic_counts() {
     let world = World::new(&["known:1"], 1);
     let settings = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "1000"), ("linger.ms", "500")];
     let producer = world.producer(&settings);
-    // Lets the producer become older than the delivery timeout: a record's time never starts before the producer.
-    std::thread::sleep(DELIVERY_TIMEOUT);
+    // A record's time never starts before the producer. Once a record has expired, the producer is older than the
+    // delivery timeout.
+    let held = world.fault(&["Produce"], Effect::Hold, None);
+    let expired = failure(&send(&producer, "known", None, "held"));
+    assert!(expired.contains("delivery.timeout.ms=3000"), "{expired}");
+    held.remove().expect("removes");
     let late = send_late(&producer, "events");
     world.control(Command::CreateTopic {
         topic: "events".into(),

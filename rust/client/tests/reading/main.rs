@@ -1,5 +1,6 @@
 //! Consumers with assigned partitions, on an embedded broker.
 
+mod bounded;
 mod brokers;
 #[path = "../cluster/mod.rs"]
 mod cluster;

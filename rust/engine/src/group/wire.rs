@@ -102,38 +102,22 @@ impl Call {
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::JoinGroup {
-                protocols,
-                session_timeout,
-                rebalance_timeout,
                 group_id,
                 member_id,
                 instance_id,
+                protocols,
+                session_timeout,
+                rebalance_timeout,
                 reason,
             } => {
-                let request = JoinGroupRequest {
-                    group_id,
-                    session_timeout_ms: ms(*session_timeout),
-                    rebalance_timeout_ms: ms(*rebalance_timeout),
-                    member_id,
-                    group_instance_id: instance_id.as_deref(),
-                    protocol_type: classic::wire::CONSUMER,
-                    protocols: classic::wire::join_protocols(protocols),
-                    reason: classic::wire::said(reason),
-                    ..Default::default()
-                };
+                let member = (member_id.as_str(), instance_id.as_deref());
+                let timeouts = (*session_timeout, *rebalance_timeout);
+                let request = classic::wire::join_request(group_id, member, protocols, timeouts, reason);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::SyncGroup { group_id, member_id, instance_id, generation, protocol, assignments, .. } => {
-                let request = SyncGroupRequest {
-                    group_id,
-                    generation_id: *generation,
-                    member_id,
-                    group_instance_id: instance_id.as_deref(),
-                    protocol_type: Some(classic::wire::CONSUMER),
-                    protocol_name: Some(protocol),
-                    assignments: classic::wire::sync_assignments(assignments),
-                    ..Default::default()
-                };
+                let member = (member_id.as_str(), instance_id.as_deref());
+                let request = classic::wire::sync_request(group_id, member, *generation, protocol, assignments);
                 encode_request(&request, version, correlation_id, client_id)
             }
             Self::Heartbeat { group_id, member_id, instance_id, generation } => {

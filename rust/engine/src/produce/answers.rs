@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::error_codes::{Reaction, reaction};
 use super::io::{Acknowledged, Acks, BatchId, Output, PartitionAnswer, RequestFailure, RequestId, SendFault};
 use super::machine::{PartitionIndex, ProduceMachine, Request};
 use super::partition_queue::Phase;
-use super::reactions::{Reaction, reaction};
 use crate::TopicPartition;
 
 /// Why an attempt to send a batch failed, if it is retried.

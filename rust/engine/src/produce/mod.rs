@@ -6,24 +6,24 @@
 
 mod answers;
 mod batches;
+mod error_codes;
 mod expiring;
 mod io;
 mod machine;
 mod metadata;
 mod partition_queue;
 mod partitioner;
-mod reactions;
 mod sending;
 mod sequence_numbers;
 mod sticky;
 mod waiting_queues;
 
+pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use io::{
     Acknowledged, Acks, Batch, BatchId, Identity, Input, Output, PartitionAnswer, ProduceConfig, RequestBatch,
     RequestFailure, RequestId, SendFault, Ticket,
 };
 pub use machine::ProduceMachine;
 pub use partitioner::{Partitioner, partition_of};
-pub use reactions::{REACTIONS, Reaction, reaction};
 pub use sticky::{Load, draw_partition};
 pub use waiting_queues::{WaitingId, WaitingQueues};

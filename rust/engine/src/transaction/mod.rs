@@ -7,17 +7,17 @@
 mod answers;
 mod end_txn;
 mod epoch_bump;
+mod error_codes;
 mod io;
-mod reactions;
 mod session;
 mod state;
 mod verbs;
 mod wire;
 
+pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use io::{
     Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, Target,
     Ticket, TransactionError,
 };
-pub use reactions::{REACTIONS, Reaction, reaction};
 pub use session::ProducerSession;
 pub use state::State;

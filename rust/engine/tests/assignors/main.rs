@@ -4,6 +4,7 @@ mod deferred;
 mod golden;
 mod group;
 mod leading;
+mod moves;
 mod newcomers;
 mod properties;
 mod protocol;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::deferred::{TOPIC, WAIT, a_to_d, begun, lose, moved_nothing, secs};
+use crate::deferred::{TOPIC, WAIT, a_to_d, lose, moved_nothing, secs};
 use crate::group::topics;
+use crate::moves::begun;
 use crate::rounds::{Lives, Partitions};
 
 /// A group of these members that has been stable for longer than the wait.

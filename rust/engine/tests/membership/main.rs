@@ -6,13 +6,13 @@ mod commits;
 #[path = "../common/mod.rs"]
 mod common;
 mod content;
+mod error_codes;
 mod fencing;
 mod finding;
 mod identity;
 mod lease;
 mod leaving;
 mod lookups;
-mod reactions;
 mod reconciling;
 mod regressions;
 mod states;

@@ -2,9 +2,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod error_codes;
 mod identity;
 mod offsets;
-mod reactions;
 mod states;
 mod storm;
 mod transactions;

@@ -1,7 +1,8 @@
 //! A cursor over one JSON text: its tokens, checked, without a copy.
 //!
-//! As Jackson does for Spark, it takes single quotes, and the numbers NaN, Infinity, -INF and so on without quotes.
+//! What it takes beyond JSON is what Jackson does with the same [`Syntax`]. Comments are no concern of it.
 
+use super::options::Syntax;
 use crate::error::Reason;
 
 /// How deep objects and arrays may be nested: Jackson's limit.
@@ -46,11 +47,12 @@ pub(crate) enum Value<'a> {
 pub(crate) struct Cursor<'a> {
     text: &'a str,
     pub(crate) at: usize,
+    syntax: Syntax,
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+    pub(crate) fn new(text: &'a str, syntax: Syntax) -> Self {
+        Self { text, at: 0, syntax }
     }
 
     fn bytes(&self) -> &'a [u8] {
@@ -94,10 +96,26 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(crate) fn name(&mut self) -> Result<Quoted<'a>, Fault> {
         let name = match self.peek() {
-            Some(quote @ (b'"' | b'\'')) => self.quoted(quote)?,
-            _ => return self.not_json("a field name in quotes"),
+            Some(b'"') => self.quoted(b'"')?,
+            _ => self.odd_name()?,
         };
         if self.take(b':') { Ok(name) } else { self.not_json("a colon") }
+    }
+
+    /// A name in single quotes or without quotes.
+    #[cold]
+    fn odd_name(&mut self) -> Result<Quoted<'a>, Fault> {
+        let (start, rest) = (self.at, self.text.get(self.at..).unwrap_or_default());
+        if self.syntax.single_quotes && rest.starts_with('\'') {
+            return self.quoted(b'\'');
+        }
+        if self.syntax.unquoted_field_names {
+            self.at += rest.find(|character| !names_have(character)).unwrap_or(rest.len());
+        }
+        match self.text_from(start) {
+            "" => self.not_json("a field name in quotes"),
+            raw => Ok(Quoted { raw, has_escapes: false, position: start }),
+        }
     }
 
     /// Steps over the comma between two elements, or over the bracket that closes them: then false.
@@ -119,7 +137,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(crate) fn value(&mut self) -> Result<Value<'a>, Fault> {
         match self.peek() {
-            Some(quote @ (b'"' | b'\'')) => self.quoted(quote).map(Value::Text),
+            Some(b'"') => self.quoted(b'"').map(Value::Text),
             Some(b'0'..=b'9') => self.number(self.at),
             Some(b'{') => {
                 self.at += 1;
@@ -135,8 +153,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[inline(never)]
     fn word(&mut self) -> Result<Value<'a>, Fault> {
         let rest = &self.bytes()[self.at..];
+        if self.syntax.single_quotes && rest.starts_with(b"'") {
+            return self.quoted(b'\'').map(Value::Text);
+        }
         let words: [(&[u8], Value<'a>); 9] = [
             (b"null", Value::Null),
             (b"true", Value::Boolean(true)),
@@ -149,6 +171,7 @@ impl<'a> Cursor<'a> {
             (b"-INF", Value::NotFinite(f64::NEG_INFINITY)),
         ];
         match words.into_iter().find(|(word, _)| rest.starts_with(word)) {
+            Some((_, Value::NotFinite(_))) if !self.syntax.non_numeric_numbers => self.not_json("a value"),
             Some((word, value)) => {
                 self.at += word.len();
                 Ok(value)
@@ -162,7 +185,7 @@ impl<'a> Cursor<'a> {
     fn number(&mut self, digits: usize) -> Result<Value<'a>, Fault> {
         let (start, bytes) = (self.at, self.bytes());
         let after = digits_end(bytes, digits);
-        if bytes[digits] == b'0' && after > digits + 1 {
+        if bytes[digits] == b'0' && after > digits + 1 && !self.syntax.leading_zeros {
             return self.not_json("no digit behind a leading zero");
         }
         self.at = after;
@@ -198,6 +221,7 @@ impl<'a> Cursor<'a> {
                     has_escapes = true;
                     self.step_over_escape()?;
                 }
+                Some(_) if self.syntax.control_characters => self.at += 1,
                 Some(_) => return self.not_json("no control character in a text"),
                 None => return self.not_json("the end of a text"),
             }
@@ -209,7 +233,8 @@ impl<'a> Cursor<'a> {
 
     fn step_over_escape(&mut self) -> Result<(), Fault> {
         let length = match self.bytes().get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' | b'\'') => 2,
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'\'') if self.syntax.single_quotes => 2,
             Some(b'u')
                 if self
                     .bytes()
@@ -217,6 +242,9 @@ impl<'a> Cursor<'a> {
                     .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) =>
             {
                 6
+            }
+            Some(other) if *other != b'u' && self.syntax.any_escape => {
+                1 + self.text.get(self.at + 1..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
             }
             _ => return self.not_json("an escape sequence"),
         };
@@ -226,44 +254,62 @@ impl<'a> Cursor<'a> {
 
     /// Steps over a whole value, however deep it is nested, without recursion. `depth` is how many objects and arrays it
     /// stands in.
+    #[inline(always)]
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<(), Fault> {
-        let mut objects = [false; MAX_DEPTH];
+        match self.value()? {
+            Value::Object => self.skip_inner(true, depth),
+            Value::Array => self.skip_inner(false, depth),
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps over the rest of an object or array, behind whose opening bracket the cursor is.
+    #[inline(never)]
+    pub(crate) fn skip_inner(&mut self, mut is_object: bool, depth: usize) -> Result<(), Fault> {
+        // One bit for each that is open, set for objects.
+        let mut objects = [0_u64; MAX_DEPTH.div_ceil(64)];
         let mut open = 0;
         loop {
-            // At a value, in `open` objects and arrays of those that are skipped.
-            let (close, is_object) = match self.value()? {
-                Value::Object => (b'}', true),
-                Value::Array => (b']', false),
-                _ => (0, false),
-            };
-            if close != 0 {
-                if depth + open >= MAX_DEPTH {
-                    return Err(self.fault(Reason::TooDeep));
-                }
-                if !self.take(close) {
-                    objects[open] = is_object;
-                    open += 1;
+            // Behind an opening bracket.
+            if depth + open >= MAX_DEPTH {
+                return Err(self.fault(Reason::TooDeep));
+            }
+            let bit = 1 << (open % 64);
+            objects[open / 64] = objects[open / 64] & !bit | if is_object { bit } else { 0 };
+            open += 1;
+            let mut more = !self.take(if is_object { b'}' } else { b']' });
+            // Behind a value if there is no more in the innermost, else before one.
+            loop {
+                if !more {
+                    open -= 1;
+                    if open == 0 {
+                        return Ok(());
+                    }
+                    is_object = objects[(open - 1) / 64] & 1 << ((open - 1) % 64) != 0;
+                } else {
                     if is_object {
                         self.name()?;
                     }
-                    continue;
-                }
-            }
-            loop {
-                if open == 0 {
-                    return Ok(());
-                }
-                let is_object = objects[open - 1];
-                if self.more(if is_object { b'}' } else { b']' })? {
-                    if is_object {
-                        self.name()?;
+                    match self.value()? {
+                        Value::Object => is_object = true,
+                        Value::Array => is_object = false,
+                        _ => {
+                            more = self.more(if is_object { b'}' } else { b']' })?;
+                            continue;
+                        }
                     }
                     break;
                 }
-                open -= 1;
+                more = self.more(if is_object { b'}' } else { b']' })?;
             }
         }
     }
+}
+
+/// Whether names without quotes may have this character, as Jackson has it.
+fn names_have(character: char) -> bool {
+    character.is_alphabetic()
+        || matches!(character, '0'..='9' | '_' | '$' | '@' | '#' | '*' | '-' | '+' | '¢'..='¥' | '\x7f'..='\u{9f}' | '\u{ad}')
 }
 
 #[inline(always)]
@@ -322,7 +368,11 @@ pub(crate) fn unescape<'s>(quoted: Quoted<'_>, scratch: &'s mut String) -> Resul
                 let hex = rest.get(at + 2..at + 6).unwrap_or_default();
                 (u32::from_str_radix(hex, 16).unwrap_or_default(), 6)
             }
-            other => (u32::from(other), 2),
+            other if other.is_ascii() => (u32::from(other), 2),
+            _ => {
+                let character = rest.get(at + 1..).and_then(|rest| rest.chars().next()).unwrap_or_default();
+                (u32::from(character), 1 + character.len_utf8())
+            }
         };
         rest = rest.get(at + length..).unwrap_or_default();
         match (pending.take(), unit) {

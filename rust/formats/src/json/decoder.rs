@@ -4,48 +4,15 @@ use arrow_array::StructArray;
 use arrow_schema::{DataType, Fields};
 use monedula_columns::BufferPool;
 
+use super::comments;
 use super::cursor::{Cursor, Fault, MAX_DEPTH, Value};
+use super::debezium::{Change, Marks};
 use super::object::{Objects, Row};
+use super::options::{Envelope, JsonOptions, Mode};
 use super::path::Path;
 use crate::column::{Column, Finishing, nullable, structs};
 use crate::error::{BadValue, Reason, UnsupportedField};
 use crate::nested::Structs;
-
-/// What becomes of a bad value: Spark's `mode` of `from_json`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// The row stays. A field whose value is bad is null, and of a value that is no JSON object, all fields are.
-    #[default]
-    Permissive,
-    /// There is no row; [`JsonDecoder::append`] returns the error.
-    FailFast,
-}
-
-/// The options of a decoder, with the defaults of Spark's `from_json`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JsonOptions {
-    /// What becomes of a bad value. Default permissive.
-    pub mode: Mode,
-    /// The field that gets the text of bad values, if the fields have a utf8 one of this name at the top. Default
-    /// `_corrupt_record`.
-    pub corrupt_record_field: String,
-    /// The zone of timestamps that name none, in seconds east of UTC. Default 0.
-    pub offset_seconds: i32,
-    /// How much one row may take as columns, in bytes: a list of empty objects grows by the width of its fields with every
-    /// three bytes. Default 64 MiB.
-    pub max_row_bytes: usize,
-}
-
-impl Default for JsonOptions {
-    fn default() -> Self {
-        Self {
-            mode: Mode::default(),
-            corrupt_record_field: "_corrupt_record".to_owned(),
-            offset_seconds: 0,
-            max_row_bytes: 64 << 20,
-        }
-    }
-}
 
 /// What [`JsonDecoder::append`] made of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +28,12 @@ pub struct JsonDecoder {
     fields: Fields,
     root: Structs,
     corrupt_record: Option<usize>,
-    mode: Mode,
+    /// The fields that an envelope fills, if values have one.
+    marks: Option<Marks>,
     objects: Objects,
     pool: BufferPool,
+    /// A value with spaces in place of its comments, if comments are taken.
+    without_comments: String,
 }
 
 impl JsonDecoder {
@@ -80,13 +50,18 @@ impl JsonDecoder {
         let corrupt_record = fields
             .iter()
             .position(|field| *field.name() == options.corrupt_record_field && *field.data_type() == DataType::Utf8);
+        let marks = match options.envelope {
+            Envelope::None => None,
+            Envelope::Debezium => Some(Marks::new(&fields)?),
+        };
         Ok(Self {
+            marks,
             root: structs(&fields, &pool),
             fields,
             corrupt_record,
-            mode: options.mode,
-            objects: Objects::new(&options),
+            objects: Objects::new(options),
             pool,
+            without_comments: String::new(),
         })
     }
 
@@ -126,13 +101,13 @@ impl JsonDecoder {
             Ok(Some(bad)) => bad,
             Err(bad) => {
                 self.root.truncate(row);
-                if self.mode == Mode::Permissive {
+                if self.objects.options.mode == Mode::Permissive {
                     self.root.end_row();
                 }
                 bad
             }
         };
-        if self.mode == Mode::FailFast {
+        if self.objects.options.mode == Mode::FailFast {
             self.root.truncate(row);
             return Err(bad);
         }
@@ -144,24 +119,40 @@ impl JsonDecoder {
     fn decode(&mut self, value: &[u8]) -> Result<Option<BadValue>, BadValue> {
         let text = std::str::from_utf8(value)
             .map_err(|error| whole(Fault { reason: Reason::NotUtf8, position: error.valid_up_to() }))?;
-        let mut cursor = Cursor::new(text);
+        let syntax = self.objects.options.syntax;
+        let text = if syntax.comments && text.contains('/') {
+            comments::blank(text, syntax.single_quotes, &mut self.without_comments);
+            &*self.without_comments
+        } else {
+            text
+        };
+        let mut cursor = Cursor::new(text, syntax);
         if cursor.peek().is_none() {
             self.root.push_null();
             return Ok(None);
         }
-        let start = cursor.at;
-        match cursor.value() {
-            Ok(Value::Object) => {}
-            Ok(_) => return Err(whole(Fault { reason: Reason::NotAnObject, position: start })),
-            Err(fault) => return Err(whole(fault)),
-        }
-        let mut row = Row::new(self.corrupt_record, self.mode, &mut self.objects);
-        let object = row.object(&mut self.root, &mut cursor, &Path::Root, 1);
-        let first = row.first_fault();
-        if let Err(fault) = object {
-            return Err(first.unwrap_or_else(|| whole(fault)));
-        }
+        let Some(marks) = &self.marks else {
+            return object(&mut self.root, &mut self.objects, self.corrupt_record, &mut cursor);
+        };
+        let row = self.root.rows();
+        let Some(change) = Change::read(&mut cursor).map_err(whole)? else {
+            self.root.push_null();
+            return Ok(None);
+        };
         let trailing = cursor.peek().map(|_| whole(cursor.fault(Reason::TrailingText)));
+        let first = match change.row {
+            Some(start) => {
+                cursor.at = start;
+                row_of(&mut self.root, &mut self.objects, self.corrupt_record, &mut cursor)?
+            }
+            None => {
+                self.root.end_row();
+                None
+            }
+        };
+        if !marks.set(&mut self.root, row, &change) {
+            return Err(whole(cursor.fault(Reason::RowTooLarge(i32::MAX as usize))));
+        }
         Ok(first.or(trailing))
     }
 
@@ -171,7 +162,7 @@ impl JsonDecoder {
         if let Some(column @ Column::Utf8(_)) = self.root.children.get_mut(index) {
             column.truncate(row);
             let Column::Utf8(texts) = column else { return };
-            if !texts.push(String::from_utf8_lossy(value).as_bytes()) {
+            if !texts.push(&String::from_utf8_lossy(value)) {
                 texts.push_null();
             }
         }
@@ -183,6 +174,42 @@ impl JsonDecoder {
         let array = self.root.finish(&mut finishing);
         (array, finishing.memory_bytes)
     }
+}
+
+/// The value that the cursor is before, as a row; nothing may follow it.
+fn object(
+    root: &mut Structs,
+    objects: &mut Objects,
+    corrupt_record: Option<usize>,
+    cursor: &mut Cursor<'_>,
+) -> Result<Option<BadValue>, BadValue> {
+    let first = row_of(root, objects, corrupt_record, cursor)?;
+    // What is left of a row that has a fault already changes nothing.
+    Ok(first.or_else(|| cursor.peek().map(|_| whole(cursor.fault(Reason::TrailingText)))))
+}
+
+/// The object that the cursor is before, as a row. Ok if there is one, with the first fault that left a null in it.
+fn row_of(
+    root: &mut Structs,
+    objects: &mut Objects,
+    corrupt_record: Option<usize>,
+    cursor: &mut Cursor<'_>,
+) -> Result<Option<BadValue>, BadValue> {
+    let start = cursor.at;
+    match cursor.value() {
+        Ok(Value::Object) => {}
+        Ok(_) => return Err(whole(Fault { reason: Reason::NotAnObject, position: start })),
+        Err(fault) => return Err(whole(fault)),
+    }
+    let mut row = Row::new(corrupt_record, objects);
+    let object = row.object(root, cursor, &Path::Root, 1);
+    let (first, ended) = row.outcome();
+    match object {
+        Err(_) if ended => root.end_row(),
+        Err(fault) => return Err(first.unwrap_or_else(|| whole(fault))),
+        Ok(()) => {}
+    }
+    Ok(first)
 }
 
 fn whole(fault: Fault) -> BadValue {

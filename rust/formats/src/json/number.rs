@@ -18,6 +18,37 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
+/// A number that is exact as a whole number and a power of ten, as most are; `None` for others. The one division rounds as
+/// the number itself is to be rounded.
+#[inline(always)]
+pub(crate) fn short_float(text: &str) -> Option<f64> {
+    const POWERS: [f64; 18] =
+        [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17];
+    let (negative, digits) = match text.as_bytes() {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
+    };
+    if digits.len() > 17 {
+        return None;
+    }
+    let (mut whole, mut fraction_digits, mut fraction) = (0_u64, 0, 0);
+    for byte in digits {
+        match byte {
+            b'0'..=b'9' => {
+                whole = whole * 10 + u64::from(byte - b'0');
+                fraction_digits += fraction;
+            }
+            b'.' => fraction = 1,
+            _ => return None,
+        }
+    }
+    if whole > 1 << 53 {
+        return None;
+    }
+    let value = whole as f64 / POWERS.get(fraction_digits).copied()?;
+    Some(if negative { -value } else { value })
+}
+
 /// What Spark reads as NaN or an infinity from a text.
 pub(crate) fn not_finite(text: &str) -> Option<f64> {
     match text {
@@ -146,6 +177,26 @@ mod tests {
         }
         let widest = "99999999999999999999999999999999999999";
         assert_eq!(decimal(widest, 38, 0), Ok(10_i128.pow(38) - 1));
+    }
+
+    #[test]
+    fn short_floats_are_those_of_the_standard_library() {
+        let mut noise = 1_u64;
+        for _ in 0..200_000 {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let digits = (noise >> 8).to_string();
+            let digits = &digits[..1 + (noise >> 3) as usize % digits.len()];
+            let point = (noise >> 32) as usize % digits.len();
+            let sign = if noise & 1 == 0 { "-" } else { "" };
+            for text in [format!("{sign}{digits}"), format!("{sign}{}.{}", &digits[..=point], &digits[point..])] {
+                let expected: f64 = text.parse().expect("a number");
+                let found = short_float(&text);
+                assert!(found.is_none_or(|found| found.to_bits() == expected.to_bits()), "{text}: {found:?}");
+                assert!(found.is_some() || text.len() > 15, "{text}");
+            }
+        }
+        assert_eq!(short_float("-0.0").map(f64::to_bits), Some((-0.0_f64).to_bits()));
+        assert_eq!(short_float("1e5"), None);
     }
 
     #[test]

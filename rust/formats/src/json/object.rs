@@ -5,8 +5,8 @@
 
 use super::base64;
 use super::cursor::{Cursor, Fault, Quoted, Value, unescape};
-use super::decoder::{JsonOptions, Mode};
-use super::number::{DecimalFault, MAX_NUMBER_BYTES, decimal, integer, not_finite};
+use super::number::{DecimalFault, MAX_NUMBER_BYTES, decimal, integer, not_finite, short_float};
+use super::options::{JsonOptions, Mode};
 use super::path::Path;
 use super::time;
 use crate::column::Column;
@@ -16,16 +16,21 @@ use crate::nested::{Lists, Maps, Structs};
 
 /// What the rows of a decoder share.
 pub(crate) struct Objects {
-    offset_seconds: i32,
-    max_row_bytes: usize,
+    pub(crate) options: JsonOptions,
     text: String,
     bytes: Vec<u8>,
 }
 
 impl Objects {
-    pub(crate) fn new(options: &JsonOptions) -> Self {
-        let (offset_seconds, max_row_bytes) = (options.offset_seconds, options.max_row_bytes);
-        Self { offset_seconds, max_row_bytes, text: String::new(), bytes: Vec::new() }
+    pub(crate) fn new(options: JsonOptions) -> Self {
+        Self { options, text: String::new(), bytes: Vec::new() }
+    }
+
+    /// The text that is meant, and the options beside it.
+    #[inline(always)]
+    fn plain<'t>(&'t mut self, quoted: Quoted<'t>) -> Result<(&'t str, &'t JsonOptions), Fault> {
+        let text = if quoted.has_escapes { unescape(quoted, &mut self.text)? } else { quoted.raw };
+        Ok((text, &self.options))
     }
 }
 
@@ -33,21 +38,23 @@ impl Objects {
 pub(crate) struct Row<'o> {
     objects: &'o mut Objects,
     corrupt_record: Option<usize>,
-    mode: Mode,
     bytes_left: usize,
     first: Option<BadValue>,
+    /// Whether Spark's parser would take the row to be complete, however the text goes on.
+    ended: bool,
 }
 
 type Decoded = Result<(), Fault>;
 
 impl<'o> Row<'o> {
-    pub(crate) fn new(corrupt_record: Option<usize>, mode: Mode, objects: &'o mut Objects) -> Self {
-        let bytes_left = objects.max_row_bytes;
-        Self { objects, corrupt_record, mode, bytes_left, first: None }
+    pub(crate) fn new(corrupt_record: Option<usize>, objects: &'o mut Objects) -> Self {
+        let bytes_left = objects.options.max_row_bytes;
+        Self { objects, corrupt_record, bytes_left, first: None, ended: false }
     }
 
-    pub(crate) fn first_fault(self) -> Option<BadValue> {
-        self.first
+    /// The first fault, and whether the row has ended before its text.
+    pub(crate) fn outcome(self) -> (Option<BadValue>, bool) {
+        (self.first, self.ended)
     }
 
     /// An object, behind whose opening bracket the cursor is, as a row of a struct. `depth` counts the objects and arrays
@@ -64,12 +71,7 @@ impl<'o> Row<'o> {
             let mut expected = 0;
             loop {
                 let name = cursor.name()?;
-                let found = if name.has_escapes {
-                    let name = unescape(name, &mut self.objects.text).ok();
-                    name.and_then(|name| structs.find(name.as_bytes(), expected))
-                } else {
-                    structs.find(name.raw.as_bytes(), expected)
-                };
+                let found = self.find(structs, name, expected);
                 match found {
                     Some(index) if found != hidden => {
                         expected = index + 1;
@@ -87,6 +89,16 @@ impl<'o> Row<'o> {
     }
 
     #[inline(always)]
+    fn find(&mut self, structs: &Structs, name: Quoted<'_>, expected: usize) -> Option<usize> {
+        if name.has_escapes {
+            let name = unescape(name, &mut self.objects.text).ok();
+            name.and_then(|name| structs.find(name.as_bytes(), expected))
+        } else {
+            structs.find(name.raw.as_bytes(), expected)
+        }
+    }
+
+    #[inline(always)]
     fn field(
         &mut self,
         structs: &mut Structs,
@@ -99,20 +111,65 @@ impl<'o> Row<'o> {
         let path = Path::Field(path, structs.fields[index].name());
         let child = &mut structs.children[index];
         if child.rows() > row {
-            return self.field_again(child, row, cursor, &path, depth);
+            return match self.field_again(child, row, cursor, &path, depth)? {
+                Some(fault) => self.go_on(structs, cursor, start, &fault, depth),
+                None => Ok(()),
+            };
         }
         match self.value(child, cursor, &path, depth) {
             Ok(()) => Ok(()),
             Err(fault) => {
                 self.note(&fault, &path)?;
                 child.truncate(row);
-                cursor.at = start;
-                cursor.skip_value(depth)
+                self.go_on(structs, cursor, start, &fault, depth)
             }
         }
     }
 
+    /// Goes on behind the field whose value, from `start` on, has a fault.
+    #[cold]
+    fn go_on(
+        &mut self,
+        structs: &mut Structs,
+        cursor: &mut Cursor<'_>,
+        start: usize,
+        fault: &Fault,
+        depth: usize,
+    ) -> Decoded {
+        cursor.at = start;
+        if self.objects.options.partial_results {
+            return cursor.skip_value(depth);
+        }
+        if depth > 1 {
+            return Err(*fault);
+        }
+        // Spark goes on where its parser stands: in the innermost object or array, whose fields are then read as those of
+        // the row, and whose end is that of the row.
+        let mut open = open_at(cursor, fault.position)?;
+        while let Some(is_object) = open.last() {
+            if !is_object {
+                match cursor.more(b']')? {
+                    true => cursor.skip_value(open.len())?,
+                    false => drop(open.pop()),
+                }
+                continue;
+            }
+            if !cursor.more(b'}')? {
+                self.ended = true;
+                return Err(*fault);
+            }
+            let name = cursor.name()?;
+            let found = self.find(structs, name, 0).filter(|found| Some(*found) != self.corrupt_record);
+            match found {
+                Some(index) => self.field(structs, index, cursor, &Path::Root, 1)?,
+                None => cursor.skip_value(open.len())?,
+            }
+        }
+        Ok(())
+    }
+
     /// A field that the object has had before: the last value counts, unless it is bad. So it is tried as another row first.
+    /// Its fault, if the value is bad.
     #[cold]
     fn field_again(
         &mut self,
@@ -121,19 +178,19 @@ impl<'o> Row<'o> {
         cursor: &mut Cursor<'_>,
         path: &Path<'_>,
         depth: usize,
-    ) -> Decoded {
+    ) -> Result<Option<Fault>, Fault> {
         let start = cursor.at;
         let tried = self.value(child, cursor, path, depth);
         child.truncate(row + 1);
-        cursor.at = start;
         match tried {
             Ok(()) => {
+                cursor.at = start;
                 child.truncate(row);
-                self.value(child, cursor, path, depth)
+                self.value(child, cursor, path, depth).map(|()| None)
             }
             Err(fault) => {
                 self.note(&fault, path)?;
-                cursor.skip_value(depth)
+                Ok(Some(fault))
             }
         }
     }
@@ -146,7 +203,7 @@ impl<'o> Row<'o> {
             reason: fault.reason,
             position: fault.position,
         });
-        if fault.ends_the_value() || self.mode == Mode::FailFast { Err(*fault) } else { Ok(()) }
+        if fault.ends_the_value() || self.objects.options.mode == Mode::FailFast { Err(*fault) } else { Ok(()) }
     }
 
     /// Any value, as a row of the column. After an error the column may have begun that row in its children.
@@ -163,7 +220,7 @@ impl<'o> Row<'o> {
             (column, Value::Null) => column.push_null(),
             (Column::Utf8(texts), Value::Text(quoted)) => {
                 let text = self.plain(quoted)?;
-                if !texts.push(text.as_bytes()) {
+                if !texts.push(text) {
                     return Err(out_of_range);
                 }
             }
@@ -180,7 +237,8 @@ impl<'o> Row<'o> {
                 narrow::<i8, 1>(values, text, i8::to_ne_bytes).ok_or(out_of_range)?;
             }
             (Column::Float64(values), Value::Number(text, is_integer)) => {
-                let value: f64 = float(text, is_integer).ok_or(out_of_range)?;
+                let short = if is_integer { None } else { short_float(text) };
+                let value: f64 = short.or_else(|| float(text, is_integer)).ok_or(out_of_range)?;
                 values.push(value.to_ne_bytes());
             }
             (Column::Float32(values), Value::Number(text, is_integer)) => {
@@ -209,12 +267,13 @@ impl<'o> Row<'o> {
         let fault = |reason| Fault { reason, position: start };
         let unreadable = fault(Reason::Unreadable(name));
         let out_of_range = fault(Reason::OutOfRange(name));
+        let taken = self.objects.options.syntax.non_numeric_numbers;
         match (column, value) {
             (Column::Utf8(texts), _) => {
                 // The source text of any other value.
                 cursor.at = start;
                 cursor.skip_value(depth)?;
-                if !texts.push(cursor.text_from(start).as_bytes()) {
+                if !texts.push(cursor.text_from(start)) {
                     return Err(out_of_range);
                 }
             }
@@ -228,10 +287,10 @@ impl<'o> Row<'o> {
             }
             (Column::Float64(values), Value::NotFinite(value)) => values.push(value.to_ne_bytes()),
             (Column::Float32(values), Value::NotFinite(value)) => values.push((value as f32).to_ne_bytes()),
-            (Column::Float64(values), Value::Text(quoted)) => {
+            (Column::Float64(values), Value::Text(quoted)) if taken => {
                 values.push(not_finite(self.plain(quoted)?).ok_or(unreadable)?.to_ne_bytes());
             }
-            (Column::Float32(values), Value::Text(quoted)) => {
+            (Column::Float32(values), Value::Text(quoted)) if taken => {
                 values.push((not_finite(self.plain(quoted)?).ok_or(unreadable)? as f32).to_ne_bytes());
             }
             (Column::Decimal { values, precision, scale }, value @ (Value::Number(..) | Value::Text(_))) => {
@@ -248,12 +307,12 @@ impl<'o> Row<'o> {
                 }
             }
             (Column::Date(days), Value::Text(quoted)) => {
-                days.push(time::date(self.plain(quoted)?).ok_or(unreadable)?.to_ne_bytes());
+                let (text, options) = self.objects.plain(quoted)?;
+                days.push(date(text, options).ok_or(unreadable)?.to_ne_bytes());
             }
             (Column::Timestamp { values, zone }, Value::Text(quoted)) => {
-                let offset_seconds = self.objects.offset_seconds;
-                let micros = time::timestamp(self.plain(quoted)?, zone.is_some(), offset_seconds);
-                values.push(micros.ok_or(unreadable)?.to_ne_bytes());
+                let (text, options) = self.objects.plain(quoted)?;
+                values.push(timestamp(text, zone.is_some(), options).ok_or(unreadable)?.to_ne_bytes());
             }
             (Column::Timestamp { values, zone: Some(_) }, Value::Number(text, true)) => {
                 let micros = integer(text).and_then(|seconds| seconds.checked_mul(1_000_000));
@@ -266,7 +325,7 @@ impl<'o> Row<'o> {
 
     #[inline(always)]
     fn plain<'t>(&'t mut self, quoted: Quoted<'t>) -> Result<&'t str, Fault> {
-        if quoted.has_escapes { unescape(quoted, &mut self.objects.text) } else { Ok(quoted.raw) }
+        self.objects.plain(quoted).map(|(text, _)| text)
     }
 
     fn array(&mut self, lists: &mut Lists, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
@@ -296,7 +355,7 @@ impl<'o> Row<'o> {
             loop {
                 self.charge(entry_bytes, cursor)?;
                 let key = cursor.name()?;
-                if !maps.keys.push(self.plain(key)?.as_bytes()) {
+                if !maps.keys.push(self.plain(key)?) {
                     return Err(cursor.fault(Reason::RowTooLarge(i32::MAX as usize)));
                 }
                 let path = Path::Entry(path, key.raw);
@@ -319,7 +378,7 @@ impl<'o> Row<'o> {
                 self.bytes_left = left;
                 Ok(())
             }
-            None => Err(cursor.fault(Reason::RowTooLarge(self.objects.max_row_bytes))),
+            None => Err(cursor.fault(Reason::RowTooLarge(self.objects.options.max_row_bytes))),
         }
     }
 }
@@ -341,8 +400,66 @@ fn float<T: std::str::FromStr + Default>(text: &str, is_integer: bool) -> Option
     if text.len() > MAX_NUMBER_BYTES {
         return None;
     }
-    if is_integer && text == "-0" {
+    if is_integer && text.starts_with("-0") && text.bytes().skip(1).all(|digit| digit == b'0') {
         return Some(T::default());
     }
     text.parse().ok()
+}
+
+/// Days since 1970. A text that is empty is bad, whatever the pattern is.
+fn date(text: &str, options: &JsonOptions) -> Option<i32> {
+    let Some(pattern) = &options.date_format else { return time::date(text) };
+    let read = pattern.date(text).filter(|_| !text.is_empty());
+    read.or_else(|| if options.datetime_fallback { time::date(text) } else { None })
+}
+
+/// Microseconds since 1970.
+fn timestamp(text: &str, zoned: bool, options: &JsonOptions) -> Option<i64> {
+    let zone = Some(&options.time_zone).filter(|_| zoned);
+    match (&options.timestamp_format, &options.timestamp_ntz_format) {
+        _ if text.is_empty() => None,
+        (Some(pattern), _) if zoned => {
+            let read = pattern.timestamp(text, &options.time_zone);
+            read.or_else(|| if options.datetime_fallback { time::timestamp(text, zone) } else { None })
+        }
+        (_, Some(pattern)) if !zoned => pattern.local_timestamp(text),
+        _ => time::timestamp(text, zone),
+    }
+}
+
+/// Moves behind the value at `position`, within the value that the cursor is before. The objects and arrays that are open
+/// there, from the outside in; true for objects. None if nothing begins there; the cursor is then behind the whole value.
+fn open_at(cursor: &mut Cursor<'_>, position: usize) -> Result<Vec<bool>, Fault> {
+    let mut open = Vec::new();
+    loop {
+        cursor.peek();
+        if cursor.at == position {
+            cursor.skip_value(open.len() + 1)?;
+            return Ok(open);
+        }
+        let is_object = match cursor.value()? {
+            Value::Object => Some(true),
+            Value::Array => Some(false),
+            _ => None,
+        };
+        if let Some(is_object) = is_object
+            && !cursor.take(if is_object { b'}' } else { b']' })
+        {
+            open.push(is_object);
+            if is_object {
+                cursor.name()?;
+            }
+            continue;
+        }
+        loop {
+            let Some(is_object) = open.last() else { return Ok(open) };
+            if cursor.more(if *is_object { b'}' } else { b']' })? {
+                if *is_object {
+                    cursor.name()?;
+                }
+                break;
+            }
+            open.pop();
+        }
+    }
 }

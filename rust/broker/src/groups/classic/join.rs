@@ -1,4 +1,5 @@
-//! JoinGroup of a classic group: the checks, the new, known and static members, and the rebalance that follows.
+//! JoinGroup of a classic group: the checks, the new, known and static members, the rebalance that follows, and the
+//! answers. `api/join_group.rs` refuses a session timeout that is out of bounds.
 
 use std::sync::Arc;
 
@@ -43,6 +44,11 @@ pub(crate) struct Join<'a> {
     pub(crate) protocols: Box<[Protocol]>,
     pub(crate) reason: &'a str,
     pub(crate) rules: JoinRules,
+}
+
+impl JoinRules {
+    /// The rules of a rebalance that cannot be the group's first.
+    pub(super) const NONE: Self = Self { initial_delay_ms: 0, max_size: usize::MAX };
 }
 
 impl Join<'_> {
@@ -224,6 +230,42 @@ impl ClassicGroup {
         self.answer_join(old_id, JoinAnswer::refused(ErrorCode::FencedInstanceId, old_id.into()), effects);
         if let Some(ticket) = self.members.get_mut(old_id).and_then(|member| member.syncing.take()) {
             effects.sync(ticket, SyncAnswer::refused(ErrorCode::FencedInstanceId));
+        }
+    }
+
+    /// Answers a member's pending JoinGroup. Returns whether there was one.
+    pub(super) fn answer_join(&mut self, member_id: &str, answer: JoinAnswer, effects: &mut Effects) -> bool {
+        let Some(ticket) = self.members.get_mut(member_id).and_then(|member| member.joining.take()) else {
+            return false;
+        };
+        self.joining -= 1;
+        effects.join(ticket, answer);
+        true
+    }
+
+    /// Keeps a member's JoinGroup pending. An earlier one is answered REBALANCE_IN_PROGRESS: the client has abandoned
+    /// it.
+    fn await_join(&mut self, member_id: &str, ticket: Ticket, effects: &mut Effects) {
+        let replaced = JoinAnswer::refused(ErrorCode::RebalanceInProgress, member_id.into());
+        self.answer_join(member_id, replaced, effects);
+        if let Some(member) = self.members.get_mut(member_id) {
+            member.joining = Some(ticket);
+            self.joining += 1;
+        }
+    }
+
+    /// The JoinGroup answer with the current generation, for one of its members.
+    pub(super) fn generation_for(&self, member_id: &Arc<str>) -> JoinAnswer {
+        let members = if self.is_leader(member_id) { self.joined_members() } else { Vec::new() };
+        JoinAnswer {
+            error: ErrorCode::None,
+            generation_id: self.generation_id,
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.protocol_name.clone(),
+            leader: self.leader.clone().unwrap_or_else(|| "".into()),
+            skip_assignment: false,
+            member_id: Arc::clone(member_id),
+            members,
         }
     }
 }

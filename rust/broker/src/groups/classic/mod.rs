@@ -1,11 +1,14 @@
 //! The classic group: the members agree on a protocol, and the group leader, one of them, computes the assignment. The
 //! coordinator only synchronises them.
 //!
-//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`] and [`members`]; [`rebalance`]
-//! has the transitions between the four states.
+//! It is a pure state machine that follows Kafka's. Its inputs are in [`join`], [`sync`], [`heartbeat`], [`leave`] and
+//! [`commits`]; [`rebalance`] has the transitions between the four states, [`timers`] what happens without a request.
 
+mod commits;
 mod converted;
+mod heartbeat;
 mod join;
+mod leave;
 mod member;
 mod members;
 #[cfg(test)]
@@ -14,6 +17,7 @@ mod protocols;
 mod rebalance;
 mod stored;
 mod sync;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,12 +26,12 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Effects, JoinAnswer, SyncAnswer};
-use crate::core::Ticket;
 
 pub(crate) use converted::ConvertedMember;
 pub(crate) use join::{Join, JoinRules};
+pub(crate) use leave::Leaver;
 pub(crate) use member::{Member, Protocol};
-pub(crate) use members::{Identity, Leaver};
+pub(crate) use members::Identity;
 pub(crate) use sync::Sync;
 
 /// The state of a classic group.
@@ -216,41 +220,5 @@ impl ClassicGroup {
             }
         }
         self.joining = 0;
-    }
-
-    /// Answers a member's pending JoinGroup. Returns whether there was one.
-    fn answer_join(&mut self, member_id: &str, answer: JoinAnswer, effects: &mut Effects) -> bool {
-        let Some(ticket) = self.members.get_mut(member_id).and_then(|member| member.joining.take()) else {
-            return false;
-        };
-        self.joining -= 1;
-        effects.join(ticket, answer);
-        true
-    }
-
-    /// Keeps a member's JoinGroup pending. An earlier one is answered REBALANCE_IN_PROGRESS: the client has abandoned
-    /// it.
-    fn await_join(&mut self, member_id: &str, ticket: Ticket, effects: &mut Effects) {
-        let replaced = JoinAnswer::refused(ErrorCode::RebalanceInProgress, member_id.into());
-        self.answer_join(member_id, replaced, effects);
-        if let Some(member) = self.members.get_mut(member_id) {
-            member.joining = Some(ticket);
-            self.joining += 1;
-        }
-    }
-
-    /// The JoinGroup answer with the current generation, for one of its members.
-    fn generation_for(&self, member_id: &Arc<str>) -> JoinAnswer {
-        let members = if self.is_leader(member_id) { self.joined_members() } else { Vec::new() };
-        JoinAnswer {
-            error: ErrorCode::None,
-            generation_id: self.generation_id,
-            protocol_type: self.protocol_type.clone(),
-            protocol_name: self.protocol_name.clone(),
-            leader: self.leader.clone().unwrap_or_else(|| "".into()),
-            skip_assignment: false,
-            member_id: Arc::clone(member_id),
-            members,
-        }
     }
 }

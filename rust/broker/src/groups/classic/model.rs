@@ -12,6 +12,7 @@
 //! protocol itself does not survive one that does.
 
 mod converge;
+mod invariants;
 mod process;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,7 +22,7 @@ use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::*;
-use crate::core::ConnectionId;
+use crate::core::{ConnectionId, Ticket};
 use crate::groups::model::{Model, assert_found, search};
 use crate::groups::planted::Bug;
 use crate::groups::{GroupAnswer, records};
@@ -312,37 +313,6 @@ impl World {
         let mut effects = Effects::default();
         self.group.loaded(0, self.rules(), &mut effects);
         self.carry_out(effects)
-    }
-
-    /// The invariants of every state.
-    fn check(&self) -> Result<(), String> {
-        if self.group.joining != self.group.members.values().filter(|member| member.joining.is_some()).count() {
-            return Err("the joins that wait are counted wrongly".into());
-        }
-        if self.group.state == ClassicState::Stable && self.group.record().unwrap().value != self.stored.value {
-            return Err(format!("what is stored is another group: {:?} {:?}", self.group, self.stored));
-        }
-        let mut owners = BTreeMap::new();
-        for (index, process) in self.processes.iter().enumerate().filter(|(_, process)| process.is_stable()) {
-            let held: &mut u8 = owners.entry(process.generation).or_default();
-            if *held & process.owned != 0 {
-                return Err(format!("two members of generation {} own one partition", process.generation));
-            }
-            *held |= process.owned;
-            if process.generation > self.stored.generation {
-                return Err(format!("member {index} is in generation {}, which is not stored", process.generation));
-            }
-            let known = self.stored.owned.get(&process.id);
-            // A late join of the same static member can have replaced it.
-            let is_replaced = known.is_none() && index < self.layout.statics;
-            if process.generation == self.stored.generation && !is_replaced && known != Some(&process.owned) {
-                return Err(format!(
-                    "member {index} owns what is not stored as its own: {process:?} {:?}",
-                    self.stored
-                ));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -35,6 +35,13 @@ impl Connection {
     }
 }
 
+#[cfg(test)]
+impl Connection {
+    pub(crate) fn is_gate_closed(&self) -> bool {
+        self.shared.held().is_some()
+    }
+}
+
 impl Gate<'_> {
     /// Sends what has waited.
     pub(crate) fn open(mut self) {
@@ -48,7 +55,6 @@ impl Gate<'_> {
             }
             pending.deadline = Instant::now() + patience;
             // If the task has ended, it answers what is in the queue.
-            // Should the task have ended, it answers what is in the queue.
             let _ = self.connection.outgoing.send(outgoing);
             queue.push_back(pending);
         }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Instant;
 
 use monedula_protocol::api::{ApiKey, negotiate};
 use tokio::sync::oneshot;
@@ -37,6 +38,11 @@ impl Awaited {
 }
 
 impl Link {
+    /// Whether the broker wants no request over it for now (KIP-219).
+    pub(super) fn is_throttled(&self) -> bool {
+        self.connection.throttled_until().is_some_and(|until| until > Instant::now())
+    }
+
     pub(super) fn version(&self, api: ApiKey, ours: RangeInclusive<i16>) -> Result<i16, RequestError> {
         let theirs = self.offered.get(&api.code()).copied();
         let common = theirs.and_then(|(min, max)| negotiate(ours.clone(), min, max));

@@ -2,8 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
 use crate::group::{Answer, Call, CallId, GroupEvent, InFlight, Kind, Timer};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use super::revocation::Then;
 use super::{Reaction, State};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};

@@ -1,7 +1,7 @@
 //! Leaving the group: on unsubscribe, on close, or because the user does not poll.
 
+use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use super::revocation::Then;
 use super::{Reaction, State};
 use crate::Now;

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::assignor_deferrals::AssignorDeferrals;
+use super::error_codes::api;
 use super::join_group::Join;
-use super::reactions::api;
 use super::revocation::Then;
 use super::topics::SubscribedTopics;
 use super::{GroupConfig, Reaction, State};

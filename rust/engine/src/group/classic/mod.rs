@@ -8,6 +8,7 @@
 
 mod assignor_deferrals;
 mod config;
+mod error_codes;
 mod find_coordinator;
 mod heartbeat;
 mod join_group;
@@ -16,7 +17,6 @@ mod member;
 mod offset_commit;
 mod offset_fetch;
 mod poll_interval;
-mod reactions;
 mod revocation;
 mod state;
 mod sync_group;
@@ -24,6 +24,6 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
+pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use member::Member;
-pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;

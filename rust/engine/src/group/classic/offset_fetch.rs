@@ -2,8 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::error_codes::reaction;
 use super::member::Member;
-use super::reactions::reaction;
 use super::{Reaction, State};
 use crate::group::{Answer, Call, CallId, InFlight, Kind, OffsetsFetched, OnError, Output, topic_ids};
 use crate::{Now, TopicPartition};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Reaction;
+use super::error_codes::{api, reaction};
 use super::join_group::{PROTOCOL_TYPE, Subscriptions};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use super::revocation::Then;
 use crate::assign::{AssignError, LastAssignment, Protocol, read_assignment, with_user_data};
 use crate::group::{
@@ -129,37 +129,20 @@ impl Member {
             }
         };
         self.coordinator_answered(code);
-        if code == ErrorCode::None {
-            if self.is_outlived(&call, now) {
-                return self.join_again("the answer to SyncGroup came later than the session may have ended", now);
-            }
-            let other = protocol.is_some() && protocol != self.assignor;
-            if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
-                return self.fail(self.group_error(api(Kind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
-            }
-            return match read_assignment(&assignment) {
-                Ok(assigned) => {
-                    let kept = self.join.returns_alone.then(|| counts(&assigned.partitions));
-                    // This does not prove a live session: a coordinator that already has the assignment returns it
-                    // without renewing the session.
-                    self.assigned(assigned.partitions.into_iter().collect(), assigned.user_data, call, now);
-                    // What the only member lacks was created, or subscribed to, while it was away: brokers do not
-                    // rebalance for that.
-                    if kept.is_some() {
-                        self.topics.assigned_counts = kept;
-                        // Without metadata yet, the first one is compared.
-                        if !self.topics.infos.is_empty() {
-                            self.rejoin_for_counts();
-                        }
-                    }
-                }
-                Err(error) => {
-                    let group = self.config.group_id.clone();
-                    let reason = format!("the assignment that the leader sent cannot be read: {error}");
-                    self.fail(GroupError::Call { group, reason }, now);
-                }
-            };
+        if code != ErrorCode::None {
+            return self.sync_refused(code, call, now);
         }
+        if self.is_outlived(&call, now) {
+            return self.join_again("the answer to SyncGroup came later than the session may have ended", now);
+        }
+        let other = protocol.is_some() && protocol != self.assignor;
+        if other || protocol_type.is_some_and(|kind| kind != PROTOCOL_TYPE) {
+            return self.fail(self.group_error(api(Kind::SyncGroup), ErrorCode::InconsistentGroupProtocol), now);
+        }
+        self.take_assignment(&assignment, call, now);
+    }
+
+    fn sync_refused(&mut self, code: ErrorCode, call: InFlight, now: Now) {
         match reaction(api(Kind::SyncGroup), code) {
             Reaction::DropMember => {
                 self.back_from_join();
@@ -186,6 +169,30 @@ impl Member {
         }
     }
 
+    fn take_assignment(&mut self, bytes: &[u8], sync: InFlight, now: Now) {
+        let assignment = match read_assignment(bytes) {
+            Ok(assignment) => assignment,
+            Err(error) => {
+                let group = self.config.group_id.clone();
+                let reason = format!("the assignment that the leader sent cannot be read: {error}");
+                return self.fail(GroupError::Call { group, reason }, now);
+            }
+        };
+        let kept = self.join.returns_alone.then(|| counts(&assignment.partitions));
+        // This does not prove a live session: a coordinator that already has the assignment returns it without renewing
+        // the session.
+        self.assigned(assignment.partitions.into_iter().collect(), assignment.user_data, sync, now);
+        // What the only member lacks was created, or subscribed to, while it was away: brokers do not rebalance for
+        // that.
+        if kept.is_some() {
+            self.topics.assigned_counts = kept;
+            // Without metadata yet, the first one is compared.
+            if !self.topics.infos.is_empty() {
+                self.rejoin_for_counts();
+            }
+        }
+    }
+
     /// Whether the coordinator may have removed the member, and its partitions may have other owners, while the answer
     /// was in flight: then the assignment is of a generation that is over.
     fn is_outlived(&self, sync: &InFlight, now: Now) -> bool {
@@ -195,16 +202,7 @@ impl Member {
 
     /// Ends the rebalance: newly assigned partitions start, and those that the assignment leaves out are revoked.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
-        let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
-        self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
-        let (generation, partitions) = (self.generation, all.clone());
-        self.assignor_deferrals.ends_waits &= !self.last.ends_waits;
-        self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
-        self.last_at = now;
-        self.report_reserved(deferral.losses);
-        if self.then == Then::JoinMeanwhile {
-            self.then = Then::Join;
-        }
+        self.remember_assignment(all.clone(), user_data, now);
         // The subscription may have changed since the join: partitions of other topics are not taken (seed S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.names.contains(&partition.topic));
@@ -231,6 +229,36 @@ impl Member {
             true => self.want_rejoin("the coordinator rebalances the group".into()),
             false => self.join.deadline = None,
         }
+        self.start_timers_of_generation(now);
+        self.set_joined_state();
+        self.start_assigned(assigned);
+        self.give_up_revoked(revoked, outcome_was_unknown);
+        if self.topics.names != self.topics.joined {
+            self.want_rejoin("the subscription changed".into());
+        } else if !unwanted.is_empty() {
+            // A static member that comes back with fewer topics gets its former assignment, without a rebalance.
+            self.back_off_join(now);
+            self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
+        } else if !recreated.is_empty() {
+            self.want_rejoin("topics were deleted and made anew after the assignment".into());
+        }
+    }
+
+    /// Keeps the assignment for the next JoinGroup, with what its assignor deferred.
+    fn remember_assignment(&mut self, partitions: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, now: Now) {
+        let deferral = self.chosen().map(|assignor| assignor.deferral(user_data.as_deref())).unwrap_or_default();
+        self.out.timers.put(Timer::Deferred, deferral.rejoin_after.map(|left| now + left));
+        let generation = self.generation;
+        self.assignor_deferrals.ends_waits &= !self.last.ends_waits;
+        self.last = LastAssignment { generation, partitions, user_data, current: true, ..LastAssignment::default() };
+        self.last_at = now;
+        self.report_reserved(deferral.losses);
+        if self.then == Then::JoinMeanwhile {
+            self.then = Then::Join;
+        }
+    }
+
+    fn start_timers_of_generation(&mut self, now: Now) {
         // A JoinGroup that was held for long proves little about the session: no record of newly assigned partitions is
         // handed out before a heartbeat is answered.
         let interval = self.config.heartbeat_interval;
@@ -243,14 +271,21 @@ impl Member {
         {
             self.out.timers.set(Timer::AutoCommit, now + interval);
         }
-        self.set_joined_state();
-        if !assigned.is_empty() {
-            let with_ids = assigned.iter().map(|partition| (partition.clone(), self.topics.id(&partition.topic)));
-            self.owned.extend(with_ids);
-            self.offset_fetch.add(assigned.iter().cloned());
-            self.out.push(Output::Assigned { partitions: assigned.clone() });
-            self.out.call_back(CallbackKind::Assigned, assigned);
+    }
+
+    fn start_assigned(&mut self, assigned: BTreeSet<TopicPartition>) {
+        if assigned.is_empty() {
+            return;
         }
+        let with_ids = assigned.iter().map(|partition| (partition.clone(), self.topics.id(&partition.topic)));
+        self.owned.extend(with_ids);
+        self.offset_fetch.add(assigned.iter().cloned());
+        self.out.push(Output::Assigned { partitions: assigned.clone() });
+        self.out.call_back(CallbackKind::Assigned, assigned);
+    }
+
+    /// Revokes owned partitions that the assignment leaves out.
+    fn give_up_revoked(&mut self, revoked: BTreeSet<TopicPartition>, outcome_was_unknown: bool) {
         match revoked.is_empty() {
             true => {}
             // The leader may have treated the owned partitions as outdated, and they may have other owners already: a
@@ -259,15 +294,6 @@ impl Member {
             // These are being revoked already; others are revoked before the next join.
             false if self.revocation.is_some() => {}
             false => self.revoke(revoked, Then::Join),
-        }
-        if self.topics.names != self.topics.joined {
-            self.want_rejoin("the subscription changed".into());
-        } else if !unwanted.is_empty() {
-            // A static member that comes back with fewer topics gets its former assignment, without a rebalance.
-            self.back_off_join(now);
-            self.want_rejoin("partitions of topics were assigned that are not subscribed to".into());
-        } else if !recreated.is_empty() {
-            self.want_rejoin("topics were deleted and made anew after the assignment".into());
         }
     }
 

@@ -1,16 +1,20 @@
 //! Encoding of requests and decoding of answers that only the classic protocol has.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::messages::join_group::{JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember};
+use monedula_protocol::messages::join_group::{
+    JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember,
+};
 use monedula_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse, MemberIdentity};
-use monedula_protocol::messages::sync_group::{SyncGroupRequestAssignment, SyncGroupResponse};
+use monedula_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 
 use crate::group::Answer;
+use crate::group::wire::ms;
 
 /// The protocol type of consumer groups.
-pub(in crate::group) const CONSUMER: &str = "consumer";
+const CONSUMER: &str = "consumer";
 
 /// The length of a reason is limited as in Java's clients (KIP-800), which keeps the brokers' logs short; brokers
 /// accept any length.
@@ -27,15 +31,51 @@ fn named(name: Option<&str>) -> Option<String> {
     name.filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-pub(in crate::group) fn join_protocols(protocols: &[(String, Vec<u8>)]) -> Vec<JoinGroupRequestProtocol<'_>> {
-    let each = protocols.iter();
-    each.map(|(name, metadata)| JoinGroupRequestProtocol { name, metadata, ..Default::default() }).collect()
+/// `timeouts` are those of the session and of a rebalance.
+pub(in crate::group) fn join_request<'a>(
+    group_id: &'a str,
+    (member_id, group_instance_id): (&'a str, Option<&'a str>),
+    protocols: &'a [(String, Vec<u8>)],
+    timeouts: (Duration, Duration),
+    reason: &'a str,
+) -> JoinGroupRequest<'a> {
+    let protocol =
+        |(name, metadata): &'a (String, Vec<u8>)| JoinGroupRequestProtocol { name, metadata, ..Default::default() };
+    JoinGroupRequest {
+        group_id,
+        session_timeout_ms: ms(timeouts.0),
+        rebalance_timeout_ms: ms(timeouts.1),
+        member_id,
+        group_instance_id,
+        protocol_type: CONSUMER,
+        protocols: protocols.iter().map(protocol).collect(),
+        reason: said(reason),
+        ..Default::default()
+    }
 }
 
-pub(in crate::group) fn sync_assignments(assignments: &[(String, Vec<u8>)]) -> Vec<SyncGroupRequestAssignment<'_>> {
-    let each = assignments.iter();
-    each.map(|(member_id, assignment)| SyncGroupRequestAssignment { member_id, assignment, ..Default::default() })
-        .collect()
+pub(in crate::group) fn sync_request<'a>(
+    group_id: &'a str,
+    (member_id, group_instance_id): (&'a str, Option<&'a str>),
+    generation_id: i32,
+    protocol: &'a str,
+    assignments: &'a [(String, Vec<u8>)],
+) -> SyncGroupRequest<'a> {
+    let assignment = |(member_id, assignment): &'a (String, Vec<u8>)| SyncGroupRequestAssignment {
+        member_id,
+        assignment,
+        ..Default::default()
+    };
+    SyncGroupRequest {
+        group_id,
+        generation_id,
+        member_id,
+        group_instance_id,
+        protocol_type: Some(CONSUMER),
+        protocol_name: Some(protocol),
+        assignments: assignments.iter().map(assignment).collect(),
+        ..Default::default()
+    }
 }
 
 pub(in crate::group) fn leave_request<'a>(

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
 use crate::group::{

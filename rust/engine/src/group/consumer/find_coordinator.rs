@@ -2,8 +2,8 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
+use super::error_codes::reaction;
 use super::member::Member;
-use super::reactions::reaction;
 use super::{Reaction, State};
 use crate::Now;
 use crate::group::{Answer, CallId, FindCoordinator, Found, GroupError, Timer};

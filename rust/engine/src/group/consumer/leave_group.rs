@@ -3,8 +3,8 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::config::member_id_after;
+use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use super::{Reaction, State};
 use crate::Now;
 use crate::group::{Answer, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};

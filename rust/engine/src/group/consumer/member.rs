@@ -8,7 +8,7 @@ use std::time::Duration;
 use monedula_protocol::types::Uuid;
 
 use super::consumer_group_heartbeat::LastSentSubscription;
-use super::reactions::api;
+use super::error_codes::api;
 use super::reconciliation::Reconciliation;
 use super::topics::SubscribedTopics;
 use super::{MembershipConfig, Reaction, State};

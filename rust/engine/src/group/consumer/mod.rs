@@ -8,6 +8,7 @@
 
 mod config;
 mod consumer_group_heartbeat;
+mod error_codes;
 mod fencing;
 mod find_coordinator;
 mod lease;
@@ -16,7 +17,6 @@ mod member;
 mod offset_commit;
 mod offset_fetch;
 mod poll_interval;
-mod reactions;
 mod reconciliation;
 mod revocation;
 mod state;
@@ -24,6 +24,6 @@ mod topics;
 pub(crate) mod wire;
 
 pub use config::{MembershipConfig, member_id};
+pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use member::Member;
-pub use reactions::{REACTIONS, Reaction, reaction};
 pub use state::State;

@@ -4,8 +4,8 @@
 use monedula_protocol::error_code::ErrorCode;
 
 use super::Reaction;
+use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::reactions::{api, reaction};
 use crate::Now;
 use crate::group::{Answer, Call, CallId, CommitError, Committing, GroupProtocol, InFlight, Kind, Timer, topic_ids};
 

@@ -1,8 +1,8 @@
 //! OffsetFetch of a member under KIP-848. The request carries the member epoch.
 
 use super::Reaction;
+use super::error_codes::reaction;
 use super::member::Member;
-use super::reactions::reaction;
 use crate::Now;
 use crate::group::{Answer, Call, CallId, InFlight, Kind, OffsetsFetched, OnError, Timer, topic_ids};
 

@@ -1,7 +1,13 @@
-//! Dates and timestamps from texts: the formats that Spark's casts take, which are the default of `from_json`.
+//! Dates and timestamps from texts: the formats that Spark's casts take, which are the default of `from_json`, and patterns.
 //!
-//! Zones are `Z`, `UTC`, `GMT`, `UT` and offsets up to 18 hours. Names of regions need a database of zones, and a time
-//! without a date the current one: both are refused.
+//! A time without a date is refused, since it would need the current date.
+
+mod parsed;
+mod pattern;
+mod zone;
+
+pub use pattern::Pattern;
+pub use zone::TimeZone;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -17,43 +23,62 @@ fn written_date(text: &[u8]) -> Option<i32> {
     let (negative, text) = sign(text);
     let mut parts = Parts { bytes: text, at: 0 };
     let date = parts.date(negative, 7)?;
-    let ended = matches!((date.parts, text.get(parts.at)), (_, None) | (3, Some(b' ' | b'T')));
+    let ended = matches!((date.given, text.get(parts.at)), (_, None) | (3, Some(b' ' | b'T')));
     if ended { i32::try_from(date.days).ok() } else { None }
 }
 
-/// Microseconds since 1970. A text without a zone is in the zone of this offset; without `zoned`, in none, and then a zone
-/// is refused.
-pub(crate) fn timestamp(text: &str, zoned: bool, default_offset_seconds: i32) -> Option<i64> {
-    let read = |text: &str| written_timestamp(trim(text), zoned, default_offset_seconds);
-    read(text).or_else(|| without_gmt(text).filter(|_| zoned).and_then(|text| read(&text)))
+/// Microseconds since 1970. A text without a zone is in this one; without one, in none, and then a zone is refused.
+pub(crate) fn timestamp(text: &str, zone: Option<&TimeZone>) -> Option<i64> {
+    let read = |text: &str| written_timestamp(trim(text), zone);
+    read(text).or_else(|| without_gmt(text).filter(|_| zone.is_some()).and_then(|text| read(&text)))
 }
 
-fn written_timestamp(text: &[u8], zoned: bool, default_offset_seconds: i32) -> Option<i64> {
+fn written_timestamp(text: &[u8], default_zone: Option<&TimeZone>) -> Option<i64> {
     let (negative, text) = sign(text);
     let mut parts = Parts { bytes: text, at: 0 };
     let date = parts.date(negative, 6)?;
-    let (mut seconds, mut micros, mut zone) = (0, 0, None);
+    let (mut second, mut fraction, mut zone) = (0, 0, None);
     if parts.at < text.len() {
-        if date.parts != 3 || !parts.take(|byte| matches!(byte, b' ' | b'T')) {
+        if date.given != 3 || !parts.take(|byte| matches!(byte, b' ' | b'T')) {
             return None;
         }
-        (seconds, micros) = parts.time()?;
+        (second, fraction) = parts.time()?;
         zone = text.get(parts.at..).filter(|rest| !rest.is_empty());
     }
-    let offset = match zone {
-        Some(_) if !zoned => return None,
-        Some(zone) => zone_offset(trim(std::str::from_utf8(zone).ok()?))?,
-        None if zoned => default_offset_seconds.into(),
-        None => 0,
-    };
-    let seconds = i128::from(date.days * SECONDS_PER_DAY + seconds - offset);
-    i64::try_from(seconds * i128::from(MICROS_PER_SECOND) + i128::from(micros)).ok()
+    match zone {
+        Some(_) if default_zone.is_none() => None,
+        Some(zone) => {
+            let zone = std::str::from_utf8(trim(std::str::from_utf8(zone).ok()?)).ok()?;
+            micros(date, second, fraction, Some(&TimeZone::named(zone)?))
+        }
+        None => micros(date, second, fraction, default_zone),
+    }
 }
 
+/// Microseconds since 1970 of a date and a second of that day in a zone, or by a clock without one.
+fn micros(date: Date, second: i64, fraction: i64, zone: Option<&TimeZone>) -> Option<i64> {
+    let offset = zone.map_or(0, |zone| zone.offset_at(date.parts, second));
+    let seconds = i128::from(date.days * SECONDS_PER_DAY + second - offset);
+    i64::try_from(seconds * i128::from(MICROS_PER_SECOND) + i128::from(fraction)).ok()
+}
+
+#[derive(Clone, Copy)]
 struct Date {
     days: i64,
+    /// Year, month and day.
+    parts: (i64, i64, i64),
     /// How many of year, month and day were given.
-    parts: usize,
+    given: usize,
+}
+
+impl Date {
+    fn new(year: i64, month: i64, day: i64) -> Option<Self> {
+        Some(Self { days: days_of(year, month, day)?, parts: (year, month, day), given: 3 })
+    }
+
+    fn day_of_year(&self) -> Option<i64> {
+        Some(self.days - days_of(self.parts.0, 1, 1)? + 1)
+    }
 }
 
 struct Parts<'a> {
@@ -83,14 +108,14 @@ impl Parts<'_> {
 
     fn date(&mut self, negative: bool, year_digits: usize) -> Option<Date> {
         let year = self.number(4..=year_digits)? * if negative { -1 } else { 1 };
-        let (mut month, mut day, mut parts) = (1, 1, 1);
+        let (mut month, mut day, mut given) = (1, 1, 1);
         if self.take(|byte| byte == b'-') {
-            (month, parts) = (self.number(1..=2)?, 2);
+            (month, given) = (self.number(1..=2)?, 2);
             if self.take(|byte| byte == b'-') {
-                (day, parts) = (self.number(1..=2)?, 3);
+                (day, given) = (self.number(1..=2)?, 3);
             }
         }
-        Some(Date { days: days_of(year, month, day)?, parts })
+        Some(Date { given, ..Date::new(year, month, day)? })
     }
 
     /// `[h]h[:[m]m[:[s]s[.fraction]]]`, in seconds and microseconds. Only seconds may be followed by more.

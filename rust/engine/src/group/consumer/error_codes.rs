@@ -1,5 +1,5 @@
-//! The reaction to each error of each request, in a single table (S121). docs/design/groups.md shows the same table; a
-//! test compares the two.
+//! What each error code in an answer leads to: the reactions of all requests, in a single table (S121).
+//! docs/design/groups.md shows the same table; a test compares the two.
 
 use monedula_protocol::error_code::ErrorCode;
 

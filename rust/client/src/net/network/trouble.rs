@@ -1,0 +1,125 @@
+//! What is wrong with brokers, for errors that must say what happened where: addresses that cannot be connected to, and
+//! answers that are owed.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::{Address, Network, NodeId};
+use crate::error::{ClientError, RequestError};
+use crate::lock::lock;
+
+/// A broker that has not answered for so long owes the answer, and one that is not connected to is told of.
+const OWED: Duration = Duration::from_secs(1);
+
+/// What is wrong with brokers, or what they were asked for, when a wait was over.
+pub(crate) struct Owed(Option<String>);
+
+impl Owed {
+    /// The last error of that wait, with what is wrong with the brokers where the error does not say it.
+    pub(crate) fn explain(self, last_error: Option<String>) -> Option<String> {
+        match (last_error, self.0) {
+            // A request that failed names its broker.
+            (Some(error), Some(owed)) if !error.contains(": ") || error.ends_with("NETWORK_EXCEPTION") => {
+                Some(format!("{error}; {owed}"))
+            }
+            (last_error, owed) => last_error.or(owed),
+        }
+    }
+}
+
+/// Notes that an address is being connected to, until it is dropped.
+pub(super) struct Connecting<'a> {
+    all: &'a Mutex<BTreeMap<String, Instant>>,
+    broker: String,
+}
+
+impl<'a> Connecting<'a> {
+    pub(super) fn begin(all: &'a Mutex<BTreeMap<String, Instant>>, (host, port): &Address) -> Self {
+        let broker = format!("{host}:{port}");
+        lock(all).insert(broker.clone(), Instant::now());
+        Self { all, broker }
+    }
+}
+
+impl Drop for Connecting<'_> {
+    fn drop(&mut self) {
+        lock(self.all).remove(&self.broker);
+    }
+}
+
+impl Network {
+    /// The error of a cluster that was not reached for so long: each address that failed last time, with what happened.
+    pub(crate) fn unreachable(&self, after: Duration) -> ClientError {
+        self.unreachable_or(after, "no attempt has ended yet")
+    }
+
+    /// As [`Self::unreachable`]; `otherwise` is what happened where every address could be connected to.
+    pub(crate) fn unreachable_or(&self, after: Duration, otherwise: &str) -> ClientError {
+        if let Some(error) = lock(&self.no_credentials).clone() {
+            return ClientError::Authentication(error);
+        }
+        let failures = lock(&self.failures);
+        let reasons: Vec<String> = failures.iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
+        let reasons = if reasons.is_empty() { otherwise.to_owned() } else { reasons.join("; ") };
+        ClientError::Unreachable { after, reasons }
+    }
+
+    /// What is wrong with the brokers just now, for the error of a wait that is over: each address that could not be
+    /// connected to, and each that owes an answer. `None` if nothing is.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble_within(OWED)
+    }
+
+    /// As [`Self::trouble`], where a broker owes an answer after `owed`.
+    fn trouble_within(&self, owed: Duration) -> Option<String> {
+        let mut reasons: BTreeMap<String, String> = lock(&self.failures).clone();
+        for slot in self.all_slots() {
+            let Ok(slot) = slot.try_lock() else { continue };
+            let Some(link) = &slot.link else { continue };
+            let waiting = link.connection.oldest_waiting();
+            if let Some((api, waited, _)) = waiting.filter(|(_, waited, held_back)| *waited >= *held_back + owed) {
+                let reason = || format!("no answer to {} for {} ms", api.name(), waited.as_millis());
+                reasons.entry(link.connection.broker().to_owned()).or_insert_with(reason);
+            }
+        }
+        for (broker, since) in lock(&self.connecting).iter() {
+            let reason = || format!("no connection for {} ms", since.elapsed().as_millis());
+            reasons.entry(broker.clone()).or_insert_with(reason);
+        }
+        let reasons: Vec<String> = reasons.into_iter().map(|(broker, reason)| format!("{broker}: {reason}")).collect();
+        (!reasons.is_empty()).then(|| reasons.join("; "))
+    }
+
+    /// What brokers owe a wait that is over: what is wrong with them, or else what was waited for just now.
+    fn owed(&self) -> Owed {
+        Owed(self.trouble().or_else(|| self.trouble_within(Duration::ZERO)))
+    }
+
+    /// The last error of a wait that is over, with what is wrong with the brokers where the error does not say it. If
+    /// nothing is, with what was waited for just now.
+    pub(crate) fn explain(&self, last_error: Option<String>) -> Option<String> {
+        self.owed().explain(last_error)
+    }
+
+    /// The outcome of `work`. Past `timeout`, what brokers owe it, which is asked before the work is dropped: its
+    /// requests and connections are gone then.
+    pub(crate) async fn within<T>(&self, timeout: Duration, work: impl Future<Output = T>) -> Result<T, Owed> {
+        let mut work = std::pin::pin!(work);
+        tokio::time::timeout(timeout, work.as_mut()).await.map_err(|_| self.owed())
+    }
+
+    /// The caller waits for this node no longer. Noted as a failure of its address, although the attempt itself was cut
+    /// short.
+    pub(crate) fn gave_up(&self, node: NodeId, after: Duration) -> RequestError {
+        let Ok((host, port)) = self.address(node) else { return RequestError::UnknownNode(-1) };
+        let broker = format!("{host}:{port}");
+        lock(&self.failures).insert(broker.clone(), no_answer(after));
+        RequestError::TimedOut { broker, after }
+    }
+}
+
+/// The failure of an address that did not answer in time.
+pub(super) fn no_answer(after: Duration) -> String {
+    format!("no answer within {} ms", after.as_millis())
+}

@@ -1,0 +1,241 @@
+//! Columns of texts and bytes, and the offsets of lists, while they grow and while rows of them are taken back.
+
+use arrow_array::{BinaryArray, StringArray};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+
+use crate::pool::BufferPool;
+use crate::write::{Growing, Validity};
+
+/// Where each row of a list, text or bytes column ends.
+pub struct Offsets {
+    ends: Growing,
+}
+
+impl Offsets {
+    /// Those of a column without rows.
+    pub fn new(pool: &BufferPool) -> Self {
+        Self { ends: Growing::new(pool) }
+    }
+
+    /// Writes where the row ends that has this number. Offset 0, where the first row begins, is not stored before a batch is
+    /// finished: it is always 0.
+    #[inline(always)]
+    pub fn push(&mut self, row: usize, end: i32) {
+        let at = (row + 1) * 4;
+        if at + 4 > self.ends.capacity() {
+            self.ends.reserve(at, 4);
+        }
+        self.ends.bytes_mut()[at..at + 4].copy_from_slice(&end.to_ne_bytes());
+    }
+
+    /// Where the row begins that has this number.
+    pub fn start(&mut self, row: usize) -> usize {
+        if row == 0 {
+            return 0;
+        }
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.ends.bytes_mut()[row * 4..row * 4 + 4]);
+        i32::from_ne_bytes(bytes) as usize
+    }
+
+    /// Those of as many rows, and how much memory they hold; starts anew.
+    pub fn finish(&mut self, rows: usize, pool: &BufferPool) -> (OffsetBuffer<i32>, usize) {
+        self.ends.reserve((rows + 1) * 4, 0);
+        self.ends.bytes_mut()[..4].fill(0);
+        let buffer = self.ends.finish((rows + 1) * 4, pool);
+        let memory_bytes = buffer.capacity();
+        (OffsetBuffer::new(ScalarBuffer::new(buffer.into_buffer(), 0, rows + 1)), memory_bytes)
+    }
+}
+
+/// A column of bytes, with 32-bit offsets.
+pub struct Bytes {
+    offsets: Offsets,
+    data: Growing,
+    data_len: usize,
+    validity: Validity,
+    rows: usize,
+}
+
+impl Bytes {
+    /// A column without rows.
+    pub fn new(pool: &BufferPool) -> Self {
+        Self {
+            offsets: Offsets::new(pool),
+            data: Growing::new(pool),
+            data_len: 0,
+            validity: Validity::default(),
+            rows: 0,
+        }
+    }
+
+    /// Number of rows.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of all rows.
+    pub fn data_len(&self) -> usize {
+        self.data_len
+    }
+
+    /// Appends a row; false, and nothing is appended, if the column would exceed its 32-bit offsets.
+    #[inline]
+    #[must_use]
+    pub fn push(&mut self, bytes: &[u8]) -> bool {
+        let end = self.data_len + bytes.len();
+        if end > i32::MAX as usize {
+            return false;
+        }
+        if end > self.data.capacity() {
+            self.data.reserve(self.data_len, bytes.len());
+        }
+        copy(&mut self.data.bytes_mut()[self.data_len..end], bytes);
+        self.data_len = end;
+        self.end_row();
+        true
+    }
+
+    /// Appends a null.
+    pub fn push_null(&mut self) {
+        self.validity.set_null(self.rows);
+        self.end_row();
+    }
+
+    #[inline(always)]
+    fn end_row(&mut self) {
+        self.offsets.push(self.rows, self.data_len as i32);
+        self.rows += 1;
+    }
+
+    /// Takes back the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.validity.truncate(rows);
+        self.data_len = self.offsets.start(rows);
+        self.rows = rows;
+    }
+
+    fn parts(&mut self, pool: &BufferPool) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>, usize) {
+        let rows = std::mem::take(&mut self.rows);
+        let (offsets, memory_bytes) = self.offsets.finish(rows, pool);
+        let data = self.data.finish(std::mem::take(&mut self.data_len), pool);
+        let memory_bytes = memory_bytes + data.capacity();
+        (offsets, data.into_buffer(), self.validity.finish(rows), memory_bytes)
+    }
+
+    /// The rows as an array, and how much memory it holds; starts anew.
+    pub fn finish(&mut self, pool: &BufferPool) -> (BinaryArray, usize) {
+        let (offsets, data, nulls, memory_bytes) = self.parts(pool);
+        (BinaryArray::new(offsets, data, nulls), memory_bytes)
+    }
+}
+
+/// Copies bytes to a slice of the same length. Most are few, and then two copies of a fixed size, which may overlap, are
+/// faster than a call to memcpy.
+#[inline(always)]
+fn copy(to: &mut [u8], from: &[u8]) {
+    #[inline(always)]
+    fn ends<const WIDTH: usize>(to: &mut [u8], from: &[u8]) {
+        if let (Some(first), Some(last)) = (from.first_chunk::<WIDTH>(), from.last_chunk::<WIDTH>())
+            && to.len() == from.len()
+        {
+            let last_at = to.len() - WIDTH;
+            to[..WIDTH].copy_from_slice(first);
+            to[last_at..].copy_from_slice(last);
+        }
+    }
+    match from.len() {
+        0 => {}
+        1 => to[0] = from[0],
+        2..4 => ends::<2>(to, from),
+        4..8 => ends::<4>(to, from),
+        8..16 => ends::<8>(to, from),
+        16..=32 => ends::<16>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// A column of texts, with 32-bit offsets. It takes nothing but texts, so that they need no second check when they become
+/// an array.
+pub struct Texts(Bytes);
+
+impl Texts {
+    /// A column without rows.
+    pub fn new(pool: &BufferPool) -> Self {
+        Self(Bytes::new(pool))
+    }
+
+    /// Number of rows.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    /// Bytes of all rows.
+    pub fn data_len(&self) -> usize {
+        self.0.data_len()
+    }
+
+    /// As [`Bytes::push`].
+    #[inline(always)]
+    #[must_use]
+    pub fn push(&mut self, text: &str) -> bool {
+        self.0.push(text.as_bytes())
+    }
+
+    /// Appends a null.
+    pub fn push_null(&mut self) {
+        self.0.push_null();
+    }
+
+    /// Takes back the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.0.truncate(rows);
+    }
+
+    /// As [`Bytes::finish`].
+    pub fn finish(&mut self, pool: &BufferPool) -> (StringArray, usize) {
+        let (offsets, data, nulls, memory_bytes) = self.0.parts(pool);
+        // SAFETY: each row is a whole text: only `push` writes to the data, `data_len` is always where a row ends, and the
+        // offsets, which were checked to rise, are where rows end. The last is the length of the data.
+        (unsafe { StringArray::new_unchecked(offsets, data, nulls) }, memory_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_every_length_are_copied() {
+        let pool = BufferPool::new(0);
+        let mut bytes = Bytes::new(&pool);
+        let text: Vec<u8> = (0..100).collect();
+        for length in 0..100 {
+            assert!(bytes.push(&text[..length]));
+        }
+        let (array, _) = bytes.finish(&pool);
+        for length in 0..100 {
+            assert_eq!(array.value(length), &text[..length]);
+        }
+    }
+
+    #[test]
+    fn rows_that_are_taken_back_leave_no_part_of_a_character() {
+        let pool = BufferPool::new(0);
+        let mut texts = Texts::new(&pool);
+        for round in 0..3 {
+            for text in ["é", "", "😀x", "taken back 😀"] {
+                assert!(texts.push(text));
+            }
+            texts.push_null();
+            texts.truncate(3);
+            texts.push_null();
+            assert!(texts.push("ž"));
+            let (array, _) = texts.finish(&pool);
+            let found: Vec<_> = array.iter().collect();
+            assert_eq!(found, [Some("é"), Some(""), Some("😀x"), None, Some("ž")], "{round}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Zones of time: offsets, and regions of the system's database.
+
+use std::fmt;
+
+use jiff::civil::DateTime;
+use jiff::tz::AmbiguousOffset;
+
+/// A zone, as Spark's `timeZone` names one: an offset, or a region such as Europe/Prague.
+///
+/// Regions are those of the system's database of time zones; where there is none, no name of a region is known.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TimeZone(Kind);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Kind {
+    Offset(i32),
+    Region(jiff::tz::TimeZone),
+}
+
+/// Names that Java has beside those of the database.
+const SHORT_NAMES: [(&str, &str); 28] = [
+    ("ACT", "Australia/Darwin"),
+    ("AET", "Australia/Sydney"),
+    ("AGT", "America/Argentina/Buenos_Aires"),
+    ("ART", "Africa/Cairo"),
+    ("AST", "America/Anchorage"),
+    ("BET", "America/Sao_Paulo"),
+    ("BST", "Asia/Dhaka"),
+    ("CAT", "Africa/Harare"),
+    ("CNT", "America/St_Johns"),
+    ("CST", "America/Chicago"),
+    ("CTT", "Asia/Shanghai"),
+    ("EAT", "Africa/Addis_Ababa"),
+    ("ECT", "Europe/Paris"),
+    ("EST", "-05:00"),
+    ("HST", "-10:00"),
+    ("IET", "America/Indiana/Indianapolis"),
+    ("IST", "Asia/Kolkata"),
+    ("JST", "Asia/Tokyo"),
+    ("MIT", "Pacific/Apia"),
+    ("MST", "-07:00"),
+    ("NET", "Asia/Yerevan"),
+    ("NST", "Pacific/Auckland"),
+    ("PLT", "Asia/Karachi"),
+    ("PNT", "America/Phoenix"),
+    ("PRT", "America/Puerto_Rico"),
+    ("PST", "America/Los_Angeles"),
+    ("SST", "Pacific/Guadalcanal"),
+    ("VST", "Asia/Ho_Chi_Minh"),
+];
+
+/// The longest name of a region is half as long. A longer text is not looked up.
+pub(super) const MAX_NAME_BYTES: usize = 64;
+
+impl TimeZone {
+    /// UTC.
+    pub const UTC: Self = Self(Kind::Offset(0));
+
+    /// The zone of this name: `Z`, `UTC`, `+01:00`, `GMT+1`, or a region. `None` if there is none.
+    pub fn named(name: &str) -> Option<Self> {
+        if let Some(seconds) = super::zone_offset(name.as_bytes()) {
+            return Some(Self(Kind::Offset(seconds as i32)));
+        }
+        match SHORT_NAMES.binary_search_by_key(&name, |(short, _)| short) {
+            Ok(found) => Self::named(SHORT_NAMES[found].1),
+            Err(_) => Self::region(name).filter(|zone| zone.to_string() == name),
+        }
+    }
+
+    pub(super) fn of_offset(seconds: i64) -> Option<Self> {
+        (-18 * 3600..=18 * 3600).contains(&seconds).then_some(Self(Kind::Offset(seconds as i32)))
+    }
+
+    /// The region of this name, in any case of letters.
+    pub(super) fn region(name: &str) -> Option<Self> {
+        if name.len() > MAX_NAME_BYTES {
+            return None;
+        }
+        let zone = jiff::tz::db().get(name).ok().filter(|zone| zone.iana_name().is_some())?;
+        Some(Self(Kind::Region(zone)))
+    }
+
+    /// The offset in seconds at a local time. One that a change of clocks skips is moved on by what is skipped, and of one
+    /// that occurs twice the first is meant, as in Java.
+    pub(super) fn offset_at(&self, (year, month, day): (i64, i64, i64), second_of_day: i64) -> i64 {
+        let zone = match &self.0 {
+            Kind::Offset(seconds) => return (*seconds).into(),
+            Kind::Region(zone) => zone,
+        };
+        // Calendars repeat every 400 years, and so do rules beyond the years that the database knows.
+        let year = if (-9000..=9000).contains(&year) { year } else { year.rem_euclid(400) + 8400 * year.signum() };
+        let (hour, minute, second) = (second_of_day / 3600, second_of_day / 60 % 60, second_of_day % 60);
+        let [month, day, hour, minute, second] = [month, day, hour, minute, second].map(|part| part as i8);
+        let Ok(local) = DateTime::new(year as i16, month, day, hour, minute, second, 0) else { return 0 };
+        match zone.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset.seconds().into(),
+            AmbiguousOffset::Gap { before, .. } | AmbiguousOffset::Fold { before, .. } => before.seconds().into(),
+        }
+    }
+}
+
+impl fmt::Display for TimeZone {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Offset(0) => formatter.write_str("UTC"),
+            Kind::Offset(seconds) => {
+                let (sign, seconds) = (if *seconds < 0 { '-' } else { '+' }, seconds.abs());
+                write!(formatter, "{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+            }
+            Kind::Region(zone) => formatter.write_str(zone.iana_name().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Debug for TimeZone {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
