@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import TracebackType
@@ -48,6 +49,7 @@ class Relay:
         self._held: list[Callable[[], None]] = []
         self._outstanding = 0
         self._requests: list[Request] = []
+        self._answered_bytes: Counter[int] = Counter()
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -77,6 +79,11 @@ class Relay:
         """Those of an API, in the order in which they came."""
         with self._changed:
             return [request for request in self._requests if request.api_key == api_key]
+
+    def answered_bytes(self, api_key: int) -> int:
+        """How many bytes the answers to an API's requests had so far."""
+        with self._changed:
+            return self._answered_bytes[api_key]
 
     def wait_requests(self, api_key: int, count: int = 1, timeout_seconds: float = 60.0) -> None:
         """Wait until so many requests of an API came."""
@@ -138,7 +145,9 @@ class Relay:
         for frame in _frames(broker):
             answer = frame.replace(theirs, ours)
             with self._changed:
-                if asked[struct.unpack_from(">i", frame)[0]] in self._holds:
+                api_key = asked[struct.unpack_from(">i", frame)[0]]
+                self._answered_bytes[api_key] += len(frame)
+                if api_key in self._holds:
                     self._held.append(partial(_send, client, answer))
                     self._changed.notify_all()
                     continue

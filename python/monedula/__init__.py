@@ -82,6 +82,7 @@ from monedula.typed import Json
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
     from monedula.running import Retry
+    from monedula.scanning import dataset, scan
 
 __all__ = [
     "Admin",
@@ -160,8 +161,10 @@ __all__ = [
     "WakeupError",
     "__version__",
     "config_keys",
+    "dataset",
     "read",
     "read_range",
+    "scan",
 ]
 
 _LATER = {
@@ -169,6 +172,8 @@ _LATER = {
     "AsyncAdmin": "monedula.admin",
     "NewTopic": "monedula.admin",
     "Retry": "monedula.running",
+    "dataset": "monedula.scanning",
+    "scan": "monedula.scanning",
 }
 
 

@@ -11,7 +11,7 @@ def to_pyarrow(data: Any) -> Any:
     Raises:
         ModuleNotFoundError: without pyarrow.
     """
-    pyarrow = _installed("pyarrow", "arrow")
+    pyarrow = installed("pyarrow", "arrow")
     return pyarrow.record_batch(data) if hasattr(data, "__arrow_c_array__") else pyarrow.table(data)
 
 
@@ -21,7 +21,7 @@ def to_pandas(data: Any, options: Mapping[str, Any] | None) -> Any:
     Raises:
         ModuleNotFoundError: without pandas or pyarrow.
     """
-    _installed("pandas", "pandas")
+    installed("pandas", "pandas")
     return to_pyarrow(data).to_pandas(**(options or {}))
 
 
@@ -31,7 +31,7 @@ def to_polars(data: Any) -> Any:
     Raises:
         ModuleNotFoundError: without polars.
     """
-    return _installed("polars", "polars").DataFrame(data)
+    return installed("polars", "polars").DataFrame(data)
 
 
 def no_array(data: object) -> TypeError:
@@ -43,7 +43,12 @@ def no_array(data: object) -> TypeError:
     )
 
 
-def _installed(name: str, extra: str) -> Any:
+def installed(name: str, extra: str) -> Any:
+    """The module `name`.
+
+    Raises:
+        ModuleNotFoundError: if it is not installed; says which extra brings it.
+    """
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -53,6 +53,7 @@ __all__ = [
 __version__: str
 
 _Partition = tuple[str, int]
+_Intervals = Sequence[tuple[int, int]]
 _Place = tuple[str, int]
 _Setting = tuple[str, str]
 _Edge = Literal["beginning", "end"]
@@ -472,8 +473,18 @@ class ReaderCore:
         max_bytes: int,
         key: JsonSpec | None = None,
         value: JsonSpec | None = None,
+        compared: list[str] = [],
     ) -> ReaderCore: ...
     def begin(self, ranges: list[tuple[str, int | None, _Place, _Place]]) -> None: ...
+    def partitions_of(self, topics: list[str]) -> list[_Partition]: ...
+    def resolve(self, ranges: list[tuple[str, int | None, _Place, _Place]]) -> list[tuple[_Partition, int, int]]: ...
+    def begin_within(
+        self,
+        ranges: Sequence[tuple[_Partition, int, int]],
+        kept: Sequence[tuple[_Partition, Sequence[tuple[_Intervals, _Intervals]]]],
+    ) -> None: ...
+    def first_at(self, times: list[tuple[_Partition, int]]) -> list[tuple[_Partition, tuple[int, int] | None]]: ...
+    def max_timestamps(self, partitions: list[_Partition]) -> list[tuple[_Partition, tuple[int, int] | None]]: ...
     def begin_planned(
         self,
         ranges: Sequence[tuple[_Partition, int, int]],

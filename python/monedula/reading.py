@@ -1,7 +1,7 @@
 """Bounded reads without a group: `read`, `read_range` and their result, `RecordStream`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -31,6 +31,9 @@ Bound = int | str | datetime
 """One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time: an
 aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:00Z"`."""
 
+Where = tuple[str, str, object] | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | Any
+"""A condition: tuples of a column, an operator and a value, or an expression of pyarrow or polars."""
+
 Progress = Callable[[int, int], object]
 """Called after each batch with the number of offsets passed so far, and the number of offsets to read in total."""
 
@@ -41,6 +44,8 @@ def read(
     *,
     start: Bound | Mapping[tuple[str, int], Bound] = "earliest",
     end: Bound | Mapping[tuple[str, int], Bound] = "latest",
+    where: Where | None = None,
+    max_lateness: float | timedelta | None = None,
     columns: Sequence[str] | None = None,
     headers: bool = False,
     max_rows: int = MAX_ROWS,
@@ -60,6 +65,12 @@ def read(
         start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or an aware datetime, for the
             first record that is not older; or a dict of these by `(topic, partition)`.
         end: the same; the first offset that is not read.
+        where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched. Only the
+            records that meet it are returned. It is a tuple such as `("timestamp", ">=", "1h ago")`; a list of tuples,
+            all of which must hold; a list of such lists, one of which must hold; or an expression of pyarrow or polars.
+        max_lateness: the most by which a record's timestamp is before that of any record ahead of it in its partition,
+            in seconds or as `timedelta`. Only with it an upper bound of `timestamp` ends the read early; records that
+            are later than it says may be missed then.
         columns: names of the columns of a batch; all but `headers` if left out.
         headers: whether to add the `headers` column.
         max_rows: the most rows of a batch.
@@ -86,16 +97,23 @@ def read(
     finally:
         del config  # no traceback shows passwords as locals
     ranges = [
-        (topic, partition, _bound(start, topic, partition, "start"), _bound(end, topic, partition, "end"))
-        for topic, partition in _targets(topics, start, end)
+        (topic, partition, bound_of(start, topic, partition, "start"), bound_of(end, topic, partition, "end"))
+        for topic, partition in targets(topics, start, end)
     ]
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
     for name, spec in (("key", key), ("value", value)):
         if isinstance(spec, Json) and spec.dead_letter is not None:
             raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
-    specs = spec_of("key", key), spec_of("value", value)
-    core = ReaderCore(raw, raw_columns(columns), headers, max_rows, max_bytes, *specs)
+    reading = (raw, raw_columns(columns), headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
+    if where is not None:
+        # Imported here: programs that only consume should not wait for what this imports.
+        from monedula._where.bounded import reader_of
+
+        return RecordStream(reader_of(where, max_lateness, ranges, *reading), progress)
+    if max_lateness is not None:
+        raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
+    core = ReaderCore(*reading)
     try:
         core.begin(ranges)
     except BaseException:
@@ -254,10 +272,15 @@ _PATTERN_INSTEAD = (
 )
 
 
-def _targets(
+def targets(
     topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
     *edges: Bound | Mapping[tuple[str, int], Bound],
 ) -> list[tuple[str, int | None]]:
+    """The topics and partitions to read, checked; a topic's partition is `None`.
+
+    Raises:
+        ArgumentError: if one is neither a name nor a partition, or there is none.
+    """
     single = isinstance(topics, (str, bytes)) or is_pair(topics) or not isinstance(topics, Iterable)
     items: list[object] = [topics] if single else list(topics)
     by_partition = any(isinstance(edge, Mapping) for edge in edges)
@@ -278,7 +301,14 @@ def _targets(
     return targets
 
 
-def _bound(bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str) -> RawPosition:
+def bound_of(
+    bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
+) -> RawPosition:
+    """One end of a range in the core's form.
+
+    Raises:
+        ArgumentError: if it is no bound.
+    """
     if isinstance(bound, Mapping):
         try:
             bound = bound[(topic, partition or 0)]

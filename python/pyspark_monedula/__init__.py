@@ -54,7 +54,7 @@ class DefaultSource(DataSource):
                       in batch queries also endingOffsets, endingTimestamp, endingOffsetsByTimestamp
         micro-batches maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay | maxBytesPerTrigger
         tasks         minPartitions, maxRecordsPerPartition | maxPartitions
-        rows          includeHeaders | columns
+        rows          includeHeaders | columns, maxLateness (with filters on timestamp)
         failures      failOnDataLoss, fetchOffset.numRetries, fetchOffset.retryIntervalMs, kafkaConsumer.pollTimeoutMs
         Kafka         groupIdPrefix, and kafka.*: settings of the client, see `monedula.config_keys()`
 

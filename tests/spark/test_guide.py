@@ -166,6 +166,20 @@ def test_a_stream_of_large_orders_goes_on_where_it_ended(
     assert sorted(row.key.decode() for row in rows_in(spark, kafka, into)) == sorted(f"k{n}" for n in range(5, 12))
 
 
+def test_an_hour_is_counted(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(6)])
+    try:
+        run("interval 1 hour", name)
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    shown = capsys.readouterr().out
+    assert "PushedFilters: [" in shown
+    assert shown.splitlines()[-1] == "6"
+
+
 def test_the_example_of_typed_columns(
     kafka: KafkaCluster, topic: TopicFactory, run: Example, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,7 +193,7 @@ def test_the_example_of_typed_columns(
 
 
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 8
+    assert len(examples()) == 9
 
 
 def test_the_table_names_the_options_that_there_are() -> None:
@@ -239,6 +253,7 @@ VALUES = {
     "endingOffsetsByTimestamp": '{"orders":{"0":1}}',
     "failOnDataLoss": "false",
     "includeHeaders": "true",
+    "maxLateness": "5m",
     "columns": "value",
     "value.format": "json",
     "value.mode": "FAILFAST",
@@ -250,7 +265,7 @@ VALUES = {
 
 def test_the_table_marks_the_options_that_spark_does_not_have() -> None:
     own = {cells[0].strip("`") for cells in table("Options") if cells[3].startswith("*own*")}
-    assert own == {"maxBytesPerTrigger", "maxPartitions", "columns", *TYPED_OPTIONS}
+    assert own == {"maxBytesPerTrigger", "maxLateness", "maxPartitions", "columns", *TYPED_OPTIONS}
 
 
 def test_the_table_of_settings_has_the_true_defaults() -> None:

@@ -1,15 +1,17 @@
 """Batch queries: `spark.read.format("monedula")`."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from monedula._where.conditions import Unknown
 from monedula.errors import ConfigError
 from monedula.spark.bounds import Earliest, Latest
 from monedula.spark.cluster import Cluster
 from monedula.spark.errors_first import errors_first
-from monedula.spark.offsets import partition_text
+from monedula.spark.offsets import PartitionOffsets, partition_text
+from monedula.spark.pushed import condition_of, is_settled, narrow, passed_for_default
 from monedula.spark.resolving import resolve
 from monedula.spark.source import KafkaInputPartition, Source
 from monedula.spark.worker import read, report_data_loss
@@ -28,6 +30,16 @@ class BatchReader(DataSourceReader):
     def __init__(self, source: Source) -> None:
         self._source = source
         self._start, self._end = source.options.batch_bounds()
+        self._filters: list[Any] = []
+
+    @property
+    def pushFilters(self) -> Callable[..., Any]:  # noqa: N802 (Spark's name)
+        """From Spark 4.1 on: takes the filters of the query, and returns those that Spark has to apply as well."""
+        return passed_for_default(self._push, getattr(DataSourceReader, "pushFilters", self._push))
+
+    def _push(self, filters: list[Any]) -> list[Any]:
+        self._filters = [each for each in filters if not isinstance(condition_of(each), Unknown)]
+        return [each for each in filters if not is_settled(condition_of(each))]
 
     def partitions(self) -> list[InputPartition]:
         """The tasks of the query.
@@ -49,8 +61,17 @@ class BatchReader(DataSourceReader):
             end = None if self._end == Latest() else resolve(self._end, False, options, cluster, layout)
             latest = cluster.latest(layout.leaders)
             end = dict(latest) if end is None else end
+            self._check(start, end, earliest, latest)
+            if self._filters:
+                narrow(self._filters, start, end, cluster, options.max_lateness_ms)
         finally:
             cluster.close()
+        return self._source.plan(start, end, layout)
+
+    def _check(
+        self, start: PartitionOffsets, end: PartitionOffsets, earliest: PartitionOffsets, latest: PartitionOffsets
+    ) -> None:
+        """Check the ends that were asked for; without `failOnDataLoss`, cuts them to what the logs hold."""
         for partition in start:
             if start[partition] > end[partition]:
                 raise ConfigError(
@@ -65,10 +86,9 @@ class BatchReader(DataSourceReader):
                 report_data_loss(
                     f"Partition {partition_text(partition)} holds offsets [{first}, {last}); [{asked[0]}, {asked[1]}) "
                     "was asked for.",
-                    options.fail_on_data_loss,
+                    self._source.options.fail_on_data_loss,
                 )
                 start[partition], end[partition] = held
-        return self._source.plan(start, end, layout)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """The rows of one task."""

@@ -18,6 +18,9 @@ from monedula.spark.pattern import topic_pattern
 _log = logging.getLogger("monedula.spark")
 _T = TypeVar("_T")
 
+_LARGEST = -3
+"""In ListOffsets, in place of a time: the record with the largest timestamp (KIP-734)."""
+
 
 class Leader(NamedTuple):
     """The leader of a partition."""
@@ -112,6 +115,12 @@ class Cluster:
         asked: list[tuple[tuple[str, int], int]] = [(partition, time_ms) for partition, time_ms in times_ms.items()]
         found = self._retried(lambda: self._client().offsets_for_times(asked, None))
         return {TopicPartition(*each): None if record is None else record[0] for each, record in found.items()}
+
+    def largest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int] | None]:
+        """The offset and timestamp (ms since 1970) of the record with the largest timestamp; `None` without records."""
+        asked: list[tuple[tuple[str, int], int]] = [(partition, _LARGEST) for partition in partitions]
+        found = self._retried(lambda: self._client().offsets_for_times(asked, None))
+        return {TopicPartition(*each): record for each, record in found.items()}
 
     def close(self) -> None:
         """Close the connections; the next request opens new ones."""

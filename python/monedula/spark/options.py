@@ -73,6 +73,7 @@ _STREAM_REFUSES = {
     "endingOffsets": "ending offset not valid in streaming queries",
     "endingOffsetsByTimestamp": "ending timestamp not valid in streaming queries",
     "endingTimestamp": "ending timestamp not valid in streaming queries",
+    "maxLateness": "Spark passes filters of batch queries on to the source, not those of streaming queries",
 }
 OPTIONS = (
     "subscribe",
@@ -95,6 +96,7 @@ OPTIONS = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "columns",
+    "maxLateness",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "kafkaConsumer.pollTimeoutMs",
@@ -137,6 +139,8 @@ class SourceOptions:
     """Whether there is a column `headers`."""
     columns: tuple[str, ...] | None = None
     """The columns named by the option `columns`, in the schema's order; `None` for all."""
+    max_lateness_ms: int | None = None
+    """By how much a record may be older than one before it: then a filter `timestamp < ...` ends the read early."""
     fetch_offset_num_retries: int = 3
     """How often a request of the driver for topics or offsets is tried."""
     fetch_offset_retry_interval_ms: int = 1000
@@ -179,6 +183,7 @@ class SourceOptions:
             max_partitions=numbers.positive("maxPartitions", INT_MAX),
             include_headers=numbers.boolean("includeHeaders", False),
             columns=_columns(options),
+            max_lateness_ms=time_ms("maxLateness", options["maxlateness"]) if "maxlateness" in options else None,
             fetch_offset_num_retries=numbers.optional("fetchOffset.numRetries", 1, INT_MAX) or 3,
             fetch_offset_retry_interval_ms=numbers.whole("fetchOffset.retryIntervalMs", 0, 1000),
             poll_timeout_ms=numbers.whole("kafkaConsumer.pollTimeoutMs", 1, 120_000),
@@ -205,7 +210,7 @@ class SourceOptions:
         """The start of a new streaming query; latest if not given.
 
         Raises:
-            ConfigError: if it cannot be parsed, or if an option for the end is given.
+            ConfigError: if it cannot be parsed, or if an option of batch queries alone is given.
         """
         for name, message in _STREAM_REFUSES.items():
             if name.lower() in self.raw:

@@ -29,6 +29,10 @@ use crate::topic_name;
 pub(crate) const LATEST: i64 = -1;
 /// ListOffsets' name for the smallest offset of the log.
 pub(crate) const EARLIEST: i64 = -2;
+/// ListOffsets' name for the record with the largest timestamp (KIP-734).
+pub(crate) const MAX_TIMESTAMP: i64 = -3;
+/// The first version of ListOffsets that knows [`MAX_TIMESTAMP`]: an older one takes it for a time.
+pub(crate) const MAX_TIMESTAMP_SINCE: i16 = 7;
 
 /// How many metadata answers in a row may not know a topic before it counts as missing. Creation and deletion take a
 /// moment to reach every broker.
@@ -60,11 +64,17 @@ pub(crate) struct Offsets {
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) partition: TopicPartition,
-    /// For `list`: a timestamp in ms, [`LATEST`] or [`EARLIEST`]. For `epoch_ends`: the leader epoch.
+    /// For `list`: a timestamp in ms, [`LATEST`], [`EARLIEST`] or [`MAX_TIMESTAMP`]. For `epoch_ends`: the leader epoch.
     pub(crate) what: i64,
 }
 
 impl Offsets {
+    /// The same, under read_uncommitted: lookups by time then find records of transactions that are not ended, too.
+    pub(crate) fn uncommitted(&self) -> Self {
+        let config = ClientConfig { read_committed: false, ..(*self.config).clone() };
+        Self { config: Arc::new(config), ..self.clone() }
+    }
+
     /// One attempt of ListOffsets, all leaders at once.
     pub(crate) async fn list_once(&self, questions: Vec<Question>) -> Vec<(TopicPartition, Answer)> {
         self.ask(questions, |offsets, node, questions, cluster| async move {
@@ -265,7 +275,9 @@ impl Offsets {
             timeout_ms: i32::try_from(self.config.request_timeout.as_millis()).unwrap_or(i32::MAX),
             ..Default::default()
         };
-        let versions = ListOffsetsRequest::VERSIONS;
+        let all = ListOffsetsRequest::VERSIONS;
+        let by_max = questions.iter().any(|question| question.what == MAX_TIMESTAMP);
+        let versions = if by_max { MAX_TIMESTAMP_SINCE..=*all.end() } else { all };
         let call = self.network.call(NodeId::Broker(node), Purpose::Control, versions, Duration::ZERO, build).await;
         let (answer, version) = match call {
             Ok(answered) => answered,

@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use crate::config::ClientConfig;
 use crate::consumer::{Consumer, Found, Want};
 use crate::error::ClientError;
+use crate::residual::{Residual, keep};
 
 /// One end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,7 @@ const SHORT_STALL: Duration = Duration::from_secs(1);
 pub struct Reader {
     consumer: Arc<Consumer>,
     ranges: Ranges,
+    residual: Residual,
     stalled_since: Instant,
     /// Offsets passed, as of the last batch; never less, whatever becomes of the consumer.
     passed: i64,
@@ -66,6 +68,7 @@ impl Reader {
         Self {
             consumer: Arc::new(Consumer::new(config, columns, runtime, seed)),
             ranges: Ranges::new(),
+            residual: Residual::new(),
             stalled_since: Instant::now(),
             passed: 0,
             done: true,
@@ -91,10 +94,21 @@ impl Reader {
             })
         });
         let mut by_time = BTreeMap::new();
+        // A request may ask for one time of a partition only: the second time of a range comes in a second request.
+        let mut rounds: Vec<BTreeMap<TopicPartition, i64>> = Vec::new();
+        for (partition, timestamp_ms) in times {
+            match rounds.iter_mut().find(|round| round.get(&partition).is_none_or(|&other| other == timestamp_ms)) {
+                Some(round) => _ = round.insert(partition, timestamp_ms),
+                None => rounds.push(BTreeMap::from([(partition, timestamp_ms)])),
+            }
+        }
         let (starts, ends) = (starts.await?, ends.await?);
-        for (partition, timestamp_ms) in times.collect::<Vec<_>>() {
-            let found = consumer.offsets_for_times(vec![(partition.clone(), timestamp_ms)], timeout).await?;
-            by_time.insert((partition.clone(), timestamp_ms), found.get(&partition).copied().flatten());
+        for round in rounds {
+            let found = consumer.offsets_for_times(round.clone().into_iter().collect(), timeout).await?;
+            by_time.extend(round.into_iter().map(|(partition, timestamp_ms)| {
+                let place = found.get(&partition).copied().flatten();
+                ((partition, timestamp_ms), place)
+            }));
         }
         let mut resolved = Ranges::new();
         for range in ranges {
@@ -118,8 +132,14 @@ impl Reader {
             open.map(|(partition, &(start, end))| (partition.clone(), Start::Offset(start, -1), Some(end)));
         self.consumer.assign_known(assignment.collect(), cluster)?;
         (self.ranges, self.passed, self.done) = (ranges, 0, false);
+        self.residual = Residual::new();
         self.stalled_since = Instant::now();
         Ok(())
+    }
+
+    /// Keeps only these of the rows of the read that has begun.
+    pub fn keep_only(&mut self, residual: Residual) {
+        self.residual = residual;
     }
 
     /// Ends the read early. The connections stay.
@@ -156,7 +176,14 @@ impl Reader {
         if batch.is_none() {
             self.check_stall()?;
         }
-        Ok(Some(batch))
+        Ok(Some(batch.and_then(|batch| self.kept(batch))))
+    }
+
+    fn kept(&self, batch: ColumnBatch) -> Option<ColumnBatch> {
+        if self.residual.is_empty() {
+            return Some(batch);
+        }
+        Some(keep(batch, &self.residual)).filter(|batch| batch.record_batch.num_rows() > 0)
     }
 
     fn check_stall(&self) -> Result<(), ClientError> {

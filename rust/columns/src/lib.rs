@@ -29,6 +29,7 @@ mod pool;
 mod records;
 mod rows;
 mod schema;
+mod select;
 mod texts;
 mod typed;
 mod typed_rows;

@@ -5,10 +5,13 @@ use std::time::Instant;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use monedula_client::consumer::Want;
+use monedula_client::consumer::{Consumer, Found, Want};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
-use monedula_client::reader::{Bound as Edge, Range, Reader};
+use monedula_client::reader::{Bound as Edge, Range, Ranges, Reader};
+use monedula_client::residual::Rows;
+use monedula_columns::{ColumnBatch, ColumnSet};
+use monedula_engine::TopicPartition;
 use monedula_engine::cluster::{Broker, Cluster, Partition};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -29,6 +32,12 @@ type PyRange = (String, Option<i32>, PyStart, PyStart);
 /// A range of known offsets: partition, first offset, offset after the last one.
 type PyOffsets = (PyPartition, i64, i64);
 
+/// The rows of a partition to keep: intervals of offsets and of timestamps in microseconds, ends included, by entry.
+type PyRows = (PyPartition, Vec<(Vec<(i64, i64)>, Vec<(i64, i64)>)>);
+
+/// A partition, and the offset and the timestamp that were found in it.
+type PyFound = (PyPartition, Option<(i64, i64)>);
+
 /// A broker: node id, host, port.
 type PyBroker = (i32, String, u16);
 
@@ -41,6 +50,8 @@ type PyLeader = (PyPartition, String, i32, i32);
 pub(crate) struct ReaderCore {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
+    /// Which of the columns that are read make the batches; `None` for all.
+    shown: Option<Arc<[usize]>>,
     want: Want,
     /// Kept outside of the reader's lock: while a logging handler runs, another thread may run and wait for that lock.
     log: Log,
@@ -48,8 +59,9 @@ pub(crate) struct ReaderCore {
 
 #[pymethods]
 impl ReaderCore {
+    /// `compared` names the columns that a condition needs; those that are not among `columns` are read, and left out.
     #[new]
-    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None))]
+    #[pyo3(signature = (settings, columns, headers, max_rows, max_bytes, key=None, value=None, compared=vec![]))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn new(
         py: Python<'_>,
@@ -60,42 +72,87 @@ impl ReaderCore {
         max_bytes: &Bound<'_, PyAny>,
         key: PySpec<'_>,
         value: PySpec<'_>,
+        compared: Vec<String>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
-        let columns = batch_columns(py, columns, headers, &key, &value)?;
+        let asked = config::columns(py, columns, headers)?;
+        let read = match compared.is_empty() {
+            true => asked,
+            false => asked.with(config::columns(py, Some(compared), false)?),
+        };
+        let columns = batch_columns(py, Some(read.names().map(String::from).collect()), false, &key, &value)?;
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
         let schema = reader.inner().empty_batch().record_batch.schema();
+        let shown = (read != asked).then(|| shown(&schema, read, asked));
+        let schema = match &shown {
+            Some(shown) => Arc::new(schema.project(shown).map_err(|error| argument_error(py, error.to_string()))?),
+            None => schema,
+        };
         let log = reader.inner().log().clone();
         follow(py, &log, "");
         runtime::register(reader.inner());
-        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, want, log })
+        Ok(Self { reader: Own::new(Arc::new(Mutex::new(reader))), schema, shown, want, log })
     }
 
     /// Begins a read. Looks up the offsets of both ends of each range first (ListOffsets).
     fn begin(&self, py: Python<'_>, ranges: Vec<PyRange>) -> PyResult<()> {
-        let ranges = ranges
-            .into_iter()
-            .map(|(topic, partition, start, end)| Ok((topic, partition, edge(py, &start)?, edge(py, &end)?)))
-            .collect::<PyResult<Vec<_>>>()?;
+        let found = self.find(py, ranges)?;
         let reader = self.reader.get()?;
-        let consumer = py.detach(|| lock(reader).inner().clone());
-        let found = wait(py, async move {
-            let timeout = consumer.config().default_api_timeout;
-            let mut asked = Vec::new();
-            for (topic, partition, start, end) in ranges {
-                let partitions = match partition {
-                    Some(partition) => vec![topic_partition((topic, partition))],
-                    None => consumer.partitions_of(vec![topic], timeout).await?,
-                };
-                asked.extend(partitions.into_iter().map(|partition| Range { partition, start, end }));
-            }
-            Reader::resolve(&consumer, asked, timeout).await
-        });
-        flush_log(py, &self.log);
-        let found = found?;
         py.detach(|| lock(reader).begin(found, None)).map_err(|error| to_py(py, error))
+    }
+
+    /// Every partition of the topics.
+    fn partitions_of(&self, py: Python<'_>, topics: Vec<String>) -> PyResult<Vec<PyPartition>> {
+        let consumer = self.consumer(py)?;
+        let found = wait(py, consumer.partitions_of(topics, consumer.config().default_api_timeout));
+        flush_log(py, &self.log);
+        Ok(found?.into_iter().map(py_partition).collect())
+    }
+
+    /// The offsets of both ends of each range, by partition.
+    fn resolve(&self, py: Python<'_>, ranges: Vec<PyRange>) -> PyResult<Vec<PyOffsets>> {
+        let found = self.find(py, ranges)?;
+        Ok(found.into_iter().map(|(partition, (start, end))| (py_partition(partition), start, end)).collect())
+    }
+
+    /// Begins a read of offsets that `resolve` returned or that lie within them, and keeps only these rows of it. A
+    /// partition without an entry in `kept` is read whole.
+    fn begin_within(&self, py: Python<'_>, ranges: Vec<PyOffsets>, kept: Vec<PyRows>) -> PyResult<()> {
+        let ranges = ranges.into_iter().map(|(partition, start, end)| (topic_partition(partition), (start, end)));
+        let kept = kept.into_iter().map(|(partition, entries)| {
+            let entries = entries.into_iter().map(|(offsets, timestamps_us)| Rows { offsets, timestamps_us });
+            (topic_partition(partition), entries.collect())
+        });
+        let (ranges, kept, reader) = (ranges.collect(), kept.collect(), self.reader.get()?);
+        py.detach(|| {
+            let mut reader = lock(reader);
+            reader.begin(ranges, None)?;
+            reader.keep_only(kept);
+            Ok(())
+        })
+        .map_err(|error| to_py(py, error))
+    }
+
+    /// In each partition the first record whose timestamp is at least the given one, in ms. A partition may be asked
+    /// for once.
+    fn first_at(&self, py: Python<'_>, times: Vec<(PyPartition, i64)>) -> PyResult<Vec<PyFound>> {
+        let consumer = self.consumer(py)?;
+        let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
+        let lookup = consumer.first_at(times.collect(), consumer.config().default_api_timeout);
+        let found = wait(py, lookup);
+        flush_log(py, &self.log);
+        Ok(found?.into_iter().map(of_found).collect())
+    }
+
+    /// In each partition the record with the largest timestamp.
+    fn max_timestamps(&self, py: Python<'_>, partitions: Vec<PyPartition>) -> PyResult<Vec<PyFound>> {
+        let consumer = self.consumer(py)?;
+        let partitions = partitions.into_iter().map(topic_partition).collect();
+        let found = wait(py, consumer.max_timestamps(partitions, consumer.config().default_api_timeout));
+        flush_log(py, &self.log);
+        Ok(found?.into_iter().map(of_found).collect())
     }
 
     /// Begins a read of known offsets that another process has planned: no request precedes the first Fetch.
@@ -134,7 +191,7 @@ impl ReaderCore {
             Some(None) => Ok(None),
         });
         flush_log(py, &self.log);
-        Ok(batch?.map(Batch::from))
+        Ok(batch?.map(|batch| Batch::from(project(batch, self.shown.as_deref()))))
     }
 
     /// The metrics by name.
@@ -168,6 +225,7 @@ impl ReaderCore {
         let stream = Stream {
             reader: Own::new(self.reader.get()?.clone()),
             schema: self.schema.clone(),
+            shown: self.shown.clone(),
             want: self.want,
             on_batch,
             thread: std::thread::current().id(),
@@ -183,10 +241,47 @@ impl ReaderCore {
     }
 }
 
+impl ReaderCore {
+    fn consumer(&self, py: Python<'_>) -> PyResult<Arc<Consumer>> {
+        let reader = self.reader.get()?;
+        Ok(py.detach(|| lock(reader).inner().clone()))
+    }
+
+    fn find(&self, py: Python<'_>, ranges: Vec<PyRange>) -> PyResult<Ranges> {
+        let ranges = ranges
+            .into_iter()
+            .map(|(topic, partition, start, end)| Ok((topic, partition, edge(py, &start)?, edge(py, &end)?)))
+            .collect::<PyResult<Vec<_>>>()?;
+        let consumer = self.consumer(py)?;
+        let found = wait(py, async move {
+            let timeout = consumer.config().default_api_timeout;
+            // All in one lookup: metadata that lacks a topic is asked for anew, with a pause before each time.
+            let whole = ranges.iter().filter(|range| range.1.is_none()).map(|range| range.0.clone());
+            let known = consumer.partitions_of(whole.collect(), timeout).await?;
+            let mut asked = Vec::new();
+            for (topic, partition, start, end) in ranges {
+                match partition {
+                    Some(partition) => {
+                        asked.push(Range { partition: topic_partition((topic, partition)), start, end });
+                    }
+                    None => {
+                        let of_topic = known.iter().filter(|partition| *partition.topic == *topic);
+                        asked.extend(of_topic.map(|partition| Range { partition: partition.clone(), start, end }));
+                    }
+                }
+            }
+            Reader::resolve(&consumer, asked, timeout).await
+        });
+        flush_log(py, &self.log);
+        found
+    }
+}
+
 /// A bounded read as an Arrow C stream.
 struct Stream {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
+    shown: Option<Arc<[usize]>>,
     want: Want,
     on_batch: Option<Py<PyAny>>,
     /// The thread that exported the stream. Only this thread may attach to the interpreter: the caller in another
@@ -206,7 +301,7 @@ impl Stream {
                     if ours {
                         Python::attach(|py| self.on_batch.as_ref().map(|call| call.call0(py)).transpose())?;
                     }
-                    return Ok(Some(batch.record_batch));
+                    return Ok(Some(project(batch, self.shown.as_deref()).record_batch));
                 }
                 Some(None) if ours => Python::attach(|py| py.check_signals())?,
                 Some(None) => {}
@@ -251,4 +346,22 @@ fn edge(py: Python<'_>, (kind, number): &PyStart) -> PyResult<Edge> {
         "timestamp" => Edge::Timestamp(*number),
         other => return Err(argument_error(py, format!("no such bound: {other}"))),
     })
+}
+
+fn of_found((partition, found): (TopicPartition, Option<Found>)) -> PyFound {
+    (py_partition(partition), found.map(|found| (found.offset, found.timestamp)))
+}
+
+/// Where the columns of `asked` stand among those of the schema; a column that is in neither set is shown.
+fn shown(schema: &SchemaRef, columns: ColumnSet, asked: ColumnSet) -> Arc<[usize]> {
+    let hidden: Vec<&str> = columns.names().filter(|name| !asked.names().any(|other| other == *name)).collect();
+    let fields = schema.fields().iter().enumerate();
+    fields.filter(|(_, field)| !hidden.contains(&field.name().as_str())).map(|(index, _)| index).collect()
+}
+
+/// The batch with the columns that are shown.
+fn project(batch: ColumnBatch, shown: Option<&[usize]>) -> ColumnBatch {
+    let Some(shown) = shown else { return batch };
+    let record_batch = batch.record_batch.project(shown).expect("columns of the batch's schema");
+    ColumnBatch { record_batch, ..batch }
 }

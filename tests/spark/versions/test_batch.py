@@ -73,6 +73,21 @@ def test_an_option_projects_columns_in_the_order_of_the_source(spark: SparkSessi
     assert sorted(bytes(row.value) for row in frame.collect()) == [f"v{number}".encode() for number in range(10)]
 
 
+@pytest.mark.parametrize("pushed", ["true", "false"])
+def test_filters_select_rows_whether_they_are_passed_on_or_not(
+    spark: SparkSession, orders: dict[str, str], pushed: str
+) -> None:
+    setting = "spark.sql.python.filterPushdown.enabled"  # Spark 4.0 does not know it
+    spark.conf.set(setting, pushed)
+    try:
+        frame = spark.read.format("monedula").options(**orders).load()
+        since = "timestamp_millis(1700000000004)"
+        rows = frame.filter(f"partition = 1 and offset < 4 and timestamp >= {since}").orderBy("offset").collect()
+    finally:
+        spark.conf.unset(setting)
+    assert [bytes(row.value) for row in rows] == [b"v5", b"v7"]
+
+
 def test_rows_are_counted(spark: SparkSession, orders: dict[str, str]) -> None:
     frame = spark.read.format("monedula").options(**orders).load()
     assert tuple(frame.selectExpr("count(*)", "sum(offset)").first()) == (10, 20)

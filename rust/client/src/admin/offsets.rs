@@ -13,10 +13,7 @@ use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, Su
 use super::{Admin, Shared};
 use crate::error::ClientError;
 use crate::net::network::NodeId;
-use crate::offsets::{EARLIEST, LATEST};
-
-/// The special timestamp of ListOffsets for the record with the highest timestamp (KIP-734).
-const MAX_TIMESTAMP: i64 = -3;
+use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, MAX_TIMESTAMP_SINCE};
 
 /// Which offset of a partition to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,7 +137,7 @@ impl ItemCall for ListOffsets {
         };
         let by_max = partitions.iter().any(|partition| self.specs.get(partition) == Some(&OffsetSpec::MaxTimestamp));
         let lowest = match (by_max, self.read_committed) {
-            (true, _) => 7,
+            (true, _) => MAX_TIMESTAMP_SINCE,
             (false, true) => 2,
             (false, false) => *ListOffsetsRequest::VERSIONS.start(),
         };

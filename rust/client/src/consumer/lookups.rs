@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::{Commits, Committed, Consumer, Found, GroupOffset, Partitions};
 use crate::error::ClientError;
-use crate::offsets::{EARLIEST, LATEST, Question};
+use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, Offsets, Question};
 
 impl Consumer {
     /// The smallest offset of each partition.
@@ -30,8 +30,23 @@ impl Consumer {
         self.look_up(times, timeout)
     }
 
+    /// The first record of each partition whose timestamp is at least the given one, in ms, whatever the isolation
+    /// level: no record before it is as young. Under read_committed, a record of an open transaction would be no record.
+    pub fn first_at(&self, times: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
+        self.look_up_by(self.offsets.uncommitted(), times, timeout)
+    }
+
+    /// The record with the largest timestamp of each partition, whatever the isolation level.
+    pub fn max_timestamps(&self, partitions: Partitions, timeout: Duration) -> impl Lookup + use<> {
+        let what = partitions.into_iter().map(|partition| (partition, MAX_TIMESTAMP)).collect();
+        self.look_up_by(self.offsets.uncommitted(), what, timeout)
+    }
+
     fn look_up(&self, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
-        let offsets = self.offsets.clone();
+        self.look_up_by(self.offsets.clone(), what, timeout)
+    }
+
+    fn look_up_by(&self, offsets: Offsets, what: Vec<(TopicPartition, i64)>, timeout: Duration) -> impl Lookup + use<> {
         let questions = what.into_iter().map(|(partition, what)| Question { partition, what });
         let questions: Vec<Question> = questions.collect();
         let closed = self.closed.subscribe();

@@ -1,0 +1,141 @@
+"""Filters of a query that decide what is read: Spark calls `pushFilters` with them, from 4.1 on.
+
+Filters on `topic`, `partition` and `offset` are dealt with completely, by which offsets are read. Those on `timestamp`
+decide where reading begins, and Spark applies them to the rows as well.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from monedula._where.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
+from monedula._where.intervals import compared, normal
+from monedula._where.ranges import Bounds, Found, Plan, narrowed
+from monedula._where.tuples import compare_texts
+from monedula.partitions import TopicPartition
+from monedula.spark.cluster import Cluster
+from monedula.spark.offsets import PartitionOffsets
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OPERATORS = {
+    "EqualTo": "==",
+    "EqualNullSafe": "==",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+}
+_COLUMNS = ("topic", "partition", "offset", "timestamp")
+
+
+def condition_of(filter_: Any) -> Condition:
+    """The condition of a filter of Spark."""
+    kind = type(filter_).__name__
+    if kind == "Not":
+        return Not(condition_of(filter_.child))
+    path = tuple(getattr(filter_, "attribute", ()))
+    if len(path) != 1 or path[0] not in _COLUMNS:
+        return Unknown(str(filter_))
+    column = path[0]
+    if kind in ("IsNull", "IsNotNull"):
+        return Constant(kind == "IsNotNull")  # none of these columns is ever null
+    if kind == "In":
+        parts = [_comparison(column, "==", value, filter_) for value in filter_.value]
+        exact = [part for part in parts if isinstance(part, Numbers)]
+        if len(exact) == len(parts) and exact:
+            return Numbers(column, normal(interval for part in exact for interval in part.allowed))
+        return Or(tuple(parts))
+    if kind == "StringStartsWith" and column == "topic":
+        prefix = filter_.value
+        return Topic(lambda topic: topic.startswith(prefix))
+    if kind == "StringEndsWith" and column == "topic":
+        suffix = filter_.value
+        return Topic(lambda topic: topic.endswith(suffix))
+    if kind == "StringContains" and column == "topic":
+        part = filter_.value
+        return Topic(lambda topic: part in topic)
+    if kind not in _OPERATORS:
+        return Unknown(str(filter_))
+    if kind == "EqualNullSafe" and filter_.value is None:
+        return Constant(False)
+    return _comparison(column, _OPERATORS[kind], filter_.value, filter_)
+
+
+def is_settled(condition: Condition) -> bool:
+    """Whether no row has to be compared any more once the offsets are chosen."""
+    match condition:
+        case Topic() | Constant():
+            return True
+        case Numbers("partition", _):
+            return True
+        case Numbers("offset", allowed):
+            return len(allowed) <= 1
+        case Not(Topic() | Constant() | Numbers("partition", _) as inner):
+            return is_settled(inner)
+        case Or(parts):
+            return all(isinstance(part, Topic) for part in parts)
+    return False
+
+
+def narrow(
+    filters: Iterable[Any],
+    start: PartitionOffsets,
+    end: PartitionOffsets,
+    cluster: Cluster,
+    max_lateness_ms: int | None,
+) -> None:
+    """Reduce `start` and `end` to what the filters need; partitions of which nothing is needed are removed."""
+    condition = And(tuple(condition_of(each) for each in filters))
+    bounds: Bounds = {each: (first, end[each]) for each, first in start.items()}
+    plan: Plan = narrowed(condition, bounds, _Lookups(cluster), max_lateness_ms)
+    for partition, (first, last) in plan.bounds.items():
+        if first < last:
+            start[partition], end[partition] = first, last
+        else:
+            del start[partition], end[partition]
+
+
+def passed_for_default(push: Callable[..., Any], default: Callable[..., Any]) -> Callable[..., Any]:
+    """`push`, so that Spark takes it for the `default` of its base class.
+
+    Spark refuses each query of a reader that has a `pushFilters` of its own unless
+    `spark.sql.python.filterPushdown.enabled` is set, which by default it is not, and a reader cannot know. Spark
+    compares `__func__` of the method with that of its base class.
+    """
+    return _Passed(push, default)
+
+
+class _Passed:
+    def __init__(self, push: Callable[..., Any], default: Callable[..., Any]) -> None:
+        self._push = push
+        self.__func__ = default
+
+    def __call__(self, filters: list[Any]) -> Any:
+        return self._push(filters)
+
+
+def _comparison(column: str, operator: str, value: Any, filter_: Any) -> Condition:
+    if value is None:
+        return Constant(None)
+    if column == "topic" and isinstance(value, str):
+        return Topic(compare_texts(operator, value))
+    if column == "timestamp" and isinstance(value, datetime) and value.tzinfo is not None:
+        return Numbers(column, compared(operator, (value - _EPOCH) // timedelta(microseconds=1)))
+    if column in ("partition", "offset") and isinstance(value, int) and not isinstance(value, bool):
+        return Numbers(column, compared(operator, value))
+    return Unknown(str(filter_))
+
+
+class _Lookups:
+    """The lookups by time of the driver."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def first_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found]:
+        return {
+            each: None if at is None else (at, times_ms[each]) for each, at in self._cluster.by_time(times_ms).items()
+        }
+
+    def largest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Found]:
+        return self._cluster.largest_timestamps(partitions)
