@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{FieldRef, Fields};
 use monedula_columns::{BufferPool, Offsets, Texts, Validity};
 
@@ -81,53 +82,84 @@ impl Structs {
     }
 }
 
-/// A list: offsets into its only child.
-pub(crate) struct Lists {
-    field: FieldRef,
-    pub(crate) child: Box<Column>,
+/// The rows of lists or maps: where the elements of each row end, and which rows are null.
+struct ListRows {
     offsets: Offsets,
     validity: Validity,
     rows: usize,
 }
 
+impl ListRows {
+    fn new(pool: &BufferPool) -> Self {
+        Self { offsets: Offsets::new(pool), validity: Validity::default(), rows: 0 }
+    }
+
+    /// Ends a row behind so many `elements` of all rows. False if there are too many for 32-bit offsets.
+    #[must_use]
+    #[inline]
+    fn end_row(&mut self, elements: usize) -> bool {
+        let Ok(end) = i32::try_from(elements) else { return false };
+        self.offsets.push(self.rows, end);
+        self.rows += 1;
+        true
+    }
+
+    fn push_null(&mut self, elements: usize) {
+        let row = self.rows;
+        if self.end_row(elements) {
+            self.validity.set_null(row);
+        }
+    }
+
+    /// Takes back the rows from `rows` on. Returns how many elements the others have.
+    fn truncate(&mut self, rows: usize) -> usize {
+        self.validity.truncate(rows);
+        self.rows = rows;
+        self.offsets.start(rows)
+    }
+
+    fn finish(&mut self, finishing: &mut Finishing<'_>) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let rows = std::mem::take(&mut self.rows);
+        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
+        (offsets, self.validity.finish(rows))
+    }
+}
+
+/// A list: offsets into its only child.
+pub(crate) struct Lists {
+    field: FieldRef,
+    pub(crate) child: Box<Column>,
+    rows: ListRows,
+}
+
 impl Lists {
     pub(crate) fn new(field: FieldRef, child: Column, pool: &BufferPool) -> Self {
-        Self { field, child: Box::new(child), offsets: Offsets::new(pool), validity: Validity::default(), rows: 0 }
+        Self { field, child: Box::new(child), rows: ListRows::new(pool) }
     }
 
     pub(crate) fn rows(&self) -> usize {
-        self.rows
+        self.rows.rows
     }
 
     /// Ends a row, whose elements are those that the child got since the last one. False if there are too many for
     /// 32-bit offsets.
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
-        let Ok(end) = i32::try_from(self.child.rows()) else { return false };
-        self.offsets.push(self.rows, end);
-        self.rows += 1;
-        true
+        self.rows.end_row(self.child.rows())
     }
 
     pub(crate) fn push_null(&mut self) {
-        let row = self.rows;
-        if self.end_row() {
-            self.validity.set_null(row);
-        }
+        self.rows.push_null(self.child.rows());
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        let elements = self.offsets.start(rows);
-        self.child.truncate(elements);
-        self.validity.truncate(rows);
-        self.rows = rows;
+        self.child.truncate(self.rows.truncate(rows));
     }
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let rows = std::mem::take(&mut self.rows);
-        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
+        let (offsets, nulls) = self.rows.finish(finishing);
         let child = self.child.finish(finishing);
-        Arc::new(ListArray::new(Arc::clone(&self.field), offsets, child, self.validity.finish(rows)))
+        Arc::new(ListArray::new(Arc::clone(&self.field), offsets, child, nulls))
     }
 }
 
@@ -137,58 +169,39 @@ pub(crate) struct Maps {
     entry_fields: Fields,
     pub(crate) keys: Texts,
     pub(crate) values: Box<Column>,
-    offsets: Offsets,
-    validity: Validity,
-    rows: usize,
+    rows: ListRows,
 }
 
 impl Maps {
     pub(crate) fn new(entries: FieldRef, entry_fields: Fields, values: Column, pool: &BufferPool) -> Self {
-        Self {
-            entries,
-            entry_fields,
-            keys: Texts::new(pool),
-            values: Box::new(values),
-            offsets: Offsets::new(pool),
-            validity: Validity::default(),
-            rows: 0,
-        }
+        Self { entries, entry_fields, keys: Texts::new(pool), values: Box::new(values), rows: ListRows::new(pool) }
     }
 
     pub(crate) fn rows(&self) -> usize {
-        self.rows
+        self.rows.rows
     }
 
     /// As [`Lists::end_row`].
     #[must_use]
     pub(crate) fn end_row(&mut self) -> bool {
-        let Ok(end) = i32::try_from(self.keys.rows()) else { return false };
-        self.offsets.push(self.rows, end);
-        self.rows += 1;
-        true
+        self.rows.end_row(self.keys.rows())
     }
 
     pub(crate) fn push_null(&mut self) {
-        let row = self.rows;
-        if self.end_row() {
-            self.validity.set_null(row);
-        }
+        self.rows.push_null(self.keys.rows());
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
-        let entries = self.offsets.start(rows);
+        let entries = self.rows.truncate(rows);
         self.keys.truncate(entries);
         self.values.truncate(entries);
-        self.validity.truncate(rows);
-        self.rows = rows;
     }
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
-        let rows = std::mem::take(&mut self.rows);
-        let offsets = finishing.counted(self.offsets.finish(rows, finishing.pool));
+        let (offsets, nulls) = self.rows.finish(finishing);
         let keys = finishing.counted(self.keys.finish(finishing.pool));
         let columns = vec![Arc::new(keys) as ArrayRef, self.values.finish(finishing)];
         let entries = StructArray::new(self.entry_fields.clone(), columns, None);
-        Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, self.validity.finish(rows), false))
+        Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, nulls, false))
     }
 }
