@@ -1,11 +1,12 @@
 """JSON values as typed columns of the source: what Spark's own source has with `from_json`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from monedula.spark.typed import typed_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -47,13 +48,13 @@ def fill(kafka: KafkaCluster, name: str, numbers: range) -> None:
 
 
 def typed(spark: SparkSession, kafka: KafkaCluster, name: str, schema: str, **options: Any) -> DataFrame:
-    given = options_for(kafka, subscribe=name, value_format="json", **options)
+    given = options_for(kafka, **{"subscribe": name, "value_format": "json", **options})
     return spark.read.format(OURS).options(**given).schema(schema).load()
 
 
-def by_spark(spark: SparkSession, kafka: KafkaCluster, name: str, fields: str) -> DataFrame:
+def by_spark(spark: SparkSession, kafka: KafkaCluster, name: str, fields: str, **options: str) -> DataFrame:
     frame = load(spark, JVM, options_for(kafka, subscribe=name))
-    return frame.withColumn("value", f.from_json(f.col("value").cast("string"), f"struct<{fields}>"))
+    return frame.withColumn("value", f.from_json(f.col("value").cast("string"), f"struct<{fields}>", options))
 
 
 def rows(frame: DataFrame) -> list[Any]:
@@ -75,6 +76,58 @@ def test_flattened_fields_are_columns(spark: SparkSession, kafka: KafkaCluster, 
     assert sorted(tuple(row[::2]) for row in frame.collect()) == sorted((f"ü{n}", n) for n in range(COUNT))
 
 
+SESSION_TIME_ZONE = "spark.sql.session.timeZone"
+WITHOUT_ZONE = "at: timestamp, clock: timestamp_ntz, day: date"
+
+
+@pytest.fixture
+def without_zone(spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory) -> Iterator[str]:
+    """A topic of times without a zone, in summer and in winter. Puts the session's zone back."""
+    name, zone = topic(1), spark.conf.get(SESSION_TIME_ZONE)
+    times = ("2026-07-01 12:00:00", "2026-12-01T12:00:00.5", "2026-07-01T12:00:00+05:00")
+    texts = [json.dumps({"at": at, "clock": at[:19], "day": at[:10]}) for at in times]
+    kafka.helper.produce(name, [{"value": text, "partition": 0} for text in texts])
+    yield name
+    spark.conf.set(SESSION_TIME_ZONE, zone)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Prague", "-03:30", "UTC"])
+def test_times_without_a_zone_are_in_that_of_the_session(
+    spark: SparkSession, kafka: KafkaCluster, without_zone: str, zone: str
+) -> None:
+    schema = f"offset bigint, value struct<{WITHOUT_ZONE}>, partition int"
+    spark.conf.set(SESSION_TIME_ZONE, zone)
+    theirs = rows(by_spark(spark, kafka, without_zone, WITHOUT_ZONE))
+    assert all(None not in tuple(row.value) for row in theirs)
+    assert rows(typed(spark, kafka, without_zone, schema)) == theirs
+    theirs = rows(by_spark(spark, kafka, without_zone, WITHOUT_ZONE, timeZone="Asia/Tokyo"))
+    assert rows(typed(spark, kafka, without_zone, schema, value_timeZone="Asia/Tokyo")) == theirs
+
+
+def test_a_session_that_sets_no_zone_has_that_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, expected in (("Asia/Tokyo", "Asia/Tokyo"), (":Asia/Tokyo", "Asia/Tokyo"), ("CET-1CEST", "UTC")):
+        monkeypatch.setenv("TZ", name)
+        (column,) = typed_columns({"value.format": "json"})
+        assert dict(column.in_task().from_json) == {"timeZone": expected}
+
+
+def test_options_of_from_json_reach_the_decoder(spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(1)
+    texts = ("{'at': '01.07.2026 12:00', day: '1/7/26'} // kept", '{"at": "soon", "day": "2/7/26"}')
+    kafka.helper.produce(name, [{"value": text, "partition": 0} for text in texts])
+    given = {
+        "timestampFormat": "dd.MM.yyyy HH:mm",
+        "dateFormat": "d/M/yy",
+        "allowUnquotedFieldNames": "true",
+        "allowComments": "true",
+    }
+    fields = "at: timestamp, day: date"
+    theirs = rows(by_spark(spark, kafka, name, fields, **given))
+    assert [None in tuple(row.value) for row in theirs] == [False, True]
+    ours = {f"value_{option}": text for option, text in given.items()}
+    assert rows(typed(spark, kafka, name, f"partition int, offset bigint, value struct<{fields}>", **ours)) == theirs
+
+
 def test_malformed_records_are_dropped_or_fail_the_query(spark: SparkSession, kafka: KafkaCluster, filled: str) -> None:
     kafka.helper.produce(filled, BROKEN[:2])
     schema = f"value struct<{FIELDS}>"
@@ -91,6 +144,18 @@ def test_malformed_records_are_dropped_or_fail_the_query(spark: SparkSession, ka
         ("value struct<a: interval day>", {}, "schema: value"),
         ("value struct<a: bigint>", {"value_mode": "IGNORE"}, "expected PERMISSIVE, FAILFAST, DROPMALFORMED"),
         ("value struct<a: bigint>", {"value_flatten": "true"}, "there is no 'value'"),
+        (
+            "value struct<a: bigint>",
+            {"value_timeZone": "Europe/Praha"},
+            "option 'value.timeZone': .*Europe/Praha",
+        ),
+        ("value struct<a: bigint>", {"value_dateFormat": "GG"}, "option 'value.dateFormat': .*GG is not supported"),
+        ("value struct<a: bigint>", {"value_dateFormt": "yy"}, "did you mean 'value.dateFormat'"),
+        (
+            "value binary",
+            {"value_format": "binary", "value_locale": "en-US"},
+            "'value.locale' is for value.format=json",
+        ),
     ],
 )
 def test_mistakes_are_said_before_anything_is_read(

@@ -1,9 +1,11 @@
 """Keys and values that are decoded into typed columns: the options for it, and the schema that travels to the tasks."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from monedula.errors import ArgumentError, ConfigError
 from monedula.spark.values import boolean
@@ -13,6 +15,31 @@ SUFFIXES = ("format", "mode", "columnNameOfCorruptRecord", "flatten")
 """What stands behind `value.` and `key.` in the names of the options."""
 
 OPTIONS = (*(f"value.{suffix}" for suffix in SUFFIXES), *(f"key.{suffix}" for suffix in SUFFIXES[:-1]))
+
+FROM_JSON = (
+    "timeZone",
+    "timestampFormat",
+    "timestampNTZFormat",
+    "dateFormat",
+    "enableDateTimeParsingFallback",
+    "enablePartialResults",
+    "allowComments",
+    "allowUnquotedFieldNames",
+    "allowSingleQuotes",
+    "allowNumericLeadingZeros",
+    "allowNonNumericNumbers",
+    "allowBackslashEscapingAnyCharacter",
+    "allowUnquotedControlChars",
+    "primitivesAsString",
+    "prefersDecimal",
+    "locale",
+    "envelope",
+)
+"""Options of `Json`, which stand behind `value.` and `key.` as well."""
+
+FROM_JSON_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in FROM_JSON)
+
+_SESSION_TIME_ZONE = "spark.sql.session.timeZone"
 
 _DEFAULTS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD, "flatten": "false"}
 
@@ -33,6 +60,10 @@ class TypedColumn:
     flatten: bool
     schema_json: str = ""
     """The Spark schema of its fields, as JSON."""
+    from_json: tuple[tuple[str, str], ...] = ()
+    """The options of `from_json`."""
+    driver_time_zone: str = "UTC"
+    """The zone of timestamps that name none, if neither an option nor the session says it."""
 
     def with_schema(self, schema_json: str) -> "TypedColumn":
         """The same, with the schema of a query.
@@ -44,9 +75,28 @@ class TypedColumn:
         try:
             typed.decoder()
         except ArgumentError as error:
-            what = str(error).removeprefix("schema: ")
+            what = str(error)
+            if what.startswith("option "):
+                name, _, reason = what.removeprefix("option ").partition(": ")
+                name = f"{self.column}.{name}"
+                raise ConfigError(f"option '{name}': {reason}", key=name) from None
+            what = what.removeprefix("schema: ")
             raise ConfigError(f"schema: {self.column}: {what}", key=f"{self.column}.format") from None
         return typed
+
+    def in_task(self) -> "TypedColumn":
+        """The same, with the time zone of the session, as `from_json` has it.
+
+        Spark gives a task the settings that the session has set. The session's zone without a setting is that of the
+        driver.
+        """
+        from pyspark import TaskContext
+
+        if any(name == "timeZone" for name, _ in self.from_json):
+            return self
+        context = TaskContext.get()
+        given = context.getLocalProperty(_SESSION_TIME_ZONE) if context is not None else None
+        return replace(self, from_json=(*self.from_json, ("timeZone", given or self.driver_time_zone)))
 
     def decoder(self) -> Json:
         """The decoder, on the driver or in a task."""
@@ -55,7 +105,7 @@ class TypedColumn:
 
         schema = to_arrow_schema(StructType.fromJson(json.loads(self.schema_json)), timezone="UTC")
         given: dict[str, Any] = {} if self.mode != "null" else {"corrupt_record": self.corrupt_record}
-        return Json(schema, mode=self.mode, flatten=self.flatten, **given)
+        return Json(schema, mode=self.mode, flatten=self.flatten, options=dict(self.from_json), **given)
 
 
 def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
@@ -66,14 +116,15 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
     """
     typed = []
     for column in ("key", "value"):
-        given = {suffix: options[name] for suffix in SUFFIXES if (name := f"{column}.{suffix}".lower()) in options}
+        given = _given(options, column, SUFFIXES)
+        from_json = _given(options, column, FROM_JSON)
         known = given.pop("format", "binary").strip().lower()
         if known not in ("binary", "json"):
             name = f"{column}.format"
             raise ConfigError(f"option '{name}' is '{known}': expected json, or binary (the default)", key=name)
         if known == "binary":
-            for suffix, text in given.items():
-                if text != _DEFAULTS[suffix]:
+            for suffix, text in (given | from_json).items():
+                if text != _DEFAULTS.get(suffix):
                     name = f"{column}.{suffix}"
                     raise ConfigError(f"option '{name}' is for {column}.format=json", key=name)
             continue
@@ -83,5 +134,30 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
             raise ConfigError(f"option '{name}' is '{given['mode']}': expected {', '.join(_MODES)}", key=name)
         flatten = column == "value" and boolean("value.flatten", given.get("flatten", "false"))
         corrupt_record = given.get("columnNameOfCorruptRecord", CORRUPT_RECORD)
-        typed.append(TypedColumn(column, _MODES[mode], corrupt_record, flatten))
+        typed.append(
+            TypedColumn(
+                column,
+                _MODES[mode],
+                corrupt_record,
+                flatten,
+                from_json=tuple(sorted(from_json.items())),
+                driver_time_zone=_time_zone_here(),
+            )
+        )
     return tuple(typed)
+
+
+def _given(options: Mapping[str, str], column: str, suffixes: tuple[str, ...]) -> dict[str, str]:
+    return {suffix: options[name] for suffix in suffixes if (name := f"{column}.{suffix}".lower()) in options}
+
+
+def _time_zone_here() -> str:
+    """The name of this machine's time zone, by the rules of the C library; UTC if it has no name."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if not named:
+        _, _, named = os.path.realpath("/etc/localtime").partition("zoneinfo/")
+    try:
+        ZoneInfo(named)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return "UTC"
+    return named

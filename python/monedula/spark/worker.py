@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from monedula._monedula import Batch, ReaderCore
@@ -62,6 +62,7 @@ def read(task: ReadTask, settings: ReadSettings) -> "Iterator[pa.RecordBatch]":
     show_warnings()
     tune()
     columns = list(settings.output or settings.columns)
+    settings = replace(settings, typed=tuple(each.in_task() for each in settings.typed))
     for batch in _batches(task, settings):
         arrow = pa.record_batch(batch)
         yield arrow if arrow.schema.names == columns else arrow.select(columns)
