@@ -1,6 +1,6 @@
 //! Measures nanoseconds per record from JSON texts to typed columns, on one thread, beside other decoders on the same bytes.
 //!
-//! `cargo run --release -p monedula-formats --example decode_throughput [records] [rounds]`
+//! `cargo run --release --manifest-path benches/json_decoders/Cargo.toml [records] [rounds]`
 //!
 //! The records are those of the project's benchmarks, about 99 bytes with five fields. Each figure is the best of the
 //! rounds, since other processes can only make a round slower. arrow-json makes the same columns; it takes texts that are
