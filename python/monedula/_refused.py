@@ -1,17 +1,93 @@
 """Records that cannot be decoded and have a dead-letter topic: they are written before their batch is returned."""
 
-import threading
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
-from monedula.errors import DecodeError
+from monedula._monedula import Batch, Record, SendFuture
+from monedula.errors import DecodeError, KafkaError
+from monedula.partitions import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from monedula._consumer_base import ConsumerBase
-    from monedula._monedula import Batch, SendFuture
     from monedula.aio_producer import AsyncProducer
     from monedula.config import Settings
     from monedula.producer import Producer
     from monedula.typed import Json
+
+
+class Letter:
+    """A record that cannot be decoded.
+
+    Attributes:
+        record: the record, with its bytes.
+        error: why it cannot be decoded.
+        future: what becomes of its dead letter; `None` if it is not sent, or failed and is to be sent again.
+    """
+
+    def __init__(self, record: Record, error: DecodeError) -> None:
+        self.record = record
+        self.error = error
+        self.future: SendFuture | None = None
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Where it is from."""
+        return TopicPartition(cast("str", self.record.topic), cast("int", self.record.partition))
+
+    def advice(self) -> str:
+        """What to do if it cannot be written."""
+        next_offset = cast("int", self.record.offset) + 1
+        return (
+            f"this is about the dead letter of {self.record.topic} [{self.record.partition}] at offset "
+            f"{self.record.offset}, which the next call writes again; to go on without it, seek() that partition to "
+            f"{next_offset}"
+        )
+
+
+class WaitingBatch:
+    """A batch that is returned once its dead letters are acknowledged.
+
+    Attributes:
+        batch: the batch.
+        letters: its records that cannot be decoded. Those that need not be waited for any more are not among them.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        refused = batch._refused()
+        assert refused is not None
+        rows, causes = refused
+        self.batch = batch
+        self.letters = deque(
+            Letter(record, _decode_error(record, *cause)) for record, cause in zip(rows.records(), causes, strict=True)
+        )
+
+    def forget(self, partitions: "Iterable[tuple[str, int]]") -> None:
+        """Write no dead letters of partitions whose rows will never be returned."""
+        gone = {TopicPartition(*partition) for partition in partitions}
+        if gone:
+            self.letters = deque(letter for letter in self.letters if letter.partition not in gone)
+
+    def pending(self) -> SendFuture | None:
+        """The first acknowledgement that is still to be waited for; `None` if there is none.
+
+        Raises:
+            KafkaError: a letter failed. It is sent again when the batch is tried again.
+        """
+        while self.letters:
+            letter = self.letters[0]
+            future = letter.future
+            assert future is not None
+            if not future.done():
+                return future
+            failure = future.exception()
+            if failure is not None:
+                letter.future = None
+                failure.add_note(letter.advice())
+                raise failure
+            self.letters.popleft()
+        return None
 
 
 class RefusedRecords:
@@ -30,44 +106,46 @@ class RefusedRecords:
         self._topics = {name: spec.dead_letter for name, spec in given.items() if spec is not None and spec.dead_letter}
         self._group = next((value for key, value in consumer._settings if key.replace("_", ".") == "group.id"), "")
         self.producer: Producer | AsyncProducer | None = None
-        self.of_task: dict[int, Batch] = {}
-        """By holder, a batch whose refused records are not acknowledged yet. It is not returned before they are."""
-        self._of_thread = threading.local()
+        # Of no thread or task: whoever calls next goes on with it. The end of a deque is safe for threads.
+        self._waiting: deque[WaitingBatch] = deque()
 
-    @property
-    def of_thread(self) -> "Batch | None":
-        """The same, of the current thread. It goes with the thread, and then no rebalance waits for it."""
-        batch: Batch | None = getattr(self._of_thread, "batch", None)
-        return batch
+    def take(self) -> WaitingBatch | None:
+        """The first batch whose call ended before its dead letters were acknowledged."""
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
 
-    @of_thread.setter
-    def of_thread(self, batch: "Batch | None") -> None:
-        self._of_thread.batch = batch
+    def put_back(self, waiting: WaitingBatch) -> None:
+        """Leave a batch to the next call of any thread or task."""
+        self._waiting.appendleft(waiting)
 
-    def send(self, batch: "Batch") -> "list[SendFuture]":
-        """Write the refused records of a batch. They are there once all futures have succeeded."""
-        refused = batch._refused()
-        if refused is None:
-            return []
+    def clear(self) -> None:
+        """Return no such batch any more; their offsets are not committed."""
+        self._waiting.clear()
+
+    def send(self, waiting: WaitingBatch) -> None:
+        """Send the dead letters of a batch that are not under way.
+
+        Raises:
+            DecodeError: a record of the dead-letter topic itself. Written there again, it would come again.
+        """
         from monedula.running.dead_letters import DeadLetters
 
-        rows, causes = refused
-        futures = []
-        for record, (column, path, reason) in zip(rows.records(), causes, strict=True):
-            where = f"{record.topic} [{record.partition}] at offset {record.offset}"
-            fault = f"{path}: {reason}" if path else reason
-            error = DecodeError(
-                f"{where}: the {column} cannot be decoded: {fault}",
-                topic=record.topic,
-                partition=record.partition,
-                offset=record.offset,
-                column=column,
-                path=path,
-                reason=reason,
-            )
-            letters = DeadLetters(self._open(), self._topics[column], self._group, is_own=True)
-            futures.append(letters.put_aside(record, error, attempts=1))
-        return futures
+        for letter in waiting.letters:
+            if letter.future is not None:
+                continue
+            topic = self._topics[letter.error.column]
+            if topic == letter.record.topic:
+                note = f"{topic} is the topic of dead letters, so the record is not written there again"
+                letter.error.__notes__ = [note]
+                raise letter.error
+            letters = DeadLetters(self._open(), topic, self._group, is_own=True)
+            try:
+                letter.future = letters.put_aside(letter.record, letter.error, attempts=1)
+            except KafkaError as failure:
+                failure.add_note(letter.advice())
+                raise
 
     def _open(self) -> "Producer | AsyncProducer":
         if self.producer is None:
@@ -78,3 +156,17 @@ class RefusedRecords:
             settings = cast("Settings", producer_settings(self._consumer._settings))
             self.producer = (AsyncProducer if self._consumer._awaits else Producer)(settings)
         return self.producer
+
+
+def _decode_error(record: Record, column: str, path: str, reason: str) -> DecodeError:
+    where = f"{record.topic} [{record.partition}] at offset {record.offset}"
+    fault = f"{path}: {reason}" if path else reason
+    return DecodeError(
+        f"{where}: the {column} cannot be decoded: {fault}",
+        topic=cast("str", record.topic),
+        partition=cast("int", record.partition),
+        offset=cast("int", record.offset),
+        column=column,
+        path=path,
+        reason=reason,
+    )

@@ -23,6 +23,7 @@ from monedula._consumer_base import (
 from monedula._failing import patience
 from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
 from monedula._moving import asynchronous, tells
+from monedula._refused import WaitingBatch
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula._until import SLICE_SECONDS, Until, UntilLoop
@@ -226,7 +227,7 @@ class AsyncConsumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = self._loop().time() + seconds("timeout", timeout)
-        self._refused.of_task.clear()
+        self._refused.clear()
         if exception() is None:
             self._member.finish_held(current_holder())
         self._report_run()
@@ -267,28 +268,52 @@ class AsyncConsumer(ConsumerBase):
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             began = bridge.time()
             # The wait takes no records, so a cancelled wait loses none; next_step() takes them and does not wait.
-            step: Batch | PendingCallback | None = self._refused.of_task.get(holder)
-            if step is None:
+            step: Batch | PendingCallback | None = None
+            waiting = self._refused.take()
+            if waiting is None:
                 await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
                 step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
+                if isinstance(step, Batch) and step._refused() is not None:
+                    waiting, step = WaitingBatch(step), None
+            if waiting is not None:
+                step = await self._put_aside(waiting, left, holder)
             if isinstance(step, Batch):
-                if not await self._put_aside(step, holder):
-                    continue
                 if step or (left is not None and bridge.time() - began >= left):
                     return step
             elif step is not None:
                 self._call_back(step)
             left = None if left is None else max(left - (bridge.time() - began), 0.0)
 
-    async def _put_aside(self, batch: Batch, holder: int) -> bool:
-        if batch._refused() is None:
-            return True
-        # After an error or a cancelled wait the next call tries again.
-        self._refused.of_task[holder] = batch
-        for future in self._refused.send(batch):
-            await future
-        del self._refused.of_task[holder]
-        return self._core.accept(batch, holder) and bool(batch)
+    async def _put_aside(
+        self, waiting: WaitingBatch, timeout: float | None, holder: int
+    ) -> Batch | PendingCallback | None:
+        """Write the records of a batch that cannot be decoded; as in `Consumer`."""
+        from asyncio import wait
+
+        bridge = self._loop()
+        until = None if timeout is None else bridge.time() + timeout
+        is_done = False
+        try:
+            while True:
+                # As any other wait it heeds wakeup(), close() and rebalances.
+                if (pending := self._core.serve(0.0, holder)) is not None:
+                    return pending
+                waiting.forget(self._core.gone(waiting.batch))
+                self._refused.send(waiting)
+                if (future := waiting.pending()) is None:
+                    is_done = True
+                    break
+                left = SLICE_SECONDS if until is None else min(SLICE_SECONDS, until - bridge.time())
+                if left <= 0:
+                    return self._core.empty()
+                await wait({future}, timeout=left)  # type: ignore[type-var]
+        finally:
+            # After an error or a cancelled wait the next call goes on with it; until then no rebalance waits for it.
+            if not is_done:
+                self._refused.put_back(waiting)
+                self._member.abandon(waiting.batch)
+        batch = waiting.batch
+        return batch if self._core.accept(batch, holder) and batch else None
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
         batch = await self._step(holder, max_rows, max_bytes, 0.0, timeout)
@@ -315,11 +340,8 @@ class AsyncConsumer(ConsumerBase):
 
     def _holder_ended(self, holder: int) -> None:
         self._known.discard(holder)
-        waiting = self._refused.of_task.pop(holder, None)
         # In a forked child the copies of the parent's tasks end too; there the core raises ForkError.
         with suppress(ForkError):
-            if waiting is not None:
-                self._member.abandon(waiting)
             self._member.holder_ended(holder)
 
     def _start_ready(

@@ -1,6 +1,7 @@
 """`Consumer`, the synchronous consumer."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from sys import exception
 from threading import get_ident
@@ -22,10 +23,11 @@ from monedula._consumer_base import (
 from monedula._failing import patience
 from monedula._monedula import Batch, PendingCallback, Record
 from monedula._moving import tells
+from monedula._refused import WaitingBatch
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
 from monedula._until import SLICE_SECONDS, Until, UntilLoop
-from monedula.errors import ArgumentError, WakeupError
+from monedula.errors import ArgumentError, KafkaTimeoutError, WakeupError
 from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -410,7 +412,7 @@ class Consumer(ConsumerBase):
         """
         self._refuse_in_callback("close")
         until = monotonic() + seconds("timeout", timeout)
-        self._refused.of_thread = None
+        self._refused.clear()
         if exception() is None and get_ident() not in self._looping:
             self._member.finish_held()
         self._report_run()
@@ -449,28 +451,54 @@ class Consumer(ConsumerBase):
             self._tell_events()
             self._tell_commits()
             began = monotonic()
-            step: Batch | PendingCallback | None = self._refused.of_thread
-            if step is None:
+            step: Batch | PendingCallback | None = None
+            waiting = self._refused.take()
+            if waiting is None:
                 step = self._core.next_step(max_rows, max_bytes, max_wait, left, holder)
+                if isinstance(step, Batch) and step._refused() is not None:
+                    waiting = WaitingBatch(step)
+            if waiting is not None:
+                step = self._put_aside(waiting, left, holder)
             if isinstance(step, Batch):
-                if not self._put_aside(step, holder):
-                    continue
                 return step
             # `timeout` limits the wait for records; the time that callbacks take does not count.
             left = None if left is None else max(left - (monotonic() - began), 0.0)
             if step is not None:
                 self._call_back(step)
 
-    def _put_aside(self, batch: Batch, holder: int | None) -> bool:
-        """Write the records of a batch that cannot be decoded. False if the batch is not to be returned then."""
-        if batch._refused() is None:
-            return True
-        # After an error or Ctrl-C the next call tries again.
-        self._refused.of_thread = batch
-        for future in self._refused.send(batch):
-            future.result()
-        self._refused.of_thread = None
-        return self._core.accept(batch, holder) and bool(batch)
+    def _put_aside(
+        self, waiting: WaitingBatch, timeout: float | None, holder: int | None
+    ) -> Batch | PendingCallback | None:
+        """Write the records of a batch that cannot be decoded.
+
+        Returns:
+            The batch; an empty one after `timeout` seconds; a callback that must run first; `None` if no row of the
+            batch is to be returned.
+        """
+        until = None if timeout is None else monotonic() + timeout
+        is_done = False
+        try:
+            while True:
+                # As any other wait it heeds wakeup(), close() and rebalances.
+                if (pending := self._core.serve(0.0, holder)) is not None:
+                    return pending
+                waiting.forget(self._core.gone(waiting.batch))
+                self._refused.send(waiting)
+                if (future := waiting.pending()) is None:
+                    is_done = True
+                    break
+                left = SLICE_SECONDS if until is None else min(SLICE_SECONDS, until - monotonic())
+                if left <= 0:
+                    return self._core.empty()
+                with suppress(KafkaTimeoutError):
+                    future.exception(left)
+        finally:
+            # After an error or Ctrl-C too the next call goes on with it. Until then no rebalance waits for it.
+            if not is_done:
+                self._refused.put_back(waiting)
+                self._member.abandon(waiting.batch)
+        batch = waiting.batch
+        return batch if self._core.accept(batch, holder) and batch else None
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
         committed_offsets(of_owned(self._member.commit(None, holder, timeout)))

@@ -32,7 +32,7 @@ class Json:
         dead_letter: in place of a mode, the topic to which such records are written, with their bytes, headers and
             timestamp, and headers that say where they are from and why (`__dlq.errors.*`, KIP-1191). A batch is
             returned once the brokers have acknowledged them, so no offset is committed before.
-        flatten: whether the fields are columns of their own, in place of one struct column.
+        flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
         options: options of Spark's `from_json` by their names, such as `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, and
             `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
@@ -76,6 +76,17 @@ class Json:
         self._schema = schema
         behaviour = "dead_letter" if dead_letter else mode
         self.spec = JsonSpec(schema, behaviour, flatten, corrupt_record, list(texts.items()))
+
+    @property
+    def flatten(self) -> bool:
+        """Whether the fields are columns of their own."""
+        flatten: bool = self._arguments["flatten"]
+        return flatten
+
+    @property
+    def drops(self) -> bool:
+        """Whether records that cannot be decoded are left out."""
+        return bool(self._arguments["mode"] == "drop")
 
     @property
     def dead_letter(self) -> str | None:
@@ -130,10 +141,12 @@ def spec_of(name: str, given: object) -> JsonSpec | None:
     """The core's form of `key=` or `value=`.
 
     Raises:
-        ArgumentError: if it is neither `None` nor `Json`.
+        ArgumentError: if it is neither `None` nor `Json`, or the fields of keys are to be flattened.
     """
     if given is None:
         return None
     if not isinstance(given, Json):
         raise ArgumentError(f"{name}={given!r}: expected monedula.Json(schema), or nothing for bytes")
+    if name == "key" and given.flatten:
+        raise ArgumentError("key=Json(flatten=True): only the fields of values can be columns of their own")
     return given.spec

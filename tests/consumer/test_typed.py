@@ -285,6 +285,7 @@ def _nothing() -> dict[str, Any]:
         (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record is for mode='null'"),
         (lambda: monedula.Consumer(value=anything("json"), **_nothing()), "expected monedula.Json"),
         (lambda: monedula.Consumer(value=Json(SCHEMA), columns=["offset"], **_nothing()), "columns leaves out value"),
+        (lambda: monedula.Consumer(key=Json(SCHEMA, flatten=True), **_nothing()), "only the fields of values can be"),
         (
             lambda: monedula.Consumer(
                 value=Json(pa.schema({"id": pa.int64(), "offset": pa.int64()}), flatten=True), **_nothing()
@@ -323,6 +324,92 @@ def test_an_offset_waits_for_its_dead_letter() -> None:
             thread.join()
             assert [record.value["id"] for record in got[0].records()] == [0]
             assert consumer.commit(got[0]) == {TopicPartition("orders", 0): 2}
+
+
+def test_a_record_of_the_topic_of_dead_letters_is_not_written_there_again(
+    broker: Broker, topic: str, opens: Opens
+) -> None:
+    broker.append(topic, [document(0), bad(1), document(2)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=topic))
+    for _ in range(2):
+        with pytest.raises(monedula.DecodeError, match="at offset 1: the value cannot be decoded") as raised:
+            reader.poll(timeout=30)
+        assert raised.value.__notes__ == [
+            f"{topic} is the topic of dead letters, so the record is not written there again"
+        ]
+    reader.seek((topic, 0), 2)
+    assert [record.offset for record in reader.take(1)] == [2]
+
+
+def test_a_dead_letter_that_is_too_large_is_passed_by_a_seek(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, ["x" * 900_000, document(1)])
+    value = Json(SCHEMA, dead_letter=f"{topic}-failed")
+    reader = opens(topic, value=value, settings={"max.request.size": 500_000})
+    for _ in range(2):
+        with pytest.raises(monedula.RecordTooLargeError) as raised:
+            reader.poll(timeout=30)
+        assert "to go on without it, seek() that partition to 1" in raised.value.__notes__[0]
+    reader.seek((topic, 0), 1)
+    assert [record.offset for record in reader.take(1)] == [1]
+    raised_limit = opens(topic, value=value)
+    assert [record.offset for record in raised_limit.take(1)] == [1]
+
+
+def test_wakeup_and_a_timeout_end_a_poll_whose_dead_letter_waits(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [bad(0), document(1)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+    held = broker.fault(api="Produce", topic=f"{topic}-failed", hold=True)
+
+    def wake() -> None:
+        held.wait()
+        reader.consumer.wakeup()
+
+    thread = threading.Thread(target=wake)
+    thread.start()
+    with pytest.raises(monedula.WakeupError):
+        reader.poll(timeout=60)
+    thread.join()
+    assert len(reader.poll(timeout=0.1)) == 0
+    held.remove()
+    assert [record.offset for record in reader.take(1)] == [1]
+
+
+def test_a_poll_ends_in_time_while_nothing_but_bad_records_comes(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+    is_over = threading.Event()
+
+    def feed() -> None:
+        while not is_over.wait(0.02):
+            broker.append(topic, [bad(0)])
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        assert len(reader.poll(timeout=0.5)) == 0
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def test_closing_while_a_dead_letter_waits_ends_the_poll(broker: Broker, topic: str) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [bad(0)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+
+    async def main() -> None:
+        consumer = monedula.AsyncConsumer(settings, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+        consumer.assign([topic])
+        with broker.fault(api="Produce", topic=f"{topic}-failed", hold=True) as held:
+            polling = asyncio.create_task(consumer.poll(timeout=60))
+            await asyncio.to_thread(held.wait)
+            await consumer.close(timeout=0.1)
+            with pytest.raises(monedula.ClosedError):
+                await polling
+
+    asyncio.run(main())
 
 
 def test_a_batch_ends_by_the_bytes_of_its_columns_not_of_its_json(broker: Broker, topic: str, opens: Opens) -> None:

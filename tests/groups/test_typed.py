@@ -140,9 +140,7 @@ def test_a_consumer_that_is_closed_before_its_dead_letter_is_written_commits_not
         assert [record.offset for record in consumer.poll(timeout=30).records()] == [0]
 
 
-def test_a_thread_that_ends_before_its_dead_letter_is_written_holds_nothing_up(
-    orders: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_thread_that_ends_before_its_dead_letter_is_written_holds_nothing_up(orders: Broker) -> None:
     orders.append("orders", ['{"id": 1}', "broken"])
     refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
     value = Json(SCHEMA, dead_letter="failed")
@@ -156,10 +154,69 @@ def test_a_thread_that_ends_before_its_dead_letter_is_written_holds_nothing_up(
         thread.start()
         thread.join()
         consumer.unsubscribe(timeout=30)
-        assert "dropped before all its rows were finished: orders-0 before offset 2" in caplog.text
         refused.remove()
         with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as other:
             assert [record.offset for record in other.poll(timeout=30).records()] == [0]
+
+
+def test_another_thread_goes_on_where_a_dead_letter_could_not_be_written(orders: Broker) -> None:
+    orders.append("orders", ['{"id": 0}', "broken", '{"id": 2}'])
+    orders.append("orders", ['{"id": 3}'])
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+    value = Json(SCHEMA, dead_letter="failed")
+    with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
+
+        def poll() -> None:
+            with pytest.raises(monedula.KafkaError):
+                consumer.poll(timeout=30, max_rows=3)
+
+        thread = threading.Thread(target=poll)
+        thread.start()
+        thread.join()
+        refused.remove()
+        got: list[int | None] = []
+        while len(got) < 3:
+            got += [record.offset for record in consumer.poll(timeout=30).records()]
+        assert got == [0, 2, 3]
+        assert consumer.commit() == {("orders", 0): 4}
+    assert [record.value for record in letters_of(orders, "failed")] == [b"broken"]
+
+
+def test_another_task_goes_on_where_a_dead_letter_could_not_be_written(orders: Broker) -> None:
+    orders.append("orders", ['{"id": 0}', "broken", '{"id": 2}'])
+    refused = orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE")
+
+    async def main() -> None:
+        value = Json(SCHEMA, dead_letter="failed")
+        async with monedula.AsyncConsumer(settings_of(orders, "etl"), ["orders"], value=value) as consumer:
+            with pytest.raises(monedula.KafkaError):
+                await asyncio.create_task(consumer.poll(timeout=30))
+            refused.remove()
+            assert [record.offset for record in (await consumer.poll(timeout=30)).records()] == [0, 2]
+            assert await consumer.commit() == {("orders", 0): 3}
+
+    asyncio.run(main())
+    assert [record.value for record in letters_of(orders, "failed")] == [b"broken"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_dead_letter_that_can_never_be_written_holds_no_rebalance_up(orders: Broker, protocol: str) -> None:
+    orders.create_topic("wide", 2)
+    orders.append("wide", ["broken"], partition=0)
+    orders.append("wide", ["broken"], partition=1)
+    settings = {**settings_of(orders, "etl"), "group.protocol": protocol}
+    value = Json(SCHEMA, dead_letter="failed")
+    with (
+        orders.fault(api="Produce", topic="failed", error="MESSAGE_TOO_LARGE"),
+        monedula.Consumer(settings, ["wide"], value=value) as first,
+    ):
+        with pytest.raises(monedula.KafkaError):
+            first.poll(timeout=30)
+        with monedula.Consumer(settings, ["wide"], value=Json(SCHEMA, mode="drop")) as second:
+            while not second.assignment():
+                second.poll(timeout=0.05)
+                with pytest.raises(monedula.KafkaError):
+                    first.poll(timeout=30)
 
 
 @pytest.mark.parametrize("letters", [None, "failed"], ids=["dropped", "written"])

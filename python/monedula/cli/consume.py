@@ -254,7 +254,11 @@ def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place,
             bar.count(batch.num_rows, batch.nbytes)
             done, total = stream.progress
             bar.at(done, total if target.max_rows is None or target.filter else min(total, target.max_rows))
-    target.say_if_empty(_empty(start, end, dict(stream.ranges)))
+    ranges = dict(stream.ranges)
+    left_out = any(isinstance(each, monedula.Json) and each.drops for each in target.shape.values())
+    has_offsets = any(first < after for first, after in ranges.values())
+    dropped = "what is there cannot be decoded, and --bad drop leaves it out"
+    target.say_if_empty(dropped if left_out and has_offsets else _empty(start, end, ranges))
 
 
 def _following(

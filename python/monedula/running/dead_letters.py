@@ -82,9 +82,13 @@ def check_columns(names: list[str]) -> None:
         raise ArgumentError(f"dead letters are whole records, and {', '.join(missing)} is not read: {advice}")
 
 
+_OF_LETTERS = ("max.request.size", "compression.type", "delivery.timeout.ms", "buffer.memory")
+"""Settings of producers that apply to dead letters if a consumer has them."""
+
+
 def producer_settings(settings: RawSettings) -> RawSettings:
-    """Of a consumer's settings those that a producer has too: how to connect."""
-    shared = {key.name: key for key in config_keys() if key.role == "all"}
+    """Of a consumer's settings those that its producer of dead letters has too: how to connect, and `_OF_LETTERS`."""
+    shared = {key.name: key for key in config_keys() if key.role == "all" or key.name in _OF_LETTERS}
     names = {name for key in shared.values() for name in (key.name, *key.aliases)}
     kept = RawSettings(pair for pair in settings if pair[0].strip().replace("_", ".") in names)
     kept.token_source = settings.token_source

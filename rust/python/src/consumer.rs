@@ -190,6 +190,17 @@ impl ConsumerCore {
         step
     }
 
+    /// A batch without rows.
+    fn empty(&self) -> PyResult<Batch> {
+        Ok(self.consumer.get()?.empty_batch().into())
+    }
+
+    /// The partitions of a batch with refused records whose rows will never be handed out.
+    fn gone(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PyPartition>> {
+        let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
+        Ok(py.detach(|| consumer.gone(batch)).into_iter().map(py_partition).collect())
+    }
+
     /// Holds a batch whose refused records are in safe keeping. `False` if its rows must not be used: some of its
     /// partitions were sought, paused or lost since, and the rows of the others come again.
     #[pyo3(signature = (batch, holder=None))]

@@ -176,6 +176,12 @@ impl Consumer {
         Unfinished { what: What::Batch(batch.id), buffer: self.buffer(), log: self.log.clone() }
     }
 
+    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
+    /// Nobody needs to keep the records that the batch refused of them.
+    pub fn gone(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
+        self.buffer.gone(batch)
+    }
+
     /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if its rows
     /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others' rows
     /// out again.

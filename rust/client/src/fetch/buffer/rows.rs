@@ -88,6 +88,16 @@ impl FetchBuffer {
         is_current
     }
 
+    /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
+    pub(crate) fn gone(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
+        let state = self.state();
+        let is_gone = |partition: &TopicPartition, span: u64| {
+            state.partitions.get(partition).is_none_or(|buffer| span < buffer.position_span || buffer.revoking)
+        };
+        let places = batch.places.iter().filter(|(partition, span, _)| is_gone(partition, *span));
+        places.map(|(partition, ..)| partition.clone()).collect()
+    }
+
     /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
     /// taken last stays in the hands of `holder`.
     pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {
