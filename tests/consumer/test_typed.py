@@ -172,6 +172,22 @@ def test_a_bad_value_stops_the_partition_and_a_seek_passes_it(broker: Broker, to
     assert [record.offset for record in reader.poll(timeout=20).records()] == [3]
 
 
+def test_rows_that_were_given_back_come_before_the_error(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [*map(document, range(5)), bad(5), document(6)])
+    reader = opens(topic, value=Json(SCHEMA))
+    offsets: list[int] = []
+    for record in reader.records(timeout=20):
+        offsets.append(record.offset)
+        if record.offset == 1:
+            break
+    with pytest.raises(monedula.DecodeError) as raised:
+        offsets.extend(record.offset for record in reader.records(timeout=20))
+    assert offsets == [0, 1, 2, 3, 4]
+    assert reader.position((topic, 0)) == raised.value.offset == 5
+    reader.seek((topic, 0), raised.value.next_offset)
+    assert next(iter(reader.records(timeout=20))).offset == 6
+
+
 def test_null_keeps_the_row_with_the_text(broker: Broker, topic: str, opens: Opens) -> None:
     schema = SCHEMA.append(pa.field("_corrupt_record", pa.string()))
     broker.append(topic, [document(0), '{"id":"x","user":"u1"}', "no json", document(3)])
@@ -240,6 +256,22 @@ def test_a_read_that_meets_a_bad_value_says_where_to_go_on(broker: Broker, topic
         monedula.read(settings, topic, value=Json(SCHEMA)) as stream,
     ):
         list(stream)
+
+
+def test_a_read_that_has_stopped_at_a_bad_value_says_so_again(broker: Broker, topic: str) -> None:
+    two = f"{topic}-2"
+    broker.create_topic(two, 2)
+    broker.append(two, [document(0), bad(1)], partition=0)
+    broker.append(two, [document(0)] * 3, partition=1)
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    rows, errors = 0, list[Any]()
+    with monedula.read(settings, two, value=Json(SCHEMA)) as stream:
+        while len(errors) < 3:
+            try:
+                rows += len(next(stream))
+            except monedula.DecodeError as error:
+                errors.append((error.partition, error.offset))
+    assert (rows, set(errors)) == (4, {(0, 1)})
 
 
 def test_options_of_from_json_and_a_schema_as_ddl(broker: Broker, topic: str) -> None:

@@ -41,6 +41,11 @@ def rows_of(batch: monedula.Batch) -> list[Any]:
     return list(batch.records())
 
 
+def behind(error: monedula.DecodeError) -> int:
+    assert error.next_offset is not None
+    return error.next_offset
+
+
 def letters_of(broker: Broker, topic: str) -> list[monedula.Record]:
     with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, headers=True) as stream:
         return [record for batch in stream for record in batch.records()]
@@ -253,3 +258,107 @@ def test_run_handles_decoded_records_and_their_keys(orders: Broker) -> None:
         with pytest.raises(monedula.ArgumentError, match="dead letters have the bytes of records"):
             consumer.run(lambda record: None, until="latest", dead_letter="failed")  # noqa: ARG005
     assert len(letters_of(orders, "failed")) == 1
+
+
+def test_run_handles_all_records_before_one_that_cannot_be_decoded(
+    orders: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.append("orders", [*(f'{{"id": {number}}}' for number in range(10)), "broken", '{"id": 11}'])
+    seen: list[Any] = []
+    asked, real = threading.Event(), monedula.Consumer._next
+
+    def handle(record: Any) -> None:
+        # The reader has come to the broken record by now.
+        assert asked.wait(30)
+        seen.append(record.offset)
+
+    with monedula.Consumer(settings_of(orders, "etl"), ["orders"], value=Json(SCHEMA)) as consumer:
+
+        def next_batch(*arguments: Any) -> Any:
+            had_rows = consumer.position(("orders", 0)) == 10 if consumer.assignment() else False
+            try:
+                return real(consumer, *arguments)
+            finally:
+                if had_rows:
+                    asked.set()
+
+        monkeypatch.setattr(consumer, "_next", next_batch)
+        with pytest.raises(monedula.DecodeError) as raised:
+            consumer.run(handle, concurrency=2, order="none")
+        assert (sorted(seen), raised.value.offset) == (list(range(10)), 10)
+        assert consumer.position(("orders", 0)) == 10
+        committed = consumer.committed()[monedula.TopicPartition("orders", 0)]
+        assert committed is not None
+        assert committed.offset == 10
+        consumer.seek(("orders", 0), behind(raised.value))
+        consumer.run(handle, until="latest")
+        assert seen[10:] == [11]
+
+
+def test_async_run_handles_all_records_before_one_that_cannot_be_decoded(
+    orders: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.append("orders", [*(f'{{"id": {number}}}' for number in range(10)), "broken", '{"id": 11}'])
+    seen: list[Any] = []
+    real = monedula.AsyncConsumer._step
+
+    async def main() -> None:
+        asked = asyncio.Event()
+
+        async def handle(record: Any) -> None:
+            await asyncio.wait_for(asked.wait(), 30)
+            seen.append(record.offset)
+
+        settings = settings_of(orders, "etl")
+        async with monedula.AsyncConsumer(settings, ["orders"], value=Json(SCHEMA)) as consumer:
+
+            async def step(*arguments: Any) -> Any:
+                had_rows = consumer.position(("orders", 0)) == 10 if consumer.assignment() else False
+                try:
+                    return await real(consumer, *arguments)
+                finally:
+                    if had_rows:
+                        asked.set()
+
+            monkeypatch.setattr(consumer, "_step", step)
+            with pytest.raises(monedula.DecodeError) as raised:
+                await consumer.run(handle, concurrency=2, order="none")
+            assert (sorted(seen), raised.value.offset) == (list(range(10)), 10)
+            consumer.seek(("orders", 0), behind(raised.value))
+            await consumer.run(handle, until="latest")
+            assert seen[10:] == [11]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_rows_that_were_given_back_are_not_skipped_by_the_seek_behind_an_error(orders: Broker, face: str) -> None:
+    orders.append("orders", [*(f'{{"id": {number}}}' for number in range(10)), "broken", '{"id": 11}'])
+    settings, value, offsets = settings_of(orders, "etl"), Json(SCHEMA), list[Any]()
+    if face == "sync":
+        with monedula.Consumer(settings, ["orders"], value=value) as consumer:
+            while 11 not in offsets:
+                try:
+                    for record in consumer.records(timeout=20):
+                        offsets.append(record.offset)
+                        if record.offset in (3, 11):
+                            break
+                except monedula.DecodeError as error:
+                    consumer.seek(("orders", 0), behind(error))
+            assert consumer.commit() == {("orders", 0): 12}
+    else:
+
+        async def main() -> None:
+            async with monedula.AsyncConsumer(settings, ["orders"], value=value) as consumer:
+                while 11 not in offsets:
+                    try:
+                        async for record in consumer.records(timeout=20):
+                            offsets.append(record.offset)
+                            if record.offset in (3, 11):
+                                break
+                    except monedula.DecodeError as error:
+                        consumer.seek(("orders", 0), behind(error))
+                assert await consumer.commit() == {("orders", 0): 12}
+
+        asyncio.run(main())
+    assert offsets == [*range(10), 11]

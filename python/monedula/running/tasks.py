@@ -79,6 +79,8 @@ class TaskRun:
         run, consumer = self._run, self._consumer
         heard = monotonic()
         while run.failure is None:
+            # An error that waits for the last records comes with the call after they are reported, not with the end.
+            was_idle = run.is_idle()
             self._look_after()
             room = run.room()
             if not room:
@@ -94,7 +96,7 @@ class TaskRun:
                 self._take(batch)
                 # A batch that was there already suspends nobody: the handlers have their turn.
                 await asyncio.sleep(0)
-            elif run.is_over(is_over, monotonic() - heard):
+            elif was_idle and run.is_over(is_over, monotonic() - heard):
                 consumer._check_drained(run.plan.timeout, run.bound)
                 return
 

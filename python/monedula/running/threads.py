@@ -72,6 +72,8 @@ class ThreadRun:
         run, consumer = self._run, self._consumer
         heard = monotonic()
         while run.failure is None:
+            # An error that waits for the last records comes with the call after they are reported, not with the end.
+            was_idle = run.is_idle()
             self._look_after()
             with self._lock:
                 room = run.room()
@@ -86,7 +88,7 @@ class ThreadRun:
             if batch:
                 heard = monotonic()
                 self._take(batch)
-            elif run.is_over(is_over, monotonic() - heard):
+            elif was_idle and run.is_over(is_over, monotonic() - heard):
                 consumer._check_drained(run.plan.timeout, run.bound)
                 return
 

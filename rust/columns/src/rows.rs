@@ -141,7 +141,7 @@ impl<'b> AnyRows<'b> {
     /// Whether there is no room for this row.
     #[inline(always)]
     pub(crate) fn has_no_row_left(&self, row: usize) -> bool {
-        row == self.end_row
+        row >= self.end_row
     }
 
     /// Finishes the rows and returns the bytes that they take in Arrow.

@@ -21,6 +21,8 @@ pub(crate) struct TypedRows<'b> {
     refused_before: usize,
     beside: AnyRows<'b>,
     rows: usize,
+    /// Records that were refused.
+    kept: usize,
     first_offset: Option<i64>,
 }
 
@@ -48,7 +50,7 @@ impl<'b> TypedRows<'b> {
         // While the typed columns are taken out, the builder takes their places for plain ones.
         let plain = |column| typed.of(column).is_none();
         let beside = AnyRows::beside(builder, records, fixed_bytes, refused, plain);
-        Self { source, typed, bytes_before, refused_before, beside, rows: 0, first_offset: None }
+        Self { source, typed, bytes_before, refused_before, beside, rows: 0, kept: 0, first_offset: None }
     }
 
     /// Finishes the rows.
@@ -59,16 +61,15 @@ impl<'b> TypedRows<'b> {
         Appended { rows: self.rows, bytes, refused_bytes, first_offset: self.first_offset }
     }
 
-    /// Decodes a record's key and value.
-    fn decode(&mut self, record: &RawRecord<'_>) -> Result<(), (&'static str, OnBadValue, BadValue)> {
-        let TypedColumns { key, value, with_nulls, .. } = &mut *self.typed;
+    /// Decodes a record's key and value. Returns whether both have all that is asked for.
+    fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, BadValue)> {
+        let TypedColumns { key, value, .. } = &mut *self.typed;
         let decode = |name, field: &mut Option<TypedField>, bytes| {
             let Some(field) = field else { return Ok(Decoded::Whole) };
             field.column.append(bytes).map_err(|bad| (name, field.on_bad, bad))
         };
         let decoded = (decode("value", value, record.value)?, decode("key", key, record.key)?);
-        *with_nulls += usize::from(decoded != (Decoded::Whole, Decoded::Whole));
-        Ok(())
+        Ok(decoded == (Decoded::Whole, Decoded::Whole))
     }
 
     /// Does with a record that cannot be decoded what is to be done with it. Its row is taken back already.
@@ -90,6 +91,7 @@ impl<'b> TypedRows<'b> {
             OnBadValue::Refuse if self.is_over() => Stop::Full,
             OnBadValue::Refuse => match self.keep(record, header, payload) {
                 Ok(()) => {
+                    self.kept += 1;
                     self.typed.causes.push(Cause { column, bad });
                     Stop::Passed
                 }
@@ -139,14 +141,17 @@ impl Rows for TypedRows<'_> {
         header: &BatchHeader,
         payload: &[u8],
     ) -> Result<(), Stop> {
-        if self.beside.has_no_row_left(row) {
+        // A record that is refused takes the room of a row, though not its place in the columns.
+        if self.beside.has_no_row_left(row + self.kept) {
             return Err(Stop::Full);
         }
-        let decoded = self.decode(record);
-        if let Err(bad) = decoded {
-            self.typed.truncate(row);
-            return Err(self.refuse(record, header, payload, bad));
-        }
+        let is_whole = match self.decode(record) {
+            Ok(is_whole) => is_whole,
+            Err(bad) => {
+                self.typed.truncate(row);
+                return Err(self.refuse(record, header, payload, bad));
+            }
+        };
         let grown = self.typed.bytes() - self.bytes_before;
         // SAFETY: the caller's promise.
         let appended = unsafe { self.beside.append_within(row, record, header, payload, grown) };
@@ -154,6 +159,7 @@ impl Rows for TypedRows<'_> {
             self.typed.truncate(row);
             return appended;
         }
+        self.typed.with_nulls += usize::from(!is_whole);
         self.rows += 1;
         self.first_offset.get_or_insert_with(|| offset_of(header, record));
         Ok(())

@@ -197,6 +197,13 @@ impl Ledger {
         held.map(|(batch, _)| *batch).collect()
     }
 
+    /// The unfinished batches of a partition that are finished only by their ids.
+    pub fn named<'l>(&'l self, partition: &TopicPartition) -> impl Iterator<Item = BatchId> + use<'l> {
+        let out = self.entries.get(partition).into_iter().flat_map(|entry| &entry.out);
+        let named = out.filter(|out| !out.done && self.keeper(out.batch) == Some(Keeper::Name));
+        named.map(|out| out.batch)
+    }
+
     /// The unfinished batches that other holders hold, or that a holder held which has ended.
     pub fn held_by_others(&self, holder: Holder) -> Vec<BatchId> {
         let by_others = |keeper| match keeper {

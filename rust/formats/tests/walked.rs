@@ -206,6 +206,38 @@ fn records_that_are_refused_count_as_bytes_of_the_batch() {
 }
 
 #[test]
+fn rows_and_records_that_are_refused_are_bounded_together() {
+    for is_good in [|_: i64| false, |offset| offset % 2 == 0, |offset| offset % 7 == 0] {
+        let records: Vec<_> = (0..100).map(|offset| (offset, is_good(offset))).collect();
+        let value = Some(spec(OnBadValue::Refuse, Mode::FailFast, false));
+        for max_rows in [1, 2, 3, 99, 100] {
+            let columns = BatchColumns { set: ColumnSet::ALL, key: None, value: value.clone() };
+            let mut builder = BatchBuilder::new(columns, BufferPool::new(0), max_rows, 1 << 20);
+            let batches = drain(&mut walker(&[encode(&records)], 0), &mut builder);
+            let refused = |batch: &ColumnBatch| batch.refused.as_ref().map_or(0, |refused| refused.causes.len());
+            let counts: Vec<_> = batches.iter().map(|batch| batch.record_batch.num_rows() + refused(batch)).collect();
+            assert!(counts.iter().all(|&count| count <= max_rows), "{counts:?} of {max_rows}");
+            assert_eq!(counts.iter().sum::<usize>(), 100, "{counts:?}");
+        }
+    }
+}
+
+#[test]
+fn rows_with_nulls_count_once_wherever_the_batches_end() {
+    let records: Vec<_> = (0..100).map(|offset| (offset, false)).collect();
+    let value = Some(spec(OnBadValue::Fail, Mode::Permissive, false));
+    for max_bytes in [1, 1_000, 4_000, 1 << 20] {
+        let columns = BatchColumns { set: ColumnSet::ALL, key: None, value: value.clone() };
+        let mut builder = BatchBuilder::new(columns, BufferPool::new(0), 1_000, max_bytes);
+        let batches = drain(&mut walker(&[encode(&records)], 0), &mut builder);
+        for batch in &batches {
+            assert_eq!(batch.with_nulls, batch.record_batch.num_rows(), "{max_bytes} bytes");
+        }
+        assert_eq!(batches.iter().map(|batch| batch.with_nulls).sum::<usize>(), 100);
+    }
+}
+
+#[test]
 fn a_struct_is_flattened_beside_kafkas_columns() {
     let columns = BatchColumns {
         set: ColumnSet::default(),

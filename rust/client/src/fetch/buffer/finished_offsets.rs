@@ -24,6 +24,8 @@ pub(super) struct FinishedOffsets {
     last_batch: BatchId,
     /// Batches whose rows are handed out one by one.
     pub(super) rows: BTreeMap<BatchId, RowBatch>,
+    /// Parts of batches that were handed over to a run.
+    handed_over: BTreeSet<BatchId>,
     /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
     /// Rows in the hands of each holder.
@@ -229,7 +231,16 @@ impl FinishedOffsets {
         for (partition, pieces) in pieces {
             self.divide(id, partition, &pieces, Keeper::Name);
         }
+        let ledger = self.ledger.as_ref()?;
+        self.handed_over.retain(|part| ledger.keeper(*part) == Some(Keeper::Name));
+        self.handed_over.extend(named.iter().map(|(part, _)| *part));
         Some(named.into_iter().map(|(part, _)| part).collect())
+    }
+
+    /// Whether a run works on rows of a partition, or will.
+    pub(super) fn is_worked_on(&self, partition: &TopicPartition) -> bool {
+        let named = |ledger: &Ledger| ledger.named(partition).any(|part| self.handed_over.contains(&part));
+        !self.handed_over.is_empty() && self.ledger.as_ref().is_some_and(named)
     }
 
     fn count_held(&mut self, holder: Holder, rows: usize) {

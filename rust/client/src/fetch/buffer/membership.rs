@@ -159,6 +159,10 @@ impl FetchBuffer {
 
     pub(super) fn notify_group(&self, state: MutexGuard<'_, State>) {
         let wanted = state.membership.has_work_for_group(&state.finished);
+        if !state.raise.is_empty() {
+            // An error comes after the rows before it, which may be finished now.
+            self.arrived.notify_all();
+        }
         drop(state);
         if wanted {
             self.group_wanted.notify_one();

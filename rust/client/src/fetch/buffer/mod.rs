@@ -7,6 +7,8 @@
 mod assignment;
 mod build;
 mod callbacks;
+#[cfg(test)]
+mod error_tests;
 mod filling;
 mod finished_offsets;
 mod lease;

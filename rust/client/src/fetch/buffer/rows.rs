@@ -27,6 +27,13 @@ impl RowBatch {
         self.cursor.taken() > self.batch.record_batch.num_rows()
     }
 
+    fn has_untaken(&self, partition: &TopicPartition) -> bool {
+        let count = self.batch.record_batch.num_rows();
+        let taken = self.cursor.taken().min(count);
+        let rest = self.batch.slice(taken, count - taken).spans;
+        rest.iter().any(|span| span.partition == partition.partition && span.topic == partition.topic)
+    }
+
     /// Finishes rows in the ledger; the one in the user's hands only with `all`.
     pub(super) fn finish(&self, id: BatchId, ledger: &mut Ledger, all: bool) {
         let taken = self.cursor.taken();
@@ -199,6 +206,21 @@ impl State {
             self.partitions.get(*partition).is_some_and(|buffer| !buffer.is_closed_to_rows())
         };
         self.returned.keys().find(is_open)
+    }
+
+    /// Whether rows of a partition were handed out that may be handed out again, or are worked on by a run: its error
+    /// comes after them.
+    pub(super) fn owes_rows(&self, partition: &TopicPartition) -> bool {
+        self.returned.contains_key(partition) || self.finished.is_worked_on(partition)
+    }
+
+    /// Takes back what was not taken of batches with rows of a partition that are handed out one by one. False if there
+    /// is no such row.
+    pub(super) fn take_rows_back(&mut self, partition: &TopicPartition) -> bool {
+        let batches = self.finished.rows.iter().filter(|(_, rows)| rows.has_untaken(partition));
+        let batches: Vec<_> = batches.map(|(id, rows)| (*id, rows.holder)).collect();
+        batches.into_iter().for_each(|(id, holder)| self.give_back(id, Keeper::Holder(holder)));
+        self.returned.contains_key(partition)
     }
 
     /// Whether there is anything that could be handed out.

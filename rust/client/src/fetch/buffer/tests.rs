@@ -16,11 +16,11 @@ const ANSWER_RECORDS: i64 = 5;
 /// The end of every log.
 const LOG_END: i64 = 60;
 
-fn p(index: i32) -> TopicPartition {
+pub(super) fn p(index: i32) -> TopicPartition {
     TopicPartition::new("t", index)
 }
 
-fn want(max_rows: usize) -> Want {
+pub(super) fn want(max_rows: usize) -> Want {
     Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None }
 }
 
@@ -35,8 +35,8 @@ struct Fetching {
 }
 
 /// A buffer, and what stands for its driver: commands wait until it has time for them, and so do answers.
-struct World {
-    buffer: FetchBuffer,
+pub(super) struct World {
+    pub(super) buffer: FetchBuffer,
     commands: mpsc::UnboundedReceiver<FetchCommand>,
     waiting: VecDeque<FetchCommand>,
     fetching: Vec<Fetching>,
@@ -49,7 +49,7 @@ struct World {
 }
 
 impl World {
-    fn new(partitions: usize) -> Self {
+    pub(super) fn new(partitions: usize) -> Self {
         let (sender, commands) = mpsc::unbounded_channel();
         let (pool, budget) = (BufferPool::new(1 << 20), Budget::new(1 << 20));
         let options = WalkOptions::default();
@@ -65,6 +65,10 @@ impl World {
         }
         let (waiting, expected) = (VecDeque::new(), vec![0; partitions]);
         Self { buffer, commands, waiting, fetching, expected, until: None, bounds: BTreeMap::new() }
+    }
+
+    pub(super) fn span(&self, index: usize) -> u64 {
+        self.fetching[index].span
     }
 
     /// A fetch of a partition is sent.
@@ -89,13 +93,22 @@ impl World {
     }
 
     fn push(&self, index: usize, span: u64, offset: i64) {
+        self.push_frame(index, span, Self::frame(offset));
+    }
+
+    /// Record batches of one answer.
+    pub(super) fn frame(offset: i64) -> Vec<u8> {
         let mut encoder = BatchEncoder::new().base_offset(offset).partition_leader_epoch(0);
         for _ in 0..ANSWER_RECORDS {
             encoder.append(NewRecord { value: Some(b"v"), ..NewRecord::default() });
         }
         let mut records = Vec::new();
         encoder.encode(&mut Compressor::new(), &mut records).expect("encodes");
-        let frame = Bytes::from(records);
+        records
+    }
+
+    pub(super) fn push_frame(&self, index: usize, span: u64, frame: Vec<u8>) {
+        let frame = Bytes::from(frame);
         let fetched = Fetched {
             partition: p(index as i32),
             span,

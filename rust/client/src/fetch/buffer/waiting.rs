@@ -3,8 +3,10 @@
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use monedula_engine::TopicPartition;
 use monedula_engine::ledger::Holder;
 
+use super::partition_buffer::PartitionBuffer;
 use super::{FetchBuffer, State, Want};
 use crate::error::ClientError;
 use crate::fetch::step::{PendingCallback, Step};
@@ -86,7 +88,33 @@ impl State {
         if let Some(error) = self.membership.raise.pop_front().or_else(|| self.membership.fatal()) {
             return Err(error);
         }
-        self.raise.pop_front().map_or(Ok(()), Err)
+        self.take_error().map_or(Ok(()), Err)
+    }
+
+    /// The next error that is due. If rows before it are in the hands of another thread or task, those that it has not
+    /// taken are taken back, and come first.
+    fn take_error(&mut self) -> Option<ClientError> {
+        loop {
+            let index = self.raise.iter().position(|error| self.is_due(error))?;
+            let partition = self.raise.get(index).and_then(|error| error.partition().cloned());
+            if partition.is_none_or(|partition| !self.take_rows_back(&partition)) {
+                return self.raise.remove(index);
+            }
+        }
+    }
+
+    /// Whether an error may be raised: that of a partition comes after all rows before it. A seek beyond it would
+    /// skip them.
+    fn is_due(&self, error: &ClientError) -> bool {
+        error.partition().is_none_or(|partition| !self.owes_rows(partition))
+    }
+
+    /// Whether a partition has rows still to come, or to be waited for.
+    fn goes_on(&self, partition: &TopicPartition, buffer: &PartitionBuffer) -> bool {
+        match buffer.fault {
+            None => !buffer.is_done(),
+            Some(_) => self.owes_rows(partition),
+        }
     }
 
     /// Raises the error because of which there is nothing to hand out, if one is.
@@ -95,7 +123,7 @@ impl State {
             return Err(error.clone());
         }
         // First, since this is asked on every wait, and mostly the first partition decides it.
-        if self.partitions.values().any(|buffer| buffer.fault.is_none()) {
+        if self.partitions.iter().any(|(partition, buffer)| self.goes_on(partition, buffer)) {
             return Ok(());
         }
         let mut faults =
@@ -105,7 +133,10 @@ impl State {
 
     /// When to look again; `None` if there is something to hand out or to raise now.
     fn wake_at(&self, want: &Want, now: Instant) -> Option<Instant> {
-        if self.closed || self.woken || !self.raise.is_empty() || self.membership.has_callback_or_error() {
+        if self.closed || self.woken || self.membership.has_callback_or_error() {
+            return None;
+        }
+        if self.raise.iter().any(|error| self.is_due(error)) {
             return None;
         }
         if !self.has_rows() || self.membership.withholds(now) {

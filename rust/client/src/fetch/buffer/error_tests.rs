@@ -1,0 +1,136 @@
+//! Errors of partitions: each comes after the rows before it, wherever those are, so that a seek beyond it skips none.
+
+use monedula_engine::fetch::Fault;
+use monedula_engine::ledger::Holder;
+
+use super::tests::{World, p, want};
+use super::*;
+use crate::fetch::step::{HandedBatch, Step};
+
+const FIRST: Holder = 1;
+const SECOND: Holder = 2;
+
+/// What a call returns that does not wait.
+fn next(world: &World, holder: Holder) -> Result<Step, ClientError> {
+    world.buffer.next(&want(100), Instant::now(), holder)
+}
+
+fn batch(step: Result<Step, ClientError>) -> HandedBatch {
+    match step {
+        Ok(Step::Batch(batch)) => batch,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn offsets(batch: &HandedBatch) -> Vec<i64> {
+    (0..batch.columns.record_batch.num_rows()).filter_map(|row| batch.columns.offset_of(row)).collect()
+}
+
+/// The partition stopped, as the broker says.
+fn stop(world: &World, index: i32, span: u64) {
+    let partition = p(index);
+    let fault = Fault::OffsetOutOfRange { partition, offset: 5, log_start: 9, log_end: 9 };
+    world.buffer.stopped(&p(index), span, fault.into());
+}
+
+/// Five rows and then a batch that cannot be read.
+fn with_bad_batch() -> World {
+    let world = World::new(1);
+    let span = world.span(0);
+    let mut frame = World::frame(0);
+    let mut bad = World::frame(5);
+    *bad.last_mut().expect("bytes") ^= 1;
+    frame.extend(bad);
+    world.push_frame(0, span, frame);
+    world
+}
+
+/// Five rows, after which the partition stopped.
+fn with_stop() -> World {
+    let world = World::new(1);
+    let span = world.span(0);
+    world.push_frame(0, span, World::frame(0));
+    stop(&world, 0, span);
+    world
+}
+
+#[test]
+fn an_error_comes_after_rows_that_were_given_back() {
+    for world in [with_bad_batch(), with_stop()] {
+        let first = batch(next(&world, FIRST));
+        assert_eq!(offsets(&first), [0, 1, 2, 3, 4]);
+        let cursor = world.buffer.by_rows(&first, FIRST);
+        assert_eq!((cursor.take(), cursor.take()), (Some(0), Some(1)));
+        world.buffer.give_back(first.id, FIRST);
+        assert!(world.buffer.serve(Instant::now(), FIRST).is_ok());
+        world.buffer.set_paused(&p(0), true);
+        assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "the rows come once it is resumed");
+        world.buffer.set_paused(&p(0), false);
+        assert_eq!(offsets(&batch(next(&world, FIRST))), [2, 3, 4]);
+        next(&world, FIRST).expect_err("the error");
+        assert_eq!(world.buffer.status()[&p(0)].position, Some(5));
+    }
+}
+
+#[test]
+fn an_error_comes_after_rows_that_another_thread_has_not_taken() {
+    for world in [with_bad_batch(), with_stop()] {
+        let first = batch(next(&world, FIRST));
+        let cursor = world.buffer.by_rows(&first, FIRST);
+        assert_eq!(cursor.take(), Some(0));
+        assert_eq!(offsets(&batch(next(&world, SECOND))), [1, 2, 3, 4]);
+        assert_eq!(cursor.take(), None, "no row comes twice");
+        next(&world, SECOND).expect_err("the error");
+    }
+}
+
+#[test]
+fn an_error_comes_after_rows_that_a_run_works_on() {
+    for world in [with_bad_batch(), with_stop()] {
+        let first = batch(next(&world, FIRST));
+        let parts = world.buffer.hand_over(&first, FIRST).expect("not finished yet");
+        let [part] = parts.as_slice() else { panic!("one run of rows") };
+        for finished in [0, 3] {
+            world.buffer.finish_rows(part, finished);
+            assert!(matches!(world.buffer.serve(Instant::now(), FIRST), Ok(Step::Nothing)));
+            assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
+        }
+        world.buffer.finish_batch(part.id, 5);
+        world.buffer.serve(Instant::now(), FIRST).expect_err("the error");
+        let finished = world.buffer.snapshot(None);
+        assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [5]);
+    }
+}
+
+#[test]
+fn an_error_comes_when_a_run_has_given_up_the_rows_before_it() {
+    let world = with_stop();
+    let parts = world.buffer.hand_over(&batch(next(&world, FIRST)), FIRST).expect("not finished yet");
+    world.buffer.abandon(&parts[0]);
+    next(&world, FIRST).expect_err("the error");
+}
+
+#[test]
+fn a_seek_forgets_an_error_that_waits_for_rows() {
+    let world = with_stop();
+    let first = batch(next(&world, FIRST));
+    world.buffer.by_rows(&first, FIRST);
+    world.buffer.give_back(first.id, FIRST);
+    world.buffer.restart(&p(0)).expect("assigned");
+    assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
+}
+
+#[test]
+fn partitions_that_are_read_to_their_end_do_not_hide_the_error_of_another() {
+    let world = World::new(2);
+    let span = world.buffer.add(&p(1), Some(5));
+    world.buffer.positioned(&p(1), span, 0);
+    stop(&world, 0, world.span(0));
+    next(&world, FIRST).expect_err("the error");
+    assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "rows of the other are waited for");
+    world.push_frame(1, span, World::frame(0));
+    assert_eq!(offsets(&batch(next(&world, FIRST))), [0, 1, 2, 3, 4]);
+    for _ in 0..2 {
+        next(&world, FIRST).expect_err("nothing else is left");
+    }
+}
