@@ -207,7 +207,8 @@ fn records_that_are_refused_count_as_bytes_of_the_batch() {
 
 #[test]
 fn rows_and_records_that_are_refused_are_bounded_together() {
-    for is_good in [|_: i64| false, |offset| offset % 2 == 0, |offset| offset % 7 == 0] {
+    let kinds: [fn(i64) -> bool; 3] = [|_| false, |offset| offset % 2 == 0, |offset| offset % 7 == 0];
+    for is_good in kinds {
         let records: Vec<_> = (0..100).map(|offset| (offset, is_good(offset))).collect();
         let value = Some(spec(OnBadValue::Refuse, Mode::FailFast, false));
         for max_rows in [1, 2, 3, 99, 100] {
