@@ -67,6 +67,7 @@ class AsyncConsumer(ConsumerBase):
     _bridge: "Bridge | None" = None
     _calling: "Callbacks | None" = None
     _loop_end: "LoopEnd | None" = None
+    _outlived_its_loop = False
     _awaits = True
 
     def __aiter__(self) -> NoReturn:
@@ -252,6 +253,7 @@ class AsyncConsumer(ConsumerBase):
         from monedula._logging import warn
 
         warn("groups", "an AsyncConsumer was not closed before its event loop ended, and is closed now: use async with")
+        self._outlived_its_loop = True
         try:
             await self.close()
         except Exception as error:
@@ -259,6 +261,8 @@ class AsyncConsumer(ConsumerBase):
 
     async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
         self._refuse_in_callback("poll")
+        if self._outlived_its_loop:
+            raise ArgumentError("this client was closed at the end of another event loop; make one in each loop")
         bridge = self._loop()
         left = None if timeout is None else seconds("timeout", timeout)
         max_wait = seconds("max_wait", max_wait)
