@@ -45,8 +45,8 @@ def formats(pattern: str) -> dict[str, str]:
     return {"dateFormat": pattern, "timestampFormat": pattern, "timestampNTZFormat": pattern}
 
 
-# A number right behind the year takes its digits; two fractions have to be the same.
-SUITED_BY_NOTHING = ("yyyyMMddHHmmssSSS", "yyyy-MM-dd HH:mm:ss.SSS.SSS", "")
+# A number right behind the year takes its digits; two fractions have to be the same, and so do two ways to name a day.
+SUITED_BY_NOTHING = ("yyyyMMddHHmmssSSS", "yyyy-MM-dd HH:mm:ss.SSS.SSS", "yyyy-MM-dd DDD", "")
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
