@@ -405,6 +405,12 @@ DIFFERENCES: Sequence[Difference] = [
         "Spark takes the current date; here a time alone is no timestamp",
     ),
     Difference(
+        _written(r'"timestamp"\s*:\s*"[^"]*\dGMT[ T]'),
+        _in("timestamp"),
+        '{"timestamp":"2020-01-02GMT 10:20GMT"}',
+        "Spark takes out the first GMT, and reads the rest with its zone; here a zone stands at the end alone",
+    ),
+    Difference(
         _written(r'"(decimal|wide)"\s*:\s*"[^"]*[^\x00-\x7f]'),
         _in("decimal wide"),
         '{"decimal":"\u0661"}',
