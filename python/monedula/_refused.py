@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from monedula._monedula import Batch, PendingCallback, Record, SendFuture
 from monedula._until import SLICE_SECONDS
-from monedula.errors import DecodeError, KafkaError
+from monedula.errors import BufferFullError, DecodeError, KafkaError
 from monedula.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -73,7 +73,10 @@ class WaitingBatch:
             self.letters = deque(letter for letter in self.letters if letter.partition not in gone)
 
     def pending(self) -> SendFuture | None:
-        """The first acknowledgement that is still to be waited for; `None` if there is none.
+        """Forget the letters at the front that are acknowledged.
+
+        Returns:
+            The acknowledgement of the first letter that is left; `None` if that is not sent, for want of room.
 
         Raises:
             KafkaError: a letter failed. It is sent again when the batch is tried again.
@@ -81,8 +84,7 @@ class WaitingBatch:
         while self.letters:
             letter = self.letters[0]
             future = letter.future
-            assert future is not None
-            if not future.done():
+            if future is None or not future.done():
                 return future
             failure = future.exception()
             if failure is not None:
@@ -106,7 +108,8 @@ class LettersWait:
         holder: the holder number that the batch is for; that of the current thread if `None`.
 
     Attributes:
-        future: the acknowledgement to be waited for.
+        future: the acknowledgement to be waited for; `None` if the producer has no room for a letter: others wait for
+            the letters that fill it.
         slice_seconds: how long to wait for it before the next look.
         outcome: what the call returns, once it does not go on: the batch; an empty one after `timeout`; a callback that
             must run first; `None` if no row of the batch is to be returned.
@@ -149,7 +152,7 @@ class LettersWait:
         waiting.forget(core.gone(waiting.batch))
         self._refused.send(waiting)
         self.future = waiting.pending()
-        if self.future is None:
+        if not waiting.letters:
             self._is_done = True
             is_wanted = core.accept(waiting.batch, self._holder) and bool(waiting.batch)
             self.outcome = waiting.batch if is_wanted else None
@@ -200,7 +203,9 @@ class RefusedRecords:
         self._waiting.clear()
 
     def send(self, waiting: WaitingBatch) -> None:
-        """Send the dead letters of a batch that are not under way.
+        """Send the dead letters of a batch that are not under way, as many as the producer has room for.
+
+        It does not wait for room: those that are under way give it back.
 
         Raises:
             DecodeError: a record of the dead-letter topic itself. Written there again, it would come again.
@@ -217,7 +222,9 @@ class RefusedRecords:
                 raise letter.error
             letters = DeadLetters(self._open(), topic, self._group, is_own=True)
             try:
-                letter.future = letters.put_aside(letter.record, letter.error, attempts=1)
+                letter.future = letters.send_if_room(letter.record, letter.error, attempts=1)
+            except BufferFullError:
+                return
             except KafkaError as failure:
                 failure.add_note(letter.advice())
                 raise

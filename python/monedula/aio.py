@@ -292,11 +292,15 @@ class AsyncConsumer(ConsumerBase):
         self, waiting: WaitingBatch, timeout: float | None, holder: int
     ) -> Batch | PendingCallback | None:
         """Write the records of a batch that cannot be decoded. Returns the outcome of the wait."""
+        from asyncio import sleep
         from asyncio import wait as wait_for_any
 
         with self._refused.wait(waiting, timeout, holder) as wait:
             while wait.goes_on():
-                await wait_for_any({wait.future}, timeout=wait.slice_seconds)  # type: ignore[type-var]
+                if wait.future is None:
+                    await sleep(wait.slice_seconds)
+                else:
+                    await wait_for_any({wait.future}, timeout=wait.slice_seconds)  # type: ignore[type-var]
         return wait.outcome
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import datetime
 from sys import exception
 from threading import get_ident
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -467,7 +467,9 @@ class Consumer(CallsBack, ConsumerBase):
         """Write the records of a batch that cannot be decoded. Returns the outcome of the wait."""
         with self._refused.wait(waiting, timeout, holder) as wait:
             while wait.goes_on():
-                assert wait.future is not None
+                if wait.future is None:
+                    sleep(wait.slice_seconds)
+                    continue
                 with suppress(KafkaTimeoutError):
                     wait.future.exception(wait.slice_seconds)
         return wait.outcome
