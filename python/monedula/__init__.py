@@ -192,6 +192,10 @@ if not TYPE_CHECKING:  # type checkers would take any name
 
         return getattr(import_module(_LATER[name]), name)
 
+    def __dir__() -> list[str]:
+        """Completion on a terminal and in notebooks offers the public names, those of first use too."""
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
 
 # At exit the core closes its connections, and its threads end before the interpreter does.
 _atexit.register(_shutdown)

@@ -202,3 +202,9 @@ def test_every_error_that_is_raised_is_told() -> None:
             wrong += [(where, name) for name in sorted(raised_in(function) - told_errors)]
         wrong += [(where, name) for name in sorted(told_errors) if not is_exception(name)]
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_completion_offers_the_public_names_and_no_others() -> None:
+    assert {name for name in dir(monedula) if not name.startswith("_")} == {
+        name for name in monedula.__all__ if not name.startswith("_")
+    }
