@@ -293,6 +293,8 @@ class Consumer(CallsBack, ConsumerBase):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition whose timestamp is at or after the given time; `None` if there is none.
 
+        The broker's answer; after `delete_records` it may overlook a record, see "Positions and times" in the guide.
+
         Args:
             times: for each partition a time: an aware datetime, a text such as `"1h ago"`, or milliseconds since 1970.
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
