@@ -202,6 +202,11 @@ class RefusedRecords:
         """Return no such batch any more; their offsets are not committed."""
         self._waiting.clear()
 
+    def forget_failures(self) -> None:
+        """Have the producer tell of no letter that was not written: its batch was not returned, and comes again."""
+        if self.producer is not None:
+            self.producer._unseen_failures()
+
     def send(self, waiting: WaitingBatch) -> None:
         """Send the dead letters of a batch that are not under way, as many as the producer has room for.
 

@@ -240,6 +240,7 @@ class AsyncConsumer(ConsumerBase):
             await self._run(lambda fd: self._core.start_close(fd, left))
             if self._refused.producer is not None:
                 await cast("AsyncProducer", self._refused.producer).close(left)
+                self._refused.forget_failures()
             self._callbacks().cancel()
             if self._bridge is not None:
                 self._bridge.close()

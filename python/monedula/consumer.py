@@ -424,6 +424,7 @@ class Consumer(CallsBack, ConsumerBase):
             self._core.close(max(until - monotonic(), 0.0))
             if self._refused.producer is not None:
                 self._refused.producer.close(max(until - monotonic(), 0.0))
+                self._refused.forget_failures()
             self._tell_events()
             self._tell_commits()
 
