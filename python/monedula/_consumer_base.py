@@ -27,7 +27,7 @@ from monedula.partitions import (
     timestamp_ms,
     topic_names,
 )
-from monedula.typed import Json, spec_of
+from monedula.typed import Json, check_columns, spec_of
 
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
@@ -65,7 +65,9 @@ class ConsumerBase(GroupVerbs):
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
         specs = spec_of("key", key), spec_of("value", value)
-        self._open(raw, raw_columns(columns), headers, assignors, on_event, *specs)
+        columns = raw_columns(columns)
+        check_columns(columns, key, value)
+        self._open(raw, columns, headers, assignors, on_event, *specs)
         self._refused = RefusedRecords(self, key, value)
         try:
             if topics is not None:

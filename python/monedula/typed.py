@@ -1,6 +1,6 @@
 """`Json`: keys or values that are decoded into typed columns while they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -57,7 +57,9 @@ class Json:
         options: Mapping[str, str | bool] | None = None,
     ) -> None:
         if mode not in ("fail", "null", "drop"):
-            raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'")
+            here = _MODES_OF_SPARK.get(str(mode).upper())
+            also = "" if here is None else f"; Spark's {str(mode).upper()} is {here!r}"
+            raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'{also}")
         if dead_letter is not None:
             if mode != "fail":
                 raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
@@ -65,6 +67,7 @@ class Json:
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
         schema = _arrow(schema)
+        _check_fields(schema, mode, corrupt_record)
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
@@ -109,6 +112,29 @@ class Json:
         return f"Json({', '.join([*self.spec.fields, *given])})"
 
 
+_MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
+
+
+def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
+    """Refuse a schema without fields, and one whose field for the text of bad values cannot have it.
+
+    A schema of another library, which is there where pyarrow is not, is left to the core.
+    """
+    if not hasattr(schema, "names"):
+        return
+    if not schema.names:
+        raise ArgumentError("schema: there is no field in it; without value=Json(...) values are bytes")
+    if mode != "null":
+        return
+    if corrupt_record not in schema.names:
+        if corrupt_record != CORRUPT_RECORD:
+            raise ArgumentError(
+                f"corrupt_record={corrupt_record!r}: the schema has no such field; add it, of type string"
+            )
+    elif (kind := str(schema.field(corrupt_record).type)) != "string":
+        raise ArgumentError(f"schema: field {corrupt_record}: the text of bad values is a string, not {kind}")
+
+
 def _arrow(schema: Any) -> Any:
     """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
     if find_spec("pyarrow") is not None:
@@ -137,6 +163,39 @@ def _option(name: str, value: object) -> str:
     return value
 
 
+def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
+    """Refuse fields of keys and values among the columns of Kafka, with what to write.
+
+    Raises:
+        ArgumentError: if there is one.
+    """
+    for name, given in (("key", key), ("value", value)):
+        if isinstance(given, Json) and columns is not None:
+            fields = {field.partition(": ")[0] for field in given.spec.fields}
+            for column in columns:
+                field = column.removeprefix(f"{name}.")
+                if column not in _COLUMNS and field in fields:
+                    raise ArgumentError(
+                        f"columns: {column!r} is a field of {name}: the column {name!r} brings all fields of its "
+                        f"schema. Give Json(...) a schema of the fields that you want, and columns=[{name!r}, ...]"
+                    )
+
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def _short(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _hint(given: object) -> str:
+    """What else to say if it is a function, as other clients take, or no decoder at all."""
+    if callable(given) and given is not Json:
+        return "; a function would be called for each record: decode the column of bytes with it"
+    return ""
+
+
 def spec_of(name: str, given: object) -> JsonSpec | None:
     """The core's form of `key=` or `value=`.
 
@@ -146,7 +205,9 @@ def spec_of(name: str, given: object) -> JsonSpec | None:
     if given is None:
         return None
     if not isinstance(given, Json):
-        raise ArgumentError(f"{name}={given!r}: expected monedula.Json(schema), or nothing for bytes")
+        raise ArgumentError(
+            f"{name}={_short(given)}: expected monedula.Json(schema), or nothing for bytes{_hint(given)}"
+        )
     if name == "key" and given.flatten:
         raise ArgumentError("key=Json(flatten=True): only the fields of values can be columns of their own")
     return given.spec
