@@ -9,6 +9,10 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --locked
 
+# As maturin runs cargo, once it has: by other variables pyo3's build script runs anew, and pyo3 and the extension are
+# compiled again, by the next `make extension` too.
+LIKE_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt | head -n 1)"
+
 .PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
@@ -96,7 +100,7 @@ extension-release: .venv/.locked
 
 lint: extension  ## everything that judges without running
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(LIKE_MATURIN) cargo clippy --locked --workspace --all-targets -- -D warnings
 	ruff check
 	ruff format --check
 	mypy
