@@ -133,7 +133,7 @@ sdist: .venv/.locked  ## the source distribution in dist/
 
 bench: extension-release  ## the comparisons of benches/README.md and benches/spark, on small topics
 	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain --security PLAINTEXT,SSL
-	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,stream,write
+	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,typed,stream,write
 	python -m benches.broker --records 400000 --rounds 1 --members 1000
 	python -m benches.producer --records 300000 --rounds 1 --peers floor,monedula_batch,monedula_send,confluent
 
