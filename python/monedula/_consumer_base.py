@@ -257,13 +257,14 @@ class ConsumerBase(GroupVerbs):
         self._core.wakeup()
 
     def _check_drained(self, timeout: float | None, bound: UntilLoop | None = None) -> None:
-        """Raise if a loop ends after `timeout` without a record because brokers do not answer.
+        """Raise if a loop ends after `timeout` without a record because brokers do not answer, or do not take letters.
 
         One that is read to its end raises if topics that it was to read do not exist.
         """
         if bound is not None and bound.reached():
             check_topics(self._member.health())
         elif timeout is not None:
+            self._refused.check_written(timeout)
             self._core.check_failing(patience(timeout, is_end=True))
 
     def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from monedula._monedula import Batch, PendingCallback, Record, SendFuture
 from monedula._until import SLICE_SECONDS
-from monedula.errors import BufferFullError, DecodeError, KafkaError
+from monedula.errors import BufferFullError, DecodeError, KafkaError, KafkaTimeoutError
 from monedula.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -197,6 +197,27 @@ class RefusedRecords:
     def put_back(self, waiting: WaitingBatch) -> None:
         """Leave a batch to the next call of any thread or task."""
         self._waiting.appendleft(waiting)
+
+    def is_waiting(self) -> bool:
+        """Whether a batch waits for its dead letters while no call is in progress that waits with it."""
+        return bool(self._waiting)
+
+    def check_written(self, timeout: float) -> None:
+        """Raise if a batch waits for its dead letters, and a loop ends without a record for `timeout` seconds.
+
+        Raises:
+            KafkaTimeoutError: its rows were not returned, so the topic is not drained.
+        """
+        producer = self.producer
+        if producer is None or not self.is_waiting():
+            return
+        last_error: str | None = producer._health()["last_error"]
+        because = "" if last_error is None else f"; the last failure: {last_error}"
+        raise KafkaTimeoutError(
+            f"no record came for {timeout:g} s, and dead letters wait for their brokers; the next call waits on, and "
+            f"then returns the rows beside them{because}",
+            last_error=last_error,
+        )
 
     def clear(self) -> None:
         """Return no such batch any more; their offsets are not committed."""

@@ -311,7 +311,7 @@ class AsyncConsumer(ConsumerBase):
         return batch
 
     def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> Steps:
-        bound = None if until is None else UntilLoop(self._core, until)
+        bound = None if until is None else UntilLoop(self, until)
         return Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
 
     def _holder(self) -> int:

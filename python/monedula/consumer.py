@@ -123,12 +123,13 @@ class Consumer(CallsBack, ConsumerBase):
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             BrokersUnavailableError: if `timeout` is over, but the brokers did not answer during it (or for the last
                 15 s of it), so that the topic need not be drained.
+            KafkaTimeoutError: if `timeout` is over while dead letters of typed columns wait for their acknowledgement.
             UnknownTopicError: at the end of `until`, once all is handed out, if subscribed topics do not exist, or no
                 topic matches the pattern.
             ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
-        bound = None if until is None else UntilLoop(self._core, until)
+        bound = None if until is None else UntilLoop(self, until)
         self._looping.append(thread)
         try:
             while batch := self._next_bounded(bound, max_rows, max_bytes, max_wait, timeout):

@@ -509,6 +509,27 @@ def test_threads_whose_dead_letters_share_a_full_buffer_get_all_their_rows(broke
         assert len(stream.to_pyarrow()) == 20
 
 
+def test_a_loop_to_the_latest_waits_for_its_dead_letters(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [bad(0), document(1)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+    # Longer than the slices in which the loop looks whether it is at its end.
+    with broker.fault(api="Produce", topic=f"{topic}-failed", delay_ms=500):
+        batches = list(reader.batches(until="latest"))
+    assert [record.offset for batch in batches for record in batch.records()] == [1]
+
+
+def test_a_loop_whose_timeout_ends_while_dead_letters_wait_raises(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [bad(0), document(1)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+    with broker.fault(api="Produce", topic=f"{topic}-failed", hold=True):
+        for until in (None, "latest"):
+            with pytest.raises(monedula.KafkaTimeoutError, match="dead letters wait for their brokers"):
+                list(reader.batches(timeout=0.3, until=until))
+    assert [record.offset for record in reader.take(1)] == [1]
+
+
 def test_a_poll_ends_in_time_while_nothing_but_bad_records_comes(broker: Broker, topic: str, opens: Opens) -> None:
     broker.create_topic(f"{topic}-failed", 1)
     reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
