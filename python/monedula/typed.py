@@ -18,6 +18,9 @@ CORRUPT_RECORD = "_corrupt_record"
 """The field that gets the text of a bad value, as in Spark."""
 
 
+_MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
+
+
 class Typed:
     """How keys or values are decoded: the base of `Json` and `Avro`."""
 
@@ -62,7 +65,9 @@ def _restored(kind: type[Any], given: Any, arguments: dict[str, Any]) -> Typed:
 def _behaviour(mode: object, dead_letter: str | None) -> str:
     """What becomes of records that cannot be decoded, as the core has it."""
     if mode not in ("fail", "null", "drop"):
-        raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'")
+        here = _MODES_OF_SPARK.get(str(mode).upper())
+        also = "" if here is None else f"; Spark's {str(mode).upper()} is {here!r}"
+        raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'{also}")
     if dead_letter is None:
         return str(mode)
     if mode != "fail":
@@ -124,6 +129,7 @@ class Json(Typed):
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
         schema = _arrow(schema)
+        _check_fields(schema, mode, corrupt_record)
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
@@ -263,6 +269,26 @@ def _schema_text(name: str, schema: Any) -> str:
     raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}")
 
 
+def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
+    """Refuse a schema without fields, and one whose field for the text of bad values cannot have it.
+
+    A schema of another library, which is there where pyarrow is not, is left to the core.
+    """
+    if not hasattr(schema, "names"):
+        return
+    if not schema.names:
+        raise ArgumentError("schema: there is no field in it; without value=Json(...) values are bytes")
+    if mode != "null":
+        return
+    if corrupt_record not in schema.names:
+        if corrupt_record != CORRUPT_RECORD:
+            raise ArgumentError(
+                f"corrupt_record={corrupt_record!r}: the schema has no such field; add it, of type string"
+            )
+    elif (kind := str(schema.field(corrupt_record).type)) != "string":
+        raise ArgumentError(f"schema: field {corrupt_record}: the text of bad values is a string, not {kind}")
+
+
 def _arrow(schema: Any) -> Any:
     """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
     if find_spec("pyarrow") is not None:
@@ -287,6 +313,40 @@ def _option(name: str, value: object) -> str:
     return value
 
 
+def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
+    """Refuse fields of keys and values among the columns of Kafka, with what to write.
+
+    Raises:
+        ArgumentError: if there is one.
+    """
+    for name, given in (("key", key), ("value", value)):
+        if isinstance(given, Typed) and columns is not None:
+            fields = {field.partition(": ")[0] for field in given.spec.fields}
+            for column in columns:
+                field = column.removeprefix(f"{name}.")
+                if column not in _COLUMNS and field in fields:
+                    raise ArgumentError(
+                        f"columns: {column!r} is a field of {name}: the column {name!r} brings all fields of its "
+                        f"schema. Give {type(given).__name__}(...) a schema of the fields that you want, and "
+                        f"columns=[{name!r}, ...]"
+                    )
+
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def _short(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _hint(given: object) -> str:
+    """What else to say if it is a function, as other clients take, or no decoder at all."""
+    if callable(given) and given not in (Json, Avro):
+        return "; a function would be called for each record: decode the column of bytes with it"
+    return ""
+
+
 def spec_of(name: str, given: object) -> ColumnSpec | None:
     """The core's form of `key=` or `value=`.
 
@@ -297,7 +357,8 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
         return None
     if not isinstance(given, Typed):
         raise ArgumentError(
-            f"{name}={given!r}: expected monedula.Json(schema), monedula.Avro(schema), or nothing for bytes"
+            f"{name}={_short(given)}: expected monedula.Json(schema), monedula.Avro(schema), or nothing for bytes"
+            f"{_hint(given)}"
         )
     if name == "key" and given.flatten:
         raise ArgumentError(

@@ -71,7 +71,7 @@ class Run:
         """Why the run ends: what a handler raised, or the writing of a dead letter."""
         self._unwritten: BaseException | None = None
         """The failure, if it is about the writing of a dead letter."""
-        self.bound = None if plan.until is None else UntilLoop(consumer._core, plan.until)
+        self.bound = None if plan.until is None else UntilLoop(consumer, plan.until)
         # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
         self.holder = new_holder()
         self.limit = 1 if plan.batch_size is None else plan.batch_size
@@ -194,7 +194,10 @@ class Run:
         self.lanes.drop_all()
         late = self.lanes.all_parts()
         if late:
-            self.give_up(late, f"handlers still run after {self.plan.grace} s")
+            self.give_up(
+                late,
+                f"handlers still run at the end of run(), which waits for them for at most grace={self.plan.grace:g} s",
+            )
         return bool(late)
 
     def handled(self, task: Task) -> None:
