@@ -27,7 +27,7 @@ from monedula.partitions import (
     timestamp_ms,
     topic_names,
 )
-from monedula.typed import Json, check_columns, spec_of
+from monedula.typed import Typed, check_columns, spec_of
 
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
@@ -50,8 +50,8 @@ class ConsumerBase(GroupVerbs):
         headers: bool = False,
         assignors: "Strategy | None" = None,
         on_event: EventHook | None = None,
-        key: Json | None = None,
-        value: Json | None = None,
+        key: Typed | None = None,
+        value: Typed | None = None,
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from monedula.aio_producer import AsyncProducer
     from monedula.config import Settings
     from monedula.producer import Producer
-    from monedula.typed import Json
+    from monedula.typed import Typed
 
 
 class Letter:
@@ -173,7 +173,7 @@ class RefusedRecords:
         value: how its values are decoded.
     """
 
-    def __init__(self, consumer: "ConsumerBase", key: "Json | None", value: "Json | None") -> None:
+    def __init__(self, consumer: "ConsumerBase", key: "Typed | None", value: "Typed | None") -> None:
         self._consumer = consumer
         given = {"key": key, "value": value}
         self.decodes = key is not None or value is not None

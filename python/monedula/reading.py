@@ -20,7 +20,7 @@ from monedula.partitions import (
     whole_number,
 )
 from monedula.times import EXPECTED_TIME, time_of
-from monedula.typed import Json, check_columns, spec_of
+from monedula.typed import Typed, check_columns, spec_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +51,8 @@ def read(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
-    key: Json | None = None,
-    value: Json | None = None,
+    key: Typed | None = None,
+    value: Typed | None = None,
 ) -> "RecordStream":
     """Read topics from `start` to before `end`, without a group.
 
@@ -76,7 +76,7 @@ def read(
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.
         progress: called after each batch with the number of offsets passed, and the number of offsets in total.
-        key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
+        key: how keys are decoded, such as `monedula.Json(schema)` or `monedula.Avro(schema)`; bytes if left out.
         value: how values are decoded; bytes if left out.
 
     Returns:
@@ -103,7 +103,7 @@ def read(
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
     for name, spec in (("key", key), ("value", value)):
-        if isinstance(spec, Json) and spec.dead_letter is not None:
+        if isinstance(spec, Typed) and spec.dead_letter is not None:
             raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
     columns = raw_columns(columns)
     check_columns(columns, key, value)
@@ -136,8 +136,8 @@ def read_range(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
-    key: Json | None = None,
-    value: Json | None = None,
+    key: Typed | None = None,
+    value: Typed | None = None,
 ) -> "RecordStream":
     """Read one partition from offset `start` to before offset `end`. Arguments, result and errors as `read`."""
     pair = raw_partition((topic, partition))

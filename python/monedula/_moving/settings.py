@@ -35,7 +35,8 @@ PREFIXES: dict[str, str] = {
     "metrics.": _METRICS,
     "sasl.oauthbearer.jwks.": _BROKER,
     "schema.registry.": (
-        "there is no schema registry here yet: keys and values are bytes, which your own code decodes and encodes"
+        "no registry is asked here yet: monedula.Avro decodes keys and values by schemas that you give it; "
+        "your own code encodes"
     ),
     "ssl.engine.": _NOT_TLS.format("engine"),
     "ssl.provider": _NOT_TLS.format("provider"),
