@@ -194,7 +194,7 @@ class RecordStream(Unpicklable):
 
     def __next__(self) -> Batch:
         if self._exported:
-            raise ArgumentError("this stream was handed out as an Arrow stream; read it there, or start another read")
+            raise ArgumentError("this stream was handed out already; a stream can be read once: start another read")
         batch = self._core.next()
         if batch is None:
             self._report()
@@ -235,6 +235,7 @@ class RecordStream(Unpicklable):
         pyarrow = installed("pyarrow", "arrow")
         # Not by __arrow_c_stream__, through which the errors of this stream would come as pyarrow's.
         batches = [pyarrow.record_batch(batch) for batch in self]
+        self._exported = True
         table: pa.Table = pyarrow.Table.from_batches(batches, pyarrow.schema(self.schema))
         return table
 
@@ -260,6 +261,7 @@ class RecordStream(Unpicklable):
         polars = installed("polars", "polars")
         frames = [polars.DataFrame(batch) for batch in self]
         frame: pl.DataFrame = polars.concat(frames, rechunk=False) if frames else to_polars(self)
+        self._exported = True
         return frame
 
     def __array__(self, *arguments: object, **options: object) -> NoReturn:

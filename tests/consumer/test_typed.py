@@ -359,6 +359,17 @@ def test_a_table_of_records_that_cannot_be_decoded_raises_the_error_of_the_read(
 
 
 @pytest.mark.parametrize("kind", ["to_pyarrow", "to_pandas", "to_polars"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_read_is_a_table_once(broker: Broker, topic: str, kind: str, rows: int) -> None:
+    broker.append(topic, [document(number) for number in range(rows)])
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, value=Json(SCHEMA)) as stream:
+        assert len(getattr(stream, kind)()) == rows
+        for again in ("to_pyarrow", "to_pandas", "to_polars"):
+            with pytest.raises(monedula.ArgumentError, match="can be read once"):
+                getattr(stream, again)()
+
+
+@pytest.mark.parametrize("kind", ["to_pyarrow", "to_pandas", "to_polars"])
 def test_an_empty_topic_is_a_table_of_all_columns(broker: Broker, topic: str, kind: str) -> None:
     with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, value=Json(SCHEMA)) as stream:
         frame = getattr(stream, kind)()
