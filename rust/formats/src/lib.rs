@@ -13,6 +13,7 @@ mod column;
 mod error;
 mod fixed;
 mod json;
+mod names;
 mod nested;
 mod typed;
 

@@ -59,6 +59,12 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes()
     }
 
+    /// What is left of the text.
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes().get(self.at..).unwrap_or_default()
+    }
+
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
         Fault { reason, position: self.at }
     }
