@@ -3,9 +3,11 @@
 //! Faults go up to the nearest field of a struct: that field is null, and the struct's other fields stay. So a bad element
 //! makes its whole list null, as it does in Spark.
 
+use monedula_columns::Texts;
+
 use super::base64;
 use super::cursor::{Cursor, Fault, Quoted, Value, unescape};
-use super::number::{DecimalFault, MAX_NUMBER_BYTES, decimal, integer, not_finite, short_float};
+use super::number::{DecimalFault, MAX_NUMBER_BYTES, decimal, integer, not_finite};
 use super::options::{JsonOptions, Mode};
 use super::path::Path;
 use super::time;
@@ -232,6 +234,47 @@ impl<'o> Row<'o> {
     /// Any value, as a row of the column. After an error the column may have begun that row in its children.
     #[inline(always)]
     fn value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
+        // The values that most columns have, without a token in memory between cursor and column.
+        match (&mut *column, cursor.peek()) {
+            (Column::Utf8(texts), Some(b'"')) => {
+                let start = cursor.at;
+                let quoted = cursor.quoted(b'"')?;
+                return self.text(texts, quoted, start);
+            }
+            (Column::Int64(values), Some(b'-' | b'0'..=b'9')) => {
+                if let Some(value) = cursor.short_integer() {
+                    values.push(value.to_ne_bytes());
+                    return Ok(());
+                }
+            }
+            (Column::Float64(values), Some(b'-' | b'0'..=b'9')) => {
+                if let Some(value) = cursor.short_float() {
+                    values.push(value.to_ne_bytes());
+                    return Ok(());
+                }
+            }
+            (Column::Struct(structs), Some(b'{')) => {
+                cursor.at += 1;
+                return self.object(structs, cursor, path, depth + 1);
+            }
+            _ => {}
+        }
+        self.other_value(column, cursor, path, depth)
+    }
+
+    #[inline(always)]
+    fn text(&mut self, texts: &mut Texts, quoted: Quoted<'_>, start: usize) -> Decoded {
+        let text = self.plain(quoted)?;
+        let bytes = text.len();
+        if !texts.push(text) {
+            return Err(Fault { reason: Reason::OutOfRange("utf8"), position: start });
+        }
+        self.text_bytes += bytes;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn other_value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
         // Up to the value, for its position and source text.
         cursor.peek();
         let start = cursor.at;
@@ -241,14 +284,7 @@ impl<'o> Row<'o> {
         let out_of_range = fault(Reason::OutOfRange(name));
         match (column, value) {
             (column, Value::Null) => column.push_null(),
-            (Column::Utf8(texts), Value::Text(quoted)) => {
-                let text = self.plain(quoted)?;
-                let bytes = text.len();
-                if !texts.push(text) {
-                    return Err(out_of_range);
-                }
-                self.text_bytes += bytes;
-            }
+            (Column::Utf8(texts), Value::Text(quoted)) => return self.text(texts, quoted, start),
             (Column::Int64(values), Value::Number(text, true)) => {
                 values.push(integer(text).ok_or(out_of_range)?.to_ne_bytes());
             }
@@ -262,8 +298,7 @@ impl<'o> Row<'o> {
                 narrow::<i8, 1>(values, text, i8::to_ne_bytes).ok_or(out_of_range)?;
             }
             (Column::Float64(values), Value::Number(text, is_integer)) => {
-                let short = if is_integer { None } else { short_float(text) };
-                let value: f64 = short.or_else(|| float(text, is_integer)).ok_or(out_of_range)?;
+                let value: f64 = float(text, is_integer).ok_or(out_of_range)?;
                 values.push(value.to_ne_bytes());
             }
             (Column::Float32(values), Value::Number(text, is_integer)) => {
