@@ -96,9 +96,22 @@ impl JsonSpec {
             .map(|field| format!("{}: {}", field.name(), field.data_type().to_string().to_lowercase()))
             .collect()
     }
+
+    /// The same for some of the fields; for all of them if these would be others without the rest.
+    fn only(&self, names: Vec<String>) -> Self {
+        let is_corrupt_record = |name: &String| *name == self.options.corrupt_record_field;
+        let all = names.iter().any(is_corrupt_record) || !self.decodes_each_by_itself();
+        let fields = self.fields.iter().filter(|field| all || names.contains(field.name())).cloned().collect();
+        Self { fields, options: self.options.clone(), on_bad: self.on_bad, flatten: self.flatten }
+    }
 }
 
 impl JsonSpec {
+    /// Whether a field has the same values when fields beside it are not decoded.
+    fn decodes_each_by_itself(&self) -> bool {
+        self.options.partial_results
+    }
+
     fn decoder(&self, pool: &BufferPool) -> Result<JsonDecoder, UnsupportedField> {
         JsonDecoder::new(&self.fields, self.options.clone(), pool.clone())
     }
