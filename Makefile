@@ -9,6 +9,10 @@ export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --locked
 
+# As maturin runs cargo, once it has: by other variables pyo3's build script runs anew, and pyo3 and the extension are
+# compiled again, by the next `make extension` too.
+LIKE_MATURIN = PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt | head -n 1)"
+
 .PHONY: demo demo-kafka check check-rust check-python test test-python test-all simulate simulate-delivery interop behaviour spark-versions kafka-versions miri extension extension-release docs lint wheel build-wheel sdist bench clean
 
 demo: extension-release  ## the embedded broker, a topic, and monedula reading it
@@ -96,7 +100,7 @@ extension-release: .venv/.locked
 
 lint: extension  ## everything that judges without running
 	cargo fmt --all --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(LIKE_MATURIN) cargo clippy --locked --workspace --all-targets -- -D warnings
 	ruff check
 	ruff format --check
 	mypy
@@ -129,7 +133,7 @@ sdist: .venv/.locked  ## the source distribution in dist/
 
 bench: extension-release  ## the comparisons of benches/README.md and benches/spark, on small topics
 	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain --security PLAINTEXT,SSL
-	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,stream,write
+	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,typed,stream,write
 	python -m benches.broker --records 400000 --rounds 1 --members 1000
 	python -m benches.producer --records 300000 --rounds 1 --peers floor,monedula_batch,monedula_send,confluent
 

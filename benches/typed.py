@@ -4,10 +4,7 @@ The topic is in an embedded broker, in a process of its own; the readers take tu
 of its own. Each proves what it read by the number of rows and the sum of a column.
 """
 
-import argparse
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,9 +14,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # so that `python benches/typed.py` works as well as `python -m benches.typed`
 
-TOPIC = "orders"
-PARTITIONS = 4
+from benches.turns import PARTITIONS, TOPIC, take_turns  # noqa: E402
+
 CHUNK = 10_000
+RAW = "binary column alone"
 CITIES = ("Praha", "Brno", "Ostrava", "Plzen")
 
 Result = tuple[float, int, int]
@@ -162,7 +160,7 @@ def confluent(bootstrap: str, records: int) -> Result:
 
 READERS: dict[str, Callable[[str, int], Result]] = {
     "typed columns": typed,
-    "binary column alone": raw,
+    RAW: raw,
     "binary column + polars": polars,
     "binary column + pyarrow.json": pyarrow_json,
     "binary column + DuckDB": duckdb,
@@ -170,59 +168,30 @@ READERS: dict[str, Callable[[str, int], Result]] = {
 }
 
 
-def serve(records: int) -> None:
-    """An embedded broker with the topic, until standard input ends."""
-    from monedula.testing import Broker
-
-    with Broker(topics={TOPIC: PARTITIONS}) as broker:
-        each = records // PARTITIONS
-        for partition in range(PARTITIONS):
-            for first in range(partition * each, (partition + 1) * each, CHUNK):
-                last = min(first + CHUNK, (partition + 1) * each)
-                values = [(f"{number:08}", value(number)) for number in range(first, last)]
-                broker.append(TOPIC, values, partition=partition)
-        print(broker.bootstrap_servers, flush=True)
-        sys.stdin.read()
+def fill(broker: Any, records: int) -> None:
+    """Write the records."""
+    each = records // PARTITIONS
+    for partition in range(PARTITIONS):
+        for first in range(partition * each, (partition + 1) * each, CHUNK):
+            last = min(first + CHUNK, (partition + 1) * each)
+            values = [(f"{number:08}", value(number)) for number in range(first, last)]
+            broker.append(TOPIC, values, partition=partition)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--records", type=int, default=2_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="a part of a reader's name")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--read", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        return serve(given.records)
-    if given.read:
-        name, bootstrap = given.read
-        print(json.dumps(READERS[name](bootstrap, given.records)))
-        return None
-    command = [sys.executable, __file__, "--records", str(given.records)]
-    readers = [name for name in READERS if given.only is None or given.only in name]
-    seconds: dict[str, list[float]] = {name: [] for name in readers}
-    expected = sum(10_000_000 + number for number in range(given.records))
-    with subprocess.Popen([*command, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        bootstrap = server.stdout.readline().strip()
-        for _ in range(given.rounds):
-            for name in readers:
-                ended = subprocess.run(
-                    [*command, "--read", name, bootstrap], capture_output=True, text=True, check=False
-                )
-                if ended.returncode:
-                    sys.exit(f"{name}: {ended.stderr}")
-                took, rows, total = json.loads(ended.stdout)
-                if rows != given.records or (total != expected and name != "binary column alone"):
-                    sys.exit(f"{name}: {rows:,} rows, and the sum of id is {total:,}, not {expected:,}")
-                seconds[name].append(took)
-        server.stdin.close()  # type: ignore[union-attr]
-    fastest = statistics.median(next(iter(seconds.values())))
-    for name, took in seconds.items():
-        median = statistics.median(took)
-        print(f"{name:38} {given.records / median:>12,.0f} records/s {median / fastest:>8.1f}x")
-    return None
+    turns = take_turns(__file__, READERS, fill, about=__doc__, records=2_000_000)
+    if turns is None:
+        return
+    expected = sum(10_000_000 + number for number in range(turns.records))
+    medians: dict[str, float] = {}
+    for name, results in turns.results.items():
+        for _, rows, total in results:
+            if rows != turns.records or (total != expected and name != RAW):
+                sys.exit(f"{name}: {rows:,} rows, and the sum of id is {total:,}, not {expected:,}")
+        medians[name] = statistics.median(took for took, _, _ in results)
+    first = next(iter(medians.values()))
+    for name, median in medians.items():
+        print(f"{name:38} {turns.records / median:>12,.0f} records/s {median / first:>8.1f}x")
 
 
 if __name__ == "__main__":

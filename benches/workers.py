@@ -3,11 +3,8 @@
 The topic is in an embedded broker, in a process of its own; the readers take turns, each in a process of its own.
 """
 
-import argparse
 import asyncio
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,8 +14,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # so that `python benches/workers.py` works as well as `python -m benches.workers`
 
-TOPIC = "orders"
-PARTITIONS = 4
+from benches.turns import PARTITIONS, TOPIC, take_turns  # noqa: E402
+
 KEYS = 10_000
 THREADS = 32
 
@@ -119,54 +116,18 @@ READERS: dict[str, Callable[[str, int], float]] = {
 }
 
 
-def serve(records: int) -> None:
-    """An embedded broker with the topic, until standard input ends."""
-    from monedula.testing import Broker
-
-    with Broker(topics={TOPIC: PARTITIONS}, settings={"group.initial.rebalance.delay.ms": 0}) as broker:
-        value = "x" * 100
-        for partition in range(PARTITIONS):
-            broker.append(
-                TOPIC,
-                [(f"key {number % KEYS}", value) for number in range(records // PARTITIONS)],
-                partition=partition,
-            )
-        print(broker.bootstrap_servers, flush=True)
-        sys.stdin.read()
+def fill(broker: Any, records: int) -> None:
+    """Write the records."""
+    for partition in range(PARTITIONS):
+        pairs = [(f"key {number % KEYS}", "x" * 100) for number in range(records // PARTITIONS)]
+        broker.append(TOPIC, pairs, partition=partition)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", help="a part of a reader's name")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--read", nargs=2, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.serve:
-        return serve(given.records)
-    if given.read:
-        name, bootstrap = given.read
-        print(json.dumps(READERS[name](bootstrap, given.records)))
-        return None
-    command = [sys.executable, __file__, "--records", str(given.records)]
-    with subprocess.Popen([*command, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        bootstrap = server.stdout.readline().strip()
-        readers = [name for name in READERS if given.only is None or given.only in name]
-        seconds: dict[str, list[float]] = {name: [] for name in readers}
-        for _ in range(given.rounds):
-            for name in readers:
-                ended = subprocess.run(
-                    [*command, "--read", name, bootstrap], capture_output=True, text=True, check=False
-                )
-                if ended.returncode:
-                    sys.exit(f"{name}: {ended.stderr}")
-                seconds[name].append(float(json.loads(ended.stdout)))
-        server.stdin.close()  # type: ignore[union-attr]
-    for name, took in seconds.items():
-        print(f"{name:45} {given.records / statistics.median(took):>12,.0f} records/s")
-    return None
+    turns = take_turns(__file__, READERS, fill, about=__doc__, records=200_000)
+    if turns is not None:
+        for name, seconds in turns.results.items():
+            print(f"{name:45} {turns.records / statistics.median(seconds):>12,.0f} records/s")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from benches import data, table
-from benches.spark import arms, ceiling, report
+from benches.spark import arms, ceiling, report, typed
 from benches.spark.arms import Place
 from benches.spark.runs import QUERIES, Bench, Run
 from tests.kafka import KafkaCluster, KafkaUnavailable, jars
@@ -64,10 +64,14 @@ def _run(
         spark.dataSource.register(ceiling.Ceiling)
         topics = partial(_topic, kafka)
         bench = Bench(spark, session.jvm_pid(spark), broker_pid, spark.conf.get(arms.V1_SOURCES), topics)
-        wrong = bench.check(place, options.arms)
-        runs += bench.batches(
-            place, options.arms, [name for name in options.queries if name in QUERIES], options.rounds
-        )
+        batch = [name for name in arms.BATCH if name in options.arms]
+        wrong = bench.check(place, batch) if batch else []
+        runs += bench.batches(place, batch, [name for name in options.queries if name in QUERIES], options.rounds)
+        decoded = [name for name in typed.ARMS if name in options.arms]
+        if "typed" in options.queries and decoded:
+            typed.prepare(directory / "typed", kafka.bootstrap, big.topic, big.partitions)
+            with_typed = replace(place, ceiling_path=str(directory / "typed"))
+            runs += bench.typed_columns(with_typed, decoded, options.rounds)
         written = [name for name in arms.WRITE if name in options.arms]
         if "write" in options.queries and written:
             runs += bench.writes(place, written, WRITE_CODECS, options.rounds)
@@ -94,14 +98,15 @@ def _place(kafka: KafkaCluster, dataset: data.Dataset, ready_made: Path) -> Plac
 
 
 def _options() -> argparse.Namespace:
-    queries = [*QUERIES, "write", "stream", "small"]
+    queries = [*QUERIES, "typed", "write", "stream", "small"]
+    names = list(dict.fromkeys([*arms.BATCH, *typed.ARMS]))
     parser = argparse.ArgumentParser(
         prog="python -m benches.spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--records", type=int, default=RECORDS, help="in the topic (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="measured ones; one more warms (default %(default)s)")
     parser.add_argument("--codec", default="lz4", choices=data.CODECS, help="default %(default)s")
-    parser.add_argument("--arms", type=_names(arms.BATCH), default=list(arms.BATCH), help=f"of {', '.join(arms.BATCH)}")
+    parser.add_argument("--arms", type=_names(names), default=names, help=f"of {', '.join(names)}")
     parser.add_argument("--queries", type=_names(queries), default=queries, help=f"of {', '.join(queries)}")
     parser.add_argument("--triggers", type=int, default=10, help="micro-batches of a stream (default %(default)s)")
     parser.add_argument("--driver-memory", default="4g", help="heap of Spark's JVM (default %(default)s)")

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from benches.spark import arms, cpu, memory
+from benches.spark import arms, cpu, memory, typed
 from benches.spark.arms import Place
 
 QUERIES: dict[str, Callable[[DataFrame], Any]] = {
@@ -28,7 +28,7 @@ class Run:
     """One measured run of one arm.
 
     Attributes:
-        query: `noop`, `sum`, `write` and a codec, `stream` or `small` (micro-batches of few records).
+        query: `noop`, `sum`, `typed`, `write` and a codec, `stream` or `small` (micro-batches of few records).
         round: from 1.
         jvm_peak_bytes: the most that Spark's JVM had in memory.
         python_peak_bytes: the same of the largest Python process.
@@ -61,11 +61,24 @@ class Bench:
 
     def check(self, place: Place, names: Sequence[str]) -> list[str]:
         """Whether every arm reads the same: the arms that do not, in words. Warms them as well."""
-        sums = {name: self._frame(name, place).selectExpr(*CHECKS).first() for name in names}
-        expected = next(iter(sums.values()))
-        if expected is None or expected[0] != place.dataset.records:
-            return [f"{next(iter(sums))} read {expected} of {place.dataset.records} records"]
-        return [f"{name} read {seen}, not {expected}" for name, seen in sums.items() if seen != expected]
+        return _differing(place, {name: self._frame(name, place).selectExpr(*CHECKS).first() for name in names})
+
+    def typed_columns(self, place: Place, names: Sequence[str], rounds: int) -> Iterator[Run]:
+        """Every arm's typed columns into a `noop` sink. `place` names the folder with the ready-made ones.
+
+        Raises:
+            RuntimeError: an arm has other columns than the first.
+        """
+        frames = {name: typed.frame(self.spark, name, place, self.v1_sources) for name in names}
+        wrong = _differing(place, {name: frame.selectExpr(*typed.CHECKS).first() for name, frame in frames.items()})
+        if wrong:
+            raise RuntimeError("; ".join(wrong))
+        for number in range(rounds + 1):
+            for name in _abba(names, number):
+                read = partial(QUERIES["noop"], typed.frame(self.spark, name, place, self.v1_sources))
+                run = self._measured("typed", name, number, place.dataset.records, read)
+                if number > 0:
+                    yield run
 
     def batches(self, place: Place, names: Sequence[str], queries: Sequence[str], rounds: int) -> Iterator[Run]:
         """Every arm with every query; one round before the first is not measured."""
@@ -142,6 +155,13 @@ class Bench:
         of = f"round {number}" if number else "warming"
         print(f"{of} {query:10} {name:15} {seconds:6.2f} s {records / seconds:12,.0f}/s", file=sys.stderr)
         return run
+
+
+def _differing(place: Place, sums: Mapping[str, Any]) -> list[str]:
+    expected = next(iter(sums.values()))
+    if expected is None or expected[0] != place.dataset.records:
+        return [f"{next(iter(sums))} read {expected} of {place.dataset.records} records"]
+    return [f"{name} read {seen}, not {expected}" for name, seen in sums.items() if seen != expected]
 
 
 def _abba(names: Sequence[_Name], number: int) -> Sequence[_Name]:

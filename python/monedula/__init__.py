@@ -175,12 +175,17 @@ _LATER = {
     "dataset": "monedula.scanning",
     "scan": "monedula.scanning",
 }
+_MODULES_LATER = frozenset({"admin", "assignors", "events", "otel", "prometheus", "schemas", "spark", "testing"})
 
 
 if not TYPE_CHECKING:  # type checkers would take any name
 
     def __getattr__(name: str) -> object:
         """Import these names on first use: programs that only read should not wait for what these import."""
+        if name in _MODULES_LATER:
+            from importlib import import_module
+
+            return import_module(f"{__name__}.{name}")
         if name not in _LATER:
             from sys import _getframe
 
@@ -191,6 +196,10 @@ if not TYPE_CHECKING:  # type checkers would take any name
         from importlib import import_module
 
         return getattr(import_module(_LATER[name]), name)
+
+    def __dir__() -> list[str]:
+        """Completion offers the public names, those of first use too; no module that may need an extra."""
+        return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 # At exit the core closes its connections, and its threads end before the interpreter does.

@@ -244,6 +244,14 @@ class GroupVerbs(Unpicklable):
             raise ArgumentError(f"reason={reason!r} ({type(reason).__name__}): expected a text")
         self._member.enforce_rebalance(reason, seconds("after", after))
 
+    def _is_calling_back(self) -> bool:
+        """Whether a rebalance callback makes this call."""
+        raise NotImplementedError
+
+    def _refuse_in_callback(self, name: str) -> None:
+        if self._is_calling_back():
+            raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")
+
     def _tell_events(self) -> None:
         # Must not be called between taking a batch and returning it: the batch would be lost if the hook raises.
         if self._on_event is not None:

@@ -1,10 +1,13 @@
 """Records that cannot be decoded and have a dead-letter topic: they are written before their batch is returned."""
 
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
 
-from monedula._monedula import Batch, Record, SendFuture
-from monedula.errors import DecodeError, KafkaError
+from monedula._monedula import Batch, PendingCallback, Record, SendFuture
+from monedula._until import SLICE_SECONDS
+from monedula.errors import BufferFullError, DecodeError, KafkaError
 from monedula.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -70,7 +73,10 @@ class WaitingBatch:
             self.letters = deque(letter for letter in self.letters if letter.partition not in gone)
 
     def pending(self) -> SendFuture | None:
-        """The first acknowledgement that is still to be waited for; `None` if there is none.
+        """Forget the letters at the front that are acknowledged.
+
+        Returns:
+            The acknowledgement of the first letter that is left; `None` if that is not sent, for want of room.
 
         Raises:
             KafkaError: a letter failed. It is sent again when the batch is tried again.
@@ -78,8 +84,7 @@ class WaitingBatch:
         while self.letters:
             letter = self.letters[0]
             future = letter.future
-            assert future is not None
-            if not future.done():
+            if future is None or not future.done():
                 return future
             failure = future.exception()
             if failure is not None:
@@ -88,6 +93,75 @@ class WaitingBatch:
                 raise failure
             self.letters.popleft()
         return None
+
+
+class LettersWait:
+    """The wait of one call for the dead letters of a batch, in slices: the caller waits for `future` while `goes_on()`.
+
+    As any other wait it heeds `wakeup()`, `close()` and rebalances. Left early, by an error, Ctrl-C or a cancellation
+    too, it leaves the batch to the next call. Until then no rebalance waits for the batch.
+
+    Args:
+        refused: where the letters go.
+        waiting: the batch.
+        timeout: seconds after which the call ends; `None` for as long as it takes.
+        holder: the holder number that the batch is for; that of the current thread if `None`.
+
+    Attributes:
+        future: the acknowledgement to be waited for; `None` if the producer has no room for a letter: others wait for
+            the letters that fill it.
+        slice_seconds: how long to wait for it before the next look.
+        outcome: what the call returns, once it does not go on: the batch; an empty one after `timeout`; a callback that
+            must run first; `None` if no row of the batch is to be returned.
+    """
+
+    def __init__(
+        self, refused: "RefusedRecords", waiting: WaitingBatch, timeout: float | None, holder: int | None
+    ) -> None:
+        self._refused = refused
+        self._consumer = refused._consumer
+        self._waiting = waiting
+        self._holder = holder
+        self._until = None if timeout is None else monotonic() + timeout
+        self._is_done = False
+        self.future: SendFuture | None = None
+        self.slice_seconds = 0.0
+        self.outcome: Batch | PendingCallback | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_done:
+            self._refused.put_back(self._waiting)
+            self._consumer._member.abandon(self._waiting.batch)
+
+    def goes_on(self) -> bool:
+        """Do what is due, and say whether a letter is still to be waited for.
+
+        Raises:
+            KafkaError: a letter cannot be sent or failed; or the consumer was woken up or closed.
+            DecodeError: as `RefusedRecords.send`.
+        """
+        core, waiting = self._consumer._core, self._waiting
+        self.outcome = core.serve(0.0, self._holder)
+        if self.outcome is not None:
+            return False
+        waiting.forget(core.gone(waiting.batch))
+        self._refused.send(waiting)
+        self.future = waiting.pending()
+        if not waiting.letters:
+            self._is_done = True
+            is_wanted = core.accept(waiting.batch, self._holder) and bool(waiting.batch)
+            self.outcome = waiting.batch if is_wanted else None
+            return False
+        self.slice_seconds = SLICE_SECONDS if self._until is None else min(SLICE_SECONDS, self._until - monotonic())
+        if self.slice_seconds <= 0:
+            self.outcome = core.empty()
+            return False
+        return True
 
 
 class RefusedRecords:
@@ -116,6 +190,10 @@ class RefusedRecords:
         except IndexError:
             return None
 
+    def wait(self, waiting: WaitingBatch, timeout: float | None, holder: int | None) -> LettersWait:
+        """Wait for the dead letters of a batch; the arguments of `LettersWait`."""
+        return LettersWait(self, waiting, timeout, holder)
+
     def put_back(self, waiting: WaitingBatch) -> None:
         """Leave a batch to the next call of any thread or task."""
         self._waiting.appendleft(waiting)
@@ -125,7 +203,9 @@ class RefusedRecords:
         self._waiting.clear()
 
     def send(self, waiting: WaitingBatch) -> None:
-        """Send the dead letters of a batch that are not under way.
+        """Send the dead letters of a batch that are not under way, as many as the producer has room for.
+
+        It does not wait for room: those that are under way give it back.
 
         Raises:
             DecodeError: a record of the dead-letter topic itself. Written there again, it would come again.
@@ -142,7 +222,9 @@ class RefusedRecords:
                 raise letter.error
             letters = DeadLetters(self._open(), topic, self._group, is_own=True)
             try:
-                letter.future = letters.put_aside(letter.record, letter.error, attempts=1)
+                letter.future = letters.send_if_room(letter.record, letter.error, attempts=1)
+            except BufferFullError:
+                return
             except KafkaError as failure:
                 failure.add_note(letter.advice())
                 raise

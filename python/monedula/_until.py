@@ -6,7 +6,7 @@ from typing import Any
 
 from monedula._monedula import ConsumerCore
 from monedula.errors import ArgumentError, UnknownTopicError
-from monedula.partitions import timestamp_ms
+from monedula.partitions import seconds, timestamp_ms
 from monedula.times import EXPECTED_TIME, time_of
 
 Until = str | datetime
@@ -38,11 +38,42 @@ class UntilLoop:
             self._number = self._core.begin_until(self._timestamp)
         return self._core.until_reached()
 
+    def slices(self, timeout: float | None) -> "Slices":
+        """The waits for the next batch, of which each ends soon enough to look again.
+
+        Args:
+            timeout: seconds without a record after which the loop ends; `None` for never.
+        """
+        return Slices(self, None if timeout is None else seconds("timeout", timeout))
+
     def end(self) -> None:
         """Read on without an end."""
         number, self._number = self._number, None
         if number is not None:
             self._core.end_until(number)
+
+
+class Slices:
+    """How long a loop with `until` waits for its next batch: see `UntilLoop.slices`."""
+
+    def __init__(self, loop: UntilLoop, left: float | None) -> None:
+        self._loop = loop
+        self._left = left
+        self._is_last = False
+        self._wait = 0.0
+
+    def next(self) -> float:
+        """How many seconds to wait now; 0 at the end too, where a call finishes the last batch and runs callbacks."""
+        self._is_last = self._left is not None and self._left <= 0
+        is_over = self._is_last or self._loop.reached()
+        self._wait = 0.0 if is_over else min(SLICE_SECONDS, self._left or SLICE_SECONDS)
+        if self._left is not None:
+            self._left -= self._wait
+        return self._wait
+
+    def is_over(self) -> bool:
+        """Whether the loop ends if that wait brought no record."""
+        return self._is_last or (self._wait == 0.0 and self._loop.reached())
 
 
 def check_topics(group: Mapping[str, Any] | None) -> None:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
+from monedula._async_loops import AsyncBatches, AsyncRecords, Steps
 from monedula._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
 from monedula._consumer_base import (
     MAX_BYTES,
@@ -21,13 +22,12 @@ from monedula._consumer_base import (
     raw_times,
 )
 from monedula._failing import patience
-from monedula._monedula import Batch, ConsumerCore, Operation, PendingCallback, Record
-from monedula._moving import asynchronous, tells
+from monedula._monedula import Batch, Operation, PendingCallback, Record
+from monedula._moving import tells
 from monedula._refused import WaitingBatch
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
-from monedula._rows import RowCursor
-from monedula._until import SLICE_SECONDS, Until, UntilLoop
-from monedula.errors import ArgumentError, ForkError, KafkaError, WakeupError
+from monedula._until import Until, UntilLoop
+from monedula.errors import ArgumentError, ForkError
 from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -97,7 +97,7 @@ class AsyncConsumer(ConsumerBase):
         After a cancelled step (`asyncio.wait_for(anext(batches), 1)`) the iteration can go on.
         """
         step = partial(self._step, max_rows=max_rows, max_bytes=max_bytes, max_wait=max_wait)
-        return _Batches(self._holder, self._bounded(step, timeout, until))
+        return AsyncBatches(self._holder, self._bounded(step, timeout, until))
 
     # Not a coroutine function: the holder of the batch is the task that calls this, not a task that is created around
     # the coroutine, as asyncio.wait_for() does in Python 3.11.
@@ -110,7 +110,7 @@ class AsyncConsumer(ConsumerBase):
     def records(self, timeout: float | None = None, until: Until | None = None) -> AsyncIterator[Record]:
         """Yield records one by one; as `Consumer.records`."""
         step = partial(self._step, max_rows=ROWS_AHEAD, max_bytes=MAX_BYTES, max_wait=0.0)
-        return _Records(self._core, self._holder, self._bounded(step, timeout, until))
+        return AsyncRecords(self._core, self._holder, self._bounded(step, timeout, until))
 
     async def run(
         self,
@@ -291,33 +291,17 @@ class AsyncConsumer(ConsumerBase):
     async def _put_aside(
         self, waiting: WaitingBatch, timeout: float | None, holder: int
     ) -> Batch | PendingCallback | None:
-        """Write the records of a batch that cannot be decoded; as in `Consumer`."""
-        from asyncio import wait
+        """Write the records of a batch that cannot be decoded. Returns the outcome of the wait."""
+        from asyncio import sleep
+        from asyncio import wait as wait_for_any
 
-        bridge = self._loop()
-        until = None if timeout is None else bridge.time() + timeout
-        is_done = False
-        try:
-            while True:
-                # As any other wait it heeds wakeup(), close() and rebalances.
-                if (pending := self._core.serve(0.0, holder)) is not None:
-                    return pending
-                waiting.forget(self._core.gone(waiting.batch))
-                self._refused.send(waiting)
-                if (future := waiting.pending()) is None:
-                    is_done = True
-                    break
-                left = SLICE_SECONDS if until is None else min(SLICE_SECONDS, until - bridge.time())
-                if left <= 0:
-                    return self._core.empty()
-                await wait({future}, timeout=left)  # type: ignore[type-var]
-        finally:
-            # After an error or a cancelled wait the next call goes on with it; until then no rebalance waits for it.
-            if not is_done:
-                self._refused.put_back(waiting)
-                self._member.abandon(waiting.batch)
-        batch = waiting.batch
-        return batch if self._core.accept(batch, holder) and batch else None
+        with self._refused.wait(waiting, timeout, holder) as wait:
+            while wait.goes_on():
+                if wait.future is None:
+                    await sleep(wait.slice_seconds)
+                else:
+                    await wait_for_any({wait.future}, timeout=wait.slice_seconds)  # type: ignore[type-var]
+        return wait.outcome
 
     async def _poll(self, holder: int, timeout: float, max_rows: int, max_bytes: int) -> Batch:
         batch = await self._step(holder, max_rows, max_bytes, 0.0, timeout)
@@ -325,9 +309,9 @@ class AsyncConsumer(ConsumerBase):
             self._core.check_failing(patience(timeout, is_end=False))
         return batch
 
-    def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> "_Steps":
+    def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> Steps:
         bound = None if until is None else UntilLoop(self._core, until)
-        return _Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
+        return Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
 
     def _holder(self) -> int:
         """The holder number of the current task. The end of the task is reported to the core.
@@ -398,9 +382,8 @@ class AsyncConsumer(ConsumerBase):
             self._calling = Callbacks()
         return self._calling
 
-    def _refuse_in_callback(self, name: str) -> None:
-        if self._calling is not None and self._calling.is_current():
-            raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")
+    def _is_calling_back(self) -> bool:
+        return self._calling is not None and self._calling.is_current()
 
     async def _run(self, start: Callable[[int], Operation]) -> Any:
         return await self._loop().run(start)
@@ -419,109 +402,3 @@ def current_holder() -> int:
     from monedula._bridge import holder
 
     return holder()
-
-
-class _Steps:
-    """The steps of a loop, with its `timeout` and its `until`. The first empty batch ends it."""
-
-    def __init__(
-        self,
-        step: Callable[..., Awaitable[Batch]],
-        timeout: float | None,
-        bound: UntilLoop | None,
-        check_drained: Callable[[], None],
-    ) -> None:
-        self._step = step
-        self._check_drained = check_drained
-        self._timeout = timeout
-        self._bound = bound
-
-    async def __call__(self, holder: int) -> Batch:
-        if self._bound is None:
-            batch = await self._step(holder, timeout=self._timeout)
-            if not batch:
-                self._check_drained()
-            return batch
-        try:
-            batch = await self._next(self._bound, holder)
-        except WakeupError:
-            self._bound.end()
-            raise
-        if not batch:
-            try:
-                self._check_drained()
-            finally:
-                self._bound.end()
-        return batch
-
-    async def _next(self, bound: UntilLoop, holder: int) -> Batch:
-        left = None if self._timeout is None else seconds("timeout", self._timeout)
-        while True:
-            is_late = left is not None and left <= 0
-            wait = 0.0 if is_late or bound.reached() else min(SLICE_SECONDS, left or SLICE_SECONDS)
-            # Called at the end as well: it finishes the last batch, and runs callbacks.
-            batch = await self._step(holder, timeout=wait)
-            left = None if left is None else left - wait
-            if batch or is_late or (wait == 0.0 and bound.reached()):
-                return batch
-
-    def __del__(self) -> None:
-        if self._bound is not None:
-            with suppress(KafkaError):  # the consumer is closed, or this is a forked child
-                self._bound.end()
-
-
-@asynchronous
-class _Batches:
-    """The iterator of `AsyncConsumer.batches()`. Not a generator: a cancelled step would end a generator."""
-
-    def __init__(self, holder: Callable[[], int], step: Callable[[int], Awaitable[Batch]]) -> None:
-        self._holder = holder
-        self._step = step
-
-    def __aiter__(self) -> Self:
-        return self
-
-    # Not a coroutine function, for the reason given at `AsyncConsumer.poll`.
-    def __anext__(self) -> Coroutine[Any, Any, Batch]:
-        return self._batch(self._holder())
-
-    async def _batch(self, holder: int) -> Batch:
-        try:
-            batch = await self._step(holder)
-        except WakeupError:
-            raise StopAsyncIteration from None
-        if not batch:
-            raise StopAsyncIteration
-        return batch
-
-
-@asynchronous
-class _Records:
-    """The iterator of `AsyncConsumer.records()`. When it is collected, it gives back the records read ahead."""
-
-    def __init__(self, core: ConsumerCore, holder: Callable[[], int], step: Callable[[int], Awaitable[Batch]]) -> None:
-        self._rows = RowCursor(core, 0)
-        self._holder = holder
-        self._step = step
-
-    def __aiter__(self) -> Self:
-        return self
-
-    def __anext__(self) -> Coroutine[Any, Any, Record]:
-        return self._record(self._holder())
-
-    async def _record(self, holder: int) -> Record:
-        self._rows.holder = holder
-        while (record := self._rows.take()) is None:
-            try:
-                batch = await self._step(holder)
-            except WakeupError:
-                raise StopAsyncIteration from None
-            if not batch:
-                raise StopAsyncIteration
-            self._rows.load(batch)
-        return record
-
-    def __del__(self) -> None:
-        self._rows.give_back()

@@ -5,10 +5,11 @@ from contextlib import suppress
 from datetime import datetime
 from sys import exception
 from threading import get_ident
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
+from monedula._calling_back import CallsBack
 from monedula._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
 from monedula._consumer_base import (
     MAX_BYTES,
@@ -26,8 +27,8 @@ from monedula._moving import tells
 from monedula._refused import WaitingBatch
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
-from monedula._until import SLICE_SECONDS, Until, UntilLoop
-from monedula.errors import ArgumentError, KafkaTimeoutError, WakeupError
+from monedula._until import Until, UntilLoop
+from monedula.errors import KafkaTimeoutError, WakeupError
 from monedula.partitions import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @tells
-class Consumer(ConsumerBase):
+class Consumer(CallsBack, ConsumerBase):
     """Reads Kafka as Arrow batches.
 
     Methods may be called from any thread; the GIL is free while one waits or decodes. Ctrl-C ends any wait at once.
@@ -70,8 +71,6 @@ class Consumer(ConsumerBase):
         ['value', 'offset']
         >>> consumer.close()
     """
-
-    _calling_back: int | None = None
 
     def __iter__(self) -> NoReturn:
         message = "use `for record in consumer.records()`, or `for batch in consumer.batches()`"
@@ -431,14 +430,10 @@ class Consumer(ConsumerBase):
     ) -> Batch:
         if bound is None:
             return self._next(max_rows, max_bytes, max_wait, timeout)
-        left = None if timeout is None else seconds("timeout", timeout)
+        slices = bound.slices(timeout)
         while True:
-            is_late = left is not None and left <= 0
-            wait = 0.0 if is_late or bound.reached() else min(SLICE_SECONDS, left or SLICE_SECONDS)
-            # Called at the end as well: it finishes the last batch, and runs callbacks.
-            batch = self._next(max_rows, max_bytes, max_wait, wait)
-            left = None if left is None else left - wait
-            if batch or is_late or (wait == 0.0 and bound.reached()):
+            batch = self._next(max_rows, max_bytes, max_wait, slices.next())
+            if batch or slices.is_over():
                 return batch
 
     def _next(
@@ -469,36 +464,15 @@ class Consumer(ConsumerBase):
     def _put_aside(
         self, waiting: WaitingBatch, timeout: float | None, holder: int | None
     ) -> Batch | PendingCallback | None:
-        """Write the records of a batch that cannot be decoded.
-
-        Returns:
-            The batch; an empty one after `timeout` seconds; a callback that must run first; `None` if no row of the
-            batch is to be returned.
-        """
-        until = None if timeout is None else monotonic() + timeout
-        is_done = False
-        try:
-            while True:
-                # As any other wait it heeds wakeup(), close() and rebalances.
-                if (pending := self._core.serve(0.0, holder)) is not None:
-                    return pending
-                waiting.forget(self._core.gone(waiting.batch))
-                self._refused.send(waiting)
-                if (future := waiting.pending()) is None:
-                    is_done = True
-                    break
-                left = SLICE_SECONDS if until is None else min(SLICE_SECONDS, until - monotonic())
-                if left <= 0:
-                    return self._core.empty()
+        """Write the records of a batch that cannot be decoded. Returns the outcome of the wait."""
+        with self._refused.wait(waiting, timeout, holder) as wait:
+            while wait.goes_on():
+                if wait.future is None:
+                    sleep(wait.slice_seconds)
+                    continue
                 with suppress(KafkaTimeoutError):
-                    future.exception(left)
-        finally:
-            # After an error or Ctrl-C too the next call goes on with it. Until then no rebalance waits for it.
-            if not is_done:
-                self._refused.put_back(waiting)
-                self._member.abandon(waiting.batch)
-        batch = waiting.batch
-        return batch if self._core.accept(batch, holder) and batch else None
+                    wait.future.exception(wait.slice_seconds)
+        return wait.outcome
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
         committed_offsets(of_owned(self._member.commit(None, holder, timeout)))
@@ -514,23 +488,3 @@ class Consumer(ConsumerBase):
         self._tell_commits()
         if failure is not None:
             raise failure
-
-    def _call_back(self, pending: PendingCallback) -> None:
-        call, failed = self._listeners.of(pending), True
-        self._calling_back = get_ident()
-        try:
-            call()
-            failed = False
-        finally:
-            self._calling_back = None
-            self._member.called_back(pending.ticket, failed)
-
-    def _tell_commits(self) -> None:
-        for future in [future for future in self._commits if future.done()]:
-            future.run_callbacks()
-            if future in self._commits:
-                self._commits.remove(future)
-
-    def _refuse_in_callback(self, name: str) -> None:
-        if self._calling_back == get_ident():
-            raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")

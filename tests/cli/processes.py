@@ -1,4 +1,7 @@
-"""The command `monedula` as a process of its own: run to its end, on pipes, or on a terminal."""
+"""The command `monedula` as a process of its own: run to its end, on pipes, or on a terminal.
+
+One that is run to its end is forked from a process that has imported it; all others are started as users start them.
+"""
 
 import os
 import pty
@@ -14,9 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.forked import Forks
+
 COMMAND = [sys.executable, "-m", "monedula"]
 PATIENCE_SECONDS = 60.0
 
+FORKS = Forks()
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -30,15 +36,7 @@ def run(
     *arguments: str, servers: str | None = None, stdin: bytes = b"", cwd: Path | None = None, **more: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command to its end."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        input=stdin,
-        capture_output=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-        cwd=cwd,
-        env=environment(servers, **more),
-    )
+    return FORKS.run(arguments, stdin, cwd, environment(servers, **more), PATIENCE_SECONDS)
 
 
 def output(*arguments: str, servers: str | None = None, stdin: bytes = b"", cwd: Path | None = None) -> str:

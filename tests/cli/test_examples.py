@@ -15,7 +15,8 @@ from monedula.cli.app import app
 from monedula.testing import Broker
 from typer.main import get_command
 
-from tests.cli.processes import environment
+from tests.cli import forked
+from tests.cli.processes import FORKS, environment
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/cli.md"
 COMMANDS = get_command(app)
@@ -53,7 +54,9 @@ def shell(broker: Broker, tmp_path: Path) -> Callable[[str], "subprocess.Popen[b
         consumer.commit({("orders", partition): 3 for partition in range(3)})
     program = tmp_path / "bin" / "monedula"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m monedula "$@"\n')
+    control = FORKS.control().fileno()
+    words = (sys.executable, "-IS", str(Path(forked.__file__).with_name("forked_command.py")), str(control))
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
     program.chmod(0o755)
     with monedula.Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
         admin.alter_configs({("group", "etl"): {"consumer.session.timeout.ms": 45_000}})
@@ -71,6 +74,7 @@ def shell(broker: Broker, tmp_path: Path) -> Callable[[str], "subprocess.Popen[b
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            pass_fds=[control],
         )
 
     return start

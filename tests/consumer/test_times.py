@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import monedula
 import pyarrow
@@ -78,7 +79,7 @@ def by_lookup(settings: dict[str, str], since: str) -> list[int]:
 def by_position(settings: dict[str, str], since: str) -> list[int]:
     with monedula.Consumer(settings) as consumer:
         consumer.assign({("orders", 0): since})
-        return [record.offset or 0 for record, _ in zip(consumer.records(timeout=30), range(2), strict=False)]
+        return [record.offset or 0 for record in islice(consumer.records(timeout=30), 2)]
 
 
 def by_admin(settings: dict[str, str], since: str) -> list[int]:

@@ -408,6 +408,58 @@ def test_wakeup_and_a_timeout_end_a_poll_whose_dead_letter_waits(broker: Broker,
     assert [record.offset for record in reader.take(1)] == [1]
 
 
+FULL_BUFFER = {"buffer.memory": 65_536, "max.request.size": 60_000}
+"""Settings with which two dead letters of 40,000 bytes do not fit into the producer's buffer at once."""
+
+
+def test_wakeup_and_a_timeout_end_a_poll_whose_dead_letters_find_no_room(
+    broker: Broker, topic: str, opens: Opens
+) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [*("x" * 40_000 for _ in range(5)), document(5)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"), settings=FULL_BUFFER)
+    held = broker.fault(api="Produce", topic=f"{topic}-failed", hold=True)
+
+    def wake() -> None:
+        held.wait()
+        reader.consumer.wakeup()
+
+    thread = threading.Thread(target=wake)
+    thread.start()
+    with pytest.raises(monedula.WakeupError):
+        reader.poll(timeout=60)
+    thread.join()
+    assert len(reader.poll(timeout=0.1)) == 0
+    held.remove()
+    assert [record.offset for record in reader.take(1)] == [5]
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, f"{topic}-failed") as stream:
+        assert len(stream.to_pyarrow()) == 5
+
+
+def test_threads_whose_dead_letters_share_a_full_buffer_get_all_their_rows(broker: Broker, topic: str) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    for number in range(0, 40, 2):
+        broker.append(topic, ["x" * 40_000, document(number + 1)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest", **FULL_BUFFER}
+    value = Json(SCHEMA, dead_letter=f"{topic}-failed")
+    with monedula.Consumer(settings, value=value) as consumer:
+        consumer.assign([topic])
+        got: list[int | None] = []
+
+        def poll() -> None:
+            while len(got) < 20:
+                got.extend(record.offset for record in consumer.poll(timeout=0.2, max_rows=4).records())
+
+        threads = [threading.Thread(target=poll) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(offset for offset in got if offset is not None) == list(range(1, 40, 2))
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, f"{topic}-failed") as stream:
+        assert len(stream.to_pyarrow()) == 20
+
+
 def test_a_poll_ends_in_time_while_nothing_but_bad_records_comes(broker: Broker, topic: str, opens: Opens) -> None:
     broker.create_topic(f"{topic}-failed", 1)
     reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))

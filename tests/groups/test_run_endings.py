@@ -147,7 +147,7 @@ def test_the_end_waits_no_longer_than_its_grace(ground: Ground, face: str, caplo
     assert begun.wait(PATIENCE_SECONDS)
     until(lambda: runner.metric("run_handled") == 4)
     runner.wakeup()
-    until(lambda: "handlers still run after 0.1 s" in caplog.text)
+    until(lambda: "handlers still run at the end of run(), which waits for them for at most grace=0.1 s" in caplog.text)
     go_on.set()
     runner.join()
     assert runner.committed == {TopicPartition(topic, 0): 3}

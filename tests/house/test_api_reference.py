@@ -4,6 +4,8 @@ import ast
 import builtins
 import inspect
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
@@ -202,3 +204,13 @@ def test_every_error_that_is_raised_is_told() -> None:
             wrong += [(where, name) for name in sorted(raised_in(function) - told_errors)]
         wrong += [(where, name) for name in sorted(told_errors) if not is_exception(name)]
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_completion_offers_the_public_names_and_no_others() -> None:
+    names = {name for name in monedula.__all__ if not name.startswith("_")}
+    assert {name for name in dir(monedula) if not name.startswith("_")} == names
+
+
+@pytest.mark.parametrize("module", MODULES[1:])
+def test_a_module_needs_no_import_of_its_own(module: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import monedula; {module}.__name__"], check=True, timeout=60)

@@ -11,6 +11,8 @@ import pytest
 from monedula import TopicPartition
 from monedula.testing import Broker, Fault
 
+from tests.groups.ground import Ground
+from tests.producer.conftest import ProducerFactory
 from tests.producer.test_transactions import committed
 
 PATIENCE_SECONDS = 60
@@ -62,6 +64,49 @@ async def test_a_commit_that_is_cancelled_while_it_delivers_is_aborted(orders: B
         async with sender.transaction():
             sender.send("orders", "after")
     assert await asyncio.to_thread(committed, orders.bootstrap_servers, "orders") == ["after", "before"]
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_block_that_is_cancelled_while_it_begins_leaves_no_transaction_open(ground: Ground, steps: int) -> None:
+    topic = ground.topic()
+    async with monedula.AsyncProducer(bootstrap_servers=ground.bootstrap, transactional_id=ground.name("id")) as sender:
+
+        async def send(value: str) -> None:
+            async with sender.transaction():
+                await sender.send(topic, value)
+
+        await sender.init_transactions()
+        for _ in range(5):
+            task = asyncio.create_task(send("cancelled"))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await send("after that")
+    assert await asyncio.to_thread(committed, ground.bootstrap, topic) == ["after that"]
+
+
+def test_ctrl_c_while_a_block_begins_leaves_no_transaction_open(
+    ground: Ground, producer: ProducerFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, sender = ground.topic(), producer(transactional_id=ground.name("id"))
+    begin = sender.begin_transaction
+
+    def interrupted() -> None:
+        begin()
+        raise KeyboardInterrupt
+
+    def send(value: str) -> None:
+        with sender.transaction():
+            sender.send(topic, value)
+
+    monkeypatch.setattr(sender, "begin_transaction", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        send("interrupted")
+    monkeypatch.undo()
+    send("after that")
+    assert committed(ground.bootstrap, topic) == ["after that"]
 
 
 @pytest.mark.parametrize("api", VERBS)

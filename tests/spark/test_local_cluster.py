@@ -1,6 +1,7 @@
 """Executors in JVMs of their own (`local-cluster`): what must be pickled, found and run away from the driver."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.jvms(2)
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
 WORKER_MEMORY = "512m"
+_CORRUPT = "max(value._corrupt_record)"
 
 
 @pytest.mark.thorough
@@ -137,3 +139,35 @@ def test_workers_read_within_their_memory_limit(
         conf={"spark.executor.pyspark.memory": WORKER_MEMORY},
     )
     assert other.finish() == {"count": 4000, "sum": 2 * 1999 * 1000, "length": 80_000_000}
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
+def test_executors_decode_typed_columns_as_the_driver_was_told(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    """The schema, the options and the zone of the session travel with the tasks; columns larger than their text fit."""
+    name = topic(2)
+    # Of 2,000 bytes of text become 8,000 bytes of columns.
+    many = "[" + ",".join(["1"] * 1000) + "]"
+    values: list[Any] = [
+        {"value": f'{{"id":{n},"at":"2026-01-01T12:00:00","many":{many}}}', "partition": n % 2} for n in range(4000)
+    ]
+    kafka.helper.produce(name, [*values, {"value": "no json", "partition": 0}], codec="zstd")
+    options = {**options_for(kafka, subscribe=name), "value.format": "json"}
+    fields = "id bigint, at timestamp, many array<bigint>, _corrupt_record string"
+    other = driver(
+        "read_typed",
+        {
+            "source": OURS,
+            "options": options,
+            "schema": f"value struct<{fields}>, offset bigint",
+            "sums": ["count(*)", "sum(value.id)", "sum(size(value.many))", "max(unix_seconds(value.at))", _CORRUPT],
+        },
+        master=TWO_EXECUTORS,
+        conf={"spark.executor.pyspark.memory": WORKER_MEMORY, "spark.sql.session.timeZone": "Asia/Tokyo"},
+    )
+    at_tokyo = datetime(2026, 1, 1, 3, tzinfo=UTC).timestamp()
+    told = other.finish()
+    assert told["sums"] == ["4001", str(3999 * 2000), "4000000", str(int(at_tokyo)), "no json"]
+    assert told["executors"] == 2

@@ -6,6 +6,7 @@ The names of the headers are those of share groups' dead letters (KIP-1191), whi
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from monedula._monedula import Record
+from monedula._waiting import SendArguments
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
 from monedula.running.lanes import Item
@@ -41,14 +42,22 @@ class DeadLetters(NamedTuple):
 
     def send(self, item: Item, error: BaseException, attempts: int) -> "SendFuture":
         """Write a record. It counts as finished when the future has succeeded."""
-        return self.put_aside(item.record, error, attempts)
-
-    def put_aside(self, record: Record, error: BaseException, attempts: int) -> "SendFuture":
-        """As `send`, of a record that no handler has."""
-        headers = [*(record.headers or []), *self.headers(record, error, attempts)]
+        letter = self._letter(item.record, error, attempts)
         return self.producer.send(
-            self.topic, record.value, key=record.key, headers=headers, timestamp=_timestamp(record)
+            letter.topic, letter.value, key=letter.key, headers=letter.headers, timestamp=letter.timestamp
         )
+
+    def send_if_room(self, record: Record, error: BaseException, attempts: int) -> "SendFuture":
+        """As `send`, of a record that no handler has, and without waiting for room.
+
+        Raises:
+            BufferFullError: at once, if `buffer.memory` is full.
+        """
+        return self.producer._send(0.0, 0.0, None, None, *self._letter(record, error, attempts))
+
+    def _letter(self, record: Record, error: BaseException, attempts: int) -> SendArguments:
+        headers = [*(record.headers or []), *self.headers(record, error, attempts)]
+        return SendArguments(self.topic, record.value, record.key, None, headers, _timestamp(record))
 
     def forget_failures(self) -> None:
         """Have the producer tell of no dead letter that failed: the run has raised or logged what became of it."""

@@ -194,7 +194,10 @@ class Run:
         self.lanes.drop_all()
         late = self.lanes.all_parts()
         if late:
-            self.give_up(late, f"handlers still run after {self.plan.grace} s")
+            self.give_up(
+                late,
+                f"handlers still run at the end of run(), which waits for them for at most grace={self.plan.grace:g} s",
+            )
         return bool(late)
 
     def handled(self, task: Task) -> None:

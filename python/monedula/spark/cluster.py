@@ -45,10 +45,15 @@ class Layout:
 
 
 class Cluster:
-    """The driver's client. Connects at the first request; every request is tried `fetchOffset.numRetries` times."""
+    """The driver's client. Connects at the first request; every request is tried `fetchOffset.numRetries` times.
+
+    Only the first contact is not: it is tried for all of `bootstrap.timeout.ms` already, and its error names the
+    addresses. Once brokers have answered, they may be away for a while.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._has_answered = False
         self._core: ConsumerCore | None = None
         self._gone: set[str] = set()
 
@@ -138,7 +143,7 @@ class Cluster:
             except KafkaError:
                 core.close(1.0)
                 raise
-            self._core = core
+            self._core, self._has_answered = core, True
         return self._core
 
     def _describe(self) -> tuple[Layout, dict[str, UnknownTopicError]]:
@@ -197,7 +202,7 @@ class Cluster:
             except (ConfigError, AuthenticationError, AuthorizationError):
                 raise
             except KafkaError as error:
-                if attempt == self._options.fetch_offset_num_retries:
+                if not self._has_answered or attempt == self._options.fetch_offset_num_retries:
                     settled = give_up() if isinstance(error, UnknownTopicError) else None
                     if settled is not None:
                         return settled

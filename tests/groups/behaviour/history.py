@@ -6,6 +6,7 @@ An event is what a member printed, or what a test noted of it: `t` (CLOCK_MONOTO
 |---|---|---|
 | `assigned`, `revoked`, `lost` | `partitions` | as the callbacks got them; `revoked` when its callback ends |
 | `batch` | `n`, `parts`: [topic, partition, first, last, count, crc] | as soon as it was handed out |
+| `held` | `n` | the batch is kept until `release` |
 | `finished` | `n` | the batch was worked on |
 | `commit`, `committed`, `commit_failed` | `c`, `offsets`: [topic, partition, offset] | asked for, done, refused |
 | `generation` | `generation`, `leader`, `assignor` | joined |

@@ -143,7 +143,9 @@ class Member(ABC):
 
     def finish(self, number: int, batch: Any, parts: list[list[Any]]) -> None:
         """Take the time that a batch takes, then commit it."""
-        self._held.wait()
+        if not self._held.is_set():
+            self.log.event("held", n=number)
+            self._held.wait()
         if self.slow_seconds:
             time.sleep(self.slow_seconds)
         self.log.event("finished", n=number)

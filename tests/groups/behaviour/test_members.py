@@ -26,7 +26,7 @@ def test_a_member_busy_for_longer_than_its_session_stays(stage: Stage, scene: Sc
     busy = play["a"]
     had = len(busy.events)
     busy.call("hold")
-    held = busy.wait_for("batch", had)
+    held = busy.wait_for("held", had)
     # The other member reads for longer than the session.
     session_ns = stage.short_session * 1e9
     others = {index for _, index in play["b"].owned}

@@ -124,7 +124,7 @@ def test_a_member_that_takes_long_to_revoke_stops_nobody_else(scene: SceneFactor
     slow = play["a"]
     had = len(slow.events)
     slow.call("hold")
-    slow.wait_for("batch", had)
+    slow.wait_for("held", had)
     quick = play["b"]
     kept = len(quick.events)
     play.group.join("c")

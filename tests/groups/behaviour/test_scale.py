@@ -35,7 +35,7 @@ def test_thousands_of_partitions_are_joined_in_bounded_memory(
     before = first.call("memory")["rss_bytes"]
     first.call("hold")
     group.wait_shared(PARTITIONS)
-    first.wait_for("batch")
+    first.wait_for("held")
     group.join("b")
     # It works on its batch, so it revokes nothing; fetches meanwhile stay within the budget.
     first.wait_for("RebalanceStarted")

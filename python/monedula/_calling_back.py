@@ -1,0 +1,34 @@
+"""`CallsBack`: the callbacks of a `Consumer`, which run in the thread that waits."""
+
+from threading import get_ident
+
+from monedula._commits import CommitFuture
+from monedula._group import GroupVerbs
+from monedula._monedula import PendingCallback
+
+
+class CallsBack(GroupVerbs):
+    """Calls the callbacks of rebalances and of commits."""
+
+    _commits: list[CommitFuture]
+    _calling_back: int | None = None
+    """The thread in which a rebalance callback runs."""
+
+    def _call_back(self, pending: PendingCallback) -> None:
+        call, failed = self._listeners.of(pending), True
+        self._calling_back = get_ident()
+        try:
+            call()
+            failed = False
+        finally:
+            self._calling_back = None
+            self._member.called_back(pending.ticket, failed)
+
+    def _is_calling_back(self) -> bool:
+        return self._calling_back == get_ident()
+
+    def _tell_commits(self) -> None:
+        for future in [future for future in self._commits if future.done()]:
+            future.run_callbacks()
+            if future in self._commits:
+                self._commits.remove(future)
