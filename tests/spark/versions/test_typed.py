@@ -73,10 +73,10 @@ def test_a_stream_has_typed_columns_and_goes_on_from_the_checkpoint(
     spark: SparkSession, options: dict[str, str], fill: Fill, checkpoint: Path
 ) -> None:
     frame = spark.readStream.format("monedula").options(**options, startingOffsets="earliest").schema(SCHEMA).load()
-    first = run_stream(frame, checkpoint)
+    first = run_stream(frame, checkpoint, frame.columns)
     assert values(row for batch in first for row in batch.rows) == expected(range(20))
     fill(range(20, 31))
-    second = run_stream(frame, checkpoint)
+    second = run_stream(frame, checkpoint, frame.columns)
     assert values(row for batch in second for row in batch.rows) == expected(range(20, 31))
 
 
