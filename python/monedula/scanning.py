@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from monedula._consumer_base import MAX_BYTES, MAX_ROWS
 from monedula._conversions import installed
-from monedula._monedula import Batch, JsonSpec, ReaderCore
+from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula._where import Condition, TooManyAlternativesError, Unknown, columns_of
 from monedula._where.bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.reading import Bound, RecordStream, bound_of, check_without_dead_letters, targets
-from monedula.typed import Json, spec_of
+from monedula.typed import Typed, spec_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +38,8 @@ class ScanOptions(TypedDict, total=False):
     end: Edge
     headers: bool
     max_lateness: float | timedelta | None
-    key: Json | None
-    value: Json | None
+    key: Typed | None
+    value: Typed | None
 
 
 class TopicScan:
@@ -53,8 +53,8 @@ class TopicScan:
         end: Edge = "latest",
         headers: bool = False,
         max_lateness: object = None,
-        key: Json | None = None,
-        value: Json | None = None,
+        key: Typed | None = None,
+        value: Typed | None = None,
     ) -> None:
         try:
             self._raw = raw_settings(config, {})
@@ -108,7 +108,7 @@ class TopicScan:
             names = ["value"]
         return ReaderCore(raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed))
 
-    def _spec(self, column: str, columns: Sequence[str]) -> JsonSpec | None:
+    def _spec(self, column: str, columns: Sequence[str]) -> ColumnSpec | None:
         """How a column is decoded if these columns are asked for; `None` if it need not be decoded."""
         given, spec = self._decoded.get(column), self._specs[column]
         if given is None or spec is None:

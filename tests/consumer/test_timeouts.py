@@ -3,10 +3,13 @@
 import asyncio
 import inspect
 import re
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NoReturn
 
 import monedula
 import pyarrow
@@ -17,6 +20,8 @@ from monedula.testing import Broker
 ORDERS = ("orders", 0)
 TIMEOUT = 1.5
 """In seconds: a broker that is silent for a second owes an answer."""
+
+KINDS = ("sync", "async")
 
 ACL = admin.AclBinding("User:alice", "read", "topic", "orders")
 
@@ -81,30 +86,73 @@ PRODUCER_CALLS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker(topics={"orders": 1}) as broker:
-        broker.append("orders", ["a"])
+    with made() as broker:
         yield broker
 
 
-@pytest.fixture(params=["stopped", "black hole"])
-def kill(request: pytest.FixtureRequest, broker: Broker) -> Callable[[], object]:
-    """Makes the broker one that refuses connections, or one that says nothing."""
-
-    def stop() -> None:
-        broker.stop_node(1)
-        until = time.monotonic() + 5
-        while broker.connections() and time.monotonic() < until:
-            time.sleep(0.01)
-
-    if request.param == "stopped":
-        return stop
-    return lambda: broker.fault(black_hole="both")
+def made() -> Broker:
+    return Broker(topics={"orders": 1})
 
 
-def assert_tells(error: BaseException, broker: Broker) -> None:
+@pytest.fixture(params=["stopped", "black hole"], scope="module")
+def way(request: pytest.FixtureRequest) -> str:
+    """How a broker dies: it refuses connections, or it says nothing."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def kill(way: str, broker: Broker) -> Callable[[], object]:
+    """Has the broker die."""
+    broker.append("orders", ["a"])
+    return lambda: die(broker, way)
+
+
+def die(broker: Broker, way: str) -> None:
+    if way == "black hole":
+        broker.fault(black_hole="both")
+        return
+    broker.stop_node(1)
+    until = time.monotonic() + 5
+    while broker.connections() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+Call = Callable[[Broker, Callable[[], object]], object]
+
+
+class Raised:
+    """What calls raised that were made at the same time, as the broker died: they take as long as one of them.
+
+    Args:
+        way: how it dies.
+        calls: each gets the broker and what it has to call once it is about to call.
+    """
+
+    def __init__(self, way: str, calls: Mapping[Any, Call]) -> None:
+        with made() as broker, ThreadPoolExecutor(len(calls)) as pool:
+            broker.append("orders", ["a"])
+            ready = threading.Barrier(len(calls), lambda: die(broker, way), timeout=60)
+            made_calls = {name: pool.submit(call, broker, ready.wait) for name, call in calls.items()}
+            self._errors = {name: call.exception() for name, call in made_calls.items()}
+            self._servers = broker.bootstrap_servers
+
+    def by(self, name: Any) -> NoReturn:
+        """Raise what this call has raised, and look whether it tells enough."""
+        error = self._errors[name]
+        assert error is not None, "it did not fail"
+        if isinstance(error, monedula.KafkaTimeoutError | monedula.BrokerConnectionError):
+            assert_tells(error, self._servers)
+        raise error
+
+
+FAILS = (monedula.KafkaTimeoutError, monedula.BrokerConnectionError)
+
+
+def assert_tells(error: BaseException, servers: str) -> None:
     """The message has the broker, the time, and the failure."""
     text = str(error)
-    assert broker.bootstrap_servers in text, text
+    assert servers in text, text
     assert re.search(r"refused|no answer to \w+|no answer within|no connection for|closed", text), text
     assert re.search(r"\d(\.\d+)? m?s\b", text), text
     if isinstance(error, monedula.KafkaTimeoutError):
@@ -118,77 +166,102 @@ def test_the_table_has_every_call_of_the_admin_client_that_may_time_out() -> Non
     assert timed - {"close"} == ADMIN_CALLS.keys()
 
 
+@pytest.fixture(scope="module")
+def raised_by_admin(way: str) -> Raised:
+    def call(name: str, broker: Broker, kill: Callable[[], object]) -> None:
+        with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as client:
+            client.list_topics()
+            kill()
+            getattr(client, name)(*ADMIN_CALLS[name], timeout=TIMEOUT)
+
+    return Raised(way, {name: partial(call, name) for name in ADMIN_CALLS})
+
+
 @pytest.mark.parametrize("name", ADMIN_CALLS)
-def test_a_call_of_the_admin_client(name: str, broker: Broker, kill: Callable[[], object]) -> None:
-    with monedula.Admin(bootstrap_servers=broker.bootstrap_servers) as client:
-        client.list_topics()
-        kill()
-        call = getattr(client, name)
-        with pytest.raises((monedula.KafkaTimeoutError, monedula.BrokerConnectionError)) as raised:
-            call(*ADMIN_CALLS[name], timeout=TIMEOUT)
-        assert_tells(raised.value, broker)
+def test_a_call_of_the_admin_client(name: str, raised_by_admin: Raised) -> None:
+    with pytest.raises(FAILS):
+        raised_by_admin.by(name)
 
 
-@pytest.mark.parametrize("name", CONSUMER_CALLS)
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_call_of_a_consumer(name: str, kind: str, broker: Broker, kill: Callable[[], object]) -> None:
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
+@pytest.fixture(scope="module")
+def raised_by_consumers(way: str) -> Raised:
+    def settings(broker: Broker) -> dict[str, str]:
+        return {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
 
-    async def asynchronous() -> None:
-        async with monedula.AsyncConsumer(settings) as consumer:
+    async def asynchronous(name: str, broker: Broker, kill: Callable[[], object]) -> None:
+        async with monedula.AsyncConsumer(settings(broker)) as consumer:
             consumer.assign({ORDERS: "earliest"})
             assert await consumer.poll(timeout=20)
             await consumer.committed()
             kill()
             await CONSUMER_CALLS[name](consumer)
 
-    def synchronous() -> None:
-        with monedula.Consumer(settings) as consumer:
+    def synchronous(name: str, broker: Broker, kill: Callable[[], object]) -> None:
+        with monedula.Consumer(settings(broker)) as consumer:
             consumer.assign({ORDERS: "earliest"})
             assert consumer.poll(timeout=20)
             consumer.committed()
             kill()
             CONSUMER_CALLS[name](consumer)
 
-    with pytest.raises((monedula.KafkaTimeoutError, monedula.BrokerConnectionError)) as raised:
-        synchronous() if kind == "sync" else asyncio.run(asynchronous())
-    assert_tells(raised.value, broker)
+    def call(kind: str, name: str, broker: Broker, kill: Callable[[], object]) -> None:
+        synchronous(name, broker, kill) if kind == "sync" else asyncio.run(asynchronous(name, broker, kill))
+
+    return Raised(way, {(kind, name): partial(call, kind, name) for kind in KINDS for name in CONSUMER_CALLS})
+
+
+@pytest.mark.parametrize("name", CONSUMER_CALLS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_of_a_consumer(name: str, kind: str, raised_by_consumers: Raised) -> None:
+    with pytest.raises(FAILS):
+        raised_by_consumers.by((kind, name))
 
 
 def test_a_commit_that_is_not_waited_for(broker: Broker, kill: Callable[[], object]) -> None:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
-    with monedula.Consumer(settings) as consumer:
-        consumer.assign({ORDERS: "earliest"})
-        assert consumer.poll(timeout=20)
-        kill()
-        while consumer.health()["ok"]:
-            consumer.poll(timeout=0.1)
-        with pytest.raises(monedula.KafkaTimeoutError) as raised:
-            consumer.commit_async().result(timeout=TIMEOUT)
-    assert_tells(raised.value, broker)
+    consumer = monedula.Consumer(settings)
+    consumer.assign({ORDERS: "earliest"})
+    assert consumer.poll(timeout=20)
+    kill()
+    while consumer.health()["ok"]:
+        consumer.poll(timeout=0.1)
+    with pytest.raises(monedula.KafkaTimeoutError) as raised:
+        consumer.commit_async().result(timeout=TIMEOUT)
+    consumer.close(timeout=0)
+    assert_tells(raised.value, broker.bootstrap_servers)
 
 
 def test_a_commit_of_a_member(broker: Broker, kill: Callable[[], object]) -> None:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl", "auto.offset.reset": "earliest"}
-    with monedula.Consumer(settings, ["orders"]) as consumer:
-        assert consumer.poll(timeout=20)
-        kill()
-        with pytest.raises(monedula.CommitFailedError) as raised:
-            consumer.commit(timeout=TIMEOUT)
+    consumer = monedula.Consumer(settings, ["orders"])
+    assert consumer.poll(timeout=20)
+    kill()
+    with pytest.raises(monedula.CommitFailedError) as raised:
+        consumer.commit(timeout=TIMEOUT)
+    consumer.close(timeout=0)
     assert broker.bootstrap_servers in str(raised.value)
 
 
+@pytest.fixture(scope="module")
+def raised_by_producers(way: str) -> Raised:
+    def call(name: str, broker: Broker, kill: Callable[[], object]) -> None:
+        producer = monedula.Producer(
+            bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=3000, request_timeout_ms=2000
+        )
+        producer.send("orders", "x").result()
+        kill()
+        try:
+            PRODUCER_CALLS[name](producer)
+        finally:
+            producer.close(timeout=0)
+
+    return Raised(way, {name: partial(call, name) for name in PRODUCER_CALLS})
+
+
 @pytest.mark.parametrize("name", PRODUCER_CALLS)
-def test_a_call_of_a_producer(name: str, broker: Broker, kill: Callable[[], object]) -> None:
-    producer = monedula.Producer(
-        bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=3000, request_timeout_ms=2000
-    )
-    producer.send("orders", "x").result()
-    kill()
-    with pytest.raises((monedula.KafkaTimeoutError, monedula.BrokerConnectionError)) as raised:
-        PRODUCER_CALLS[name](producer)
-    producer.close(timeout=0)
-    assert_tells(raised.value, broker)
+def test_a_call_of_a_producer(name: str, raised_by_producers: Raised) -> None:
+    with pytest.raises(FAILS):
+        raised_by_producers.by(name)
 
 
 def test_a_record_that_was_not_delivered_in_time(broker: Broker, kill: Callable[[], object]) -> None:
@@ -229,4 +302,4 @@ def test_a_transaction(verb: str, broker: Broker, kill: Callable[[], object]) ->
     with pytest.raises(monedula.KafkaTimeoutError) as raised:
         getattr(producer, verb)(timeout=TIMEOUT)
     producer.close(timeout=0)
-    assert_tells(raised.value, broker)
+    assert_tells(raised.value, broker.bootstrap_servers)

@@ -6,6 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, Decoded, TypedColumn};
 
+use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
 use crate::json::{Appended, JsonDecoder};
 
 impl TypedColumn for JsonDecoder {
@@ -36,6 +37,43 @@ impl TypedColumn for JsonDecoder {
     fn finish(&mut self) -> (ArrayRef, usize) {
         let (array, memory_bytes) = self.finish();
         (Arc::new(array), memory_bytes)
+    }
+}
+
+impl TypedColumn for AvroDecoder {
+    fn data_type(&self) -> DataType {
+        self.data_type().clone()
+    }
+
+    fn append(&mut self, value: Option<&[u8]>) -> Result<Decoded, BadValue> {
+        match self.append(value) {
+            Ok(AvroAppended::Good) => Ok(Decoded::Whole),
+            Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
+            Err(bad) => Err(bad.into()),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.rows()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.truncate(rows);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn finish(&mut self) -> (ArrayRef, usize) {
+        self.finish()
+    }
+}
+
+impl From<BadAvro> for BadValue {
+    fn from(bad: BadAvro) -> Self {
+        let reason = bad.reason.to_string();
+        Self { path: bad.path, reason, position: bad.position }
     }
 }
 
