@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_columns::{BatchColumns, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
     AvroDecoder, AvroOptions, AvroPlan, AvroSchema, Framing, JsonDecoder, JsonOptions, Mode, WriterKey,
