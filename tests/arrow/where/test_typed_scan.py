@@ -39,10 +39,11 @@ def value_of(random: Random) -> bytes | None:
 @pytest.fixture(scope="module", params=[1, 3, 9, 50], ids=lambda nodes: f"{nodes}-nodes")
 def settings(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     random = Random(request.param)
-    with Broker(nodes=request.param, topics={"events": PARTITIONS, "good": 1, "bad": 1}) as broker:
+    with Broker(nodes=request.param, topics={"events": PARTITIONS, "good": 1, "bad": 1, "avro": 1}) as broker:
         for partition in range(PARTITIONS):
             broker.append("events", [value_of(random) for _ in range(ROWS)], partition=partition)
         broker.append("good", [f'{{"a": {number}, "b": "{number}"}}' for number in range(ROWS)])
+        broker.append("avro", [bytes([2 * number, 1]) for number in range(9)])
         broker.append("bad", ['{"a": 1, "b": "x"}', '{"a": "no number", "b": "y"}', '{"a": 3, "b": "z"}'])
         yield {"bootstrap.servers": broker.bootstrap_servers}
 
@@ -119,6 +120,15 @@ def test_sql_takes_fields_as_columns(settings: dict[str, Any]) -> None:
         found = connection.sql("SELECT a FROM flat WHERE b >= '9' AND \"offset\" < 93 ORDER BY a").fetchall()
         assert found == [(9,), (90,), (91,), (92,)]
         assert connection.sql("SELECT value.b FROM nested WHERE value.a = 7").fetchall() == [("7",)]
+
+
+def test_fields_of_avro_are_columns(settings: dict[str, Any]) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "is_new", "type": "boolean"}]
+    value = monedula.Avro({"type": "record", "name": "Order", "fields": fields}, flatten=True)
+    frame = monedula.scan(settings, "avro", value=value).filter(pl.col("id") > 5, pl.col("offset") < 8)
+    assert frame.select("id").collect()["id"].to_list() == [6, 7]
+    dataset = monedula.dataset(settings, "avro", value=value)
+    assert dataset.to_table(columns=["is_new"], filter=pc.field("id") == 3).to_pylist() == [{"is_new": True}]
 
 
 def test_what_a_scan_does_not_take_is_said() -> None:
