@@ -258,7 +258,7 @@ class ColumnSpec:
     @staticmethod
     def avro(
         reader: str,
-        writers: Sequence[tuple[int, str]],
+        writers: Sequence[tuple[int, bytes | None, str]],
         framing: str,
         mode: str,
         flatten: bool,

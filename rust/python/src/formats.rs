@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use monedula_columns::{BatchColumns, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
+use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
     AvroDecoder, AvroOptions, AvroPlan, AvroSchema, Framing, JsonDecoder, JsonOptions, Mode, WriterKey,
 };
@@ -83,14 +83,14 @@ impl ColumnSpec {
         Ok(Self::of_json(fields, options, on_bad, flatten))
     }
 
-    /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids for Confluent's
-    /// framing.
+    /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
+    /// Confluent's framing.
     #[staticmethod]
     #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new()))]
     fn avro(
         py: Python<'_>,
         reader: &str,
-        writers: Vec<(u32, String)>,
+        writers: Vec<(u32, Option<PyBackedBytes>, String)>,
         framing: &str,
         mode: &str,
         flatten: bool,
@@ -108,13 +108,19 @@ impl ColumnSpec {
         };
         let reader = parse("schema", reader)?;
         let mut schemas = Vec::new();
-        for (id, text) in writers {
-            let (name, is_one) = (format!("schemas[{id}]"), framing == Framing::Bare);
-            let schema = parse(if is_one { "writer" } else { &name }, &text)?;
-            let key = match framing {
-                Framing::Bare => WriterKey::Only,
-                Framing::Confluent => WriterKey::Id(id),
-                Framing::SingleObject => WriterKey::Fingerprint(schema.fingerprint()),
+        for (id, guid, text) in writers {
+            let guid = guid.and_then(|guid| guid.first_chunk().copied()).map(u128::from_be_bytes);
+            let name = match (framing, guid) {
+                (Framing::Bare, _) => "writer".to_owned(),
+                (_, None) => format!("schemas[{id}]"),
+                (_, Some(guid)) => format!("schemas[{guid:032x}]"),
+            };
+            let schema = parse(&name, &text)?;
+            let key = match (framing, guid) {
+                (Framing::Bare, _) => WriterKey::Only,
+                (Framing::Confluent, None) => WriterKey::Id(id),
+                (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
+                (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
             schemas.push((key, schema));
         }
@@ -145,7 +151,9 @@ impl ColumnSpec {
         py.detach(|| {
             let mut column = (self.typed.make)(&BufferPool::new(0));
             for (row, value) in values.iter().enumerate() {
-                column.append(value.as_deref()).map_err(|bad| PyValueError::new_err(format!("row {row}: {bad}")))?;
+                column
+                    .append(value.as_deref(), Beside::NOTHING)
+                    .map_err(|bad| PyValueError::new_err(format!("row {row}: {bad}")))?;
             }
             let schema = Arc::new(Schema::new(vec![Field::new("value", column.data_type(), true)]));
             let columns = RecordBatch::try_new(schema, vec![column.finish().0]);
