@@ -258,7 +258,7 @@ class ColumnSpec:
     @staticmethod
     def avro(
         reader: str,
-        writers: Sequence[tuple[int, str]],
+        writers: Sequence[tuple[int, bytes | None, str]],
         framing: str,
         mode: str,
         flatten: bool,
@@ -267,6 +267,7 @@ class ColumnSpec:
     def decode(self, values: Sequence[bytes | None]) -> Table: ...
     @property
     def fields(self) -> list[str]: ...
+    def only(self, names: list[str]) -> ColumnSpec: ...
 
 @final
 class Batch:

@@ -1,6 +1,7 @@
 """`Json` and `Avro`: keys or values that are decoded into typed columns while they are read."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
@@ -155,14 +156,16 @@ class Avro(Typed):
     null. An enum is a string, a fixed is binary. A schema that is no record is a column of its own type, as for keys.
 
     Args:
-        schema: the reader's schema. Without it, that of `writer`, or of `schemas` the last or the one with the highest
-            id.
+        schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
+            last if they have no ids.
         writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
-        schemas: the schemas that values were written with: by their ids in a registry for Confluent's framing, as
-            `{7: schema}`; for single-object encoding a list, since their fingerprints say which is meant.
-        framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id,
-            `"single_object"` is `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids,
-            single-object if it is a list, else bare.
+        schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
+            as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
+            their fingerprints say which is meant.
+        framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
+            one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
+            `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids, single-object if it is a
+            list, else bare.
         mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
             `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
             leaves it out; `metrics()` counts those in `records_dropped`.
@@ -193,7 +196,7 @@ class Avro(Typed):
         schema: Any = None,
         *,
         writer: Any = None,
-        schemas: Mapping[int, Any] | Sequence[Any] | None = None,
+        schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | Sequence[Any] | None = None,
         framing: Framing | None = None,
         mode: Mode = "fail",
         dead_letter: str | None = None,
@@ -208,10 +211,11 @@ class Avro(Typed):
         if schema is None:
             if not writers:
                 raise ArgumentError("schema: give the reader's schema, or those of the writers")
-            schema = max(writers, key=lambda each: each[0])[1]
+            numbered = [each for each in writers if each[1] is None]
+            schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
         reader = _schema_text("schema", schema)
         if framing == "single_object" or not writers:
-            writers = [*writers, (0, reader)]
+            writers = [*writers, (0, None, reader)]
         self._arguments: dict[str, Any] = {
             "writer": writer,
             "schemas": schemas,
@@ -225,8 +229,12 @@ class Avro(Typed):
         self.spec = ColumnSpec.avro(reader, writers, framing, behaviour, flatten, list(texts.items()))
 
 
-def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[tuple[int, str]]]:
-    """The framing, and the schemas of the writers by their ids."""
+_Writer = tuple[int, bytes | None, str]
+"""A writer's schema: its id or position, its GUID if it is named by that, and its text."""
+
+
+def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[_Writer]]:
+    """The framing, and the schemas of the writers."""
     if framing not in (None, "bare", "confluent", "single_object"):
         raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent' or 'single_object'")
     if isinstance(schemas, Mapping):
@@ -236,23 +244,34 @@ def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[
             raise ArgumentError(
                 "writer and schemas say two things about what values were written with; give one of them"
             )
-        for number in schemas:
-            if type(number) is not int or not 0 <= number < 1 << 32:
-                raise ArgumentError(f"schemas: {number!r} is no id of a schema, a number of 32 bits")
         if not schemas:
             raise ArgumentError("schemas is empty: no value could be decoded")
-        return "confluent", [(number, _schema_text(f"schemas[{number}]", each)) for number, each in schemas.items()]
+        return "confluent", [(*_key(key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()]
     if framing == "confluent":
         raise ArgumentError("framing='confluent' needs schemas={id: schema}: values name their schema by its id")
     if schemas is None:
-        return framing or "bare", [] if writer is None else [(0, _schema_text("writer", writer))]
+        return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
     if isinstance(schemas, str) or not isinstance(schemas, Sequence):
         raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")
     if framing == "bare":
         raise ArgumentError("framing='bare': values of several schemas do not say which they are of; give writer=")
     if writer is not None:
         raise ArgumentError("writer and schemas say two things about what values were written with; give one of them")
-    return "single_object", [(number, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)]
+    return "single_object", [
+        (number, None, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)
+    ]
+
+
+def _key(key: object) -> tuple[int, bytes | None]:
+    """What a registry knows a schema by: its id, or its GUID."""
+    if type(key) is int and 0 <= key < 1 << 32:
+        return key, None
+    if isinstance(key, str) and "-" in key:
+        from uuid import UUID
+
+        with suppress(ValueError):
+            return 0, UUID(key).bytes
+    raise ArgumentError(f"schemas: {key!r} is neither the id of a schema, a number of 32 bits, nor a GUID")
 
 
 def _schema_text(name: str, schema: Any) -> str:

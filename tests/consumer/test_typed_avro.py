@@ -6,13 +6,14 @@ import json
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import UUID
 
 import confluent_kafka.schema_registry.avro as confluent
 import fastavro
 import monedula
 import pyarrow as pa
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from monedula import Avro
 from monedula.testing import Broker
@@ -110,7 +111,7 @@ def test_a_value_is_a_struct_of_the_schemas_fields(broker: Broker, topic: str, o
 def test_what_confluents_serializer_writes_of_two_schemas_is_one_column(broker: Broker, topic: str) -> None:
     registry = SchemaRegistryClient.new_client({"url": "mock://"})
     context = SerializationContext(topic, MessageField.VALUE)
-    ids = {}
+    ids: dict[int, Any] = {}
     values: list[tuple[bytes, bytes]] = []
     key = confluent.AvroSerializer(registry, json.dumps("string"))
     key_context = SerializationContext(topic, MessageField.KEY)
@@ -130,6 +131,42 @@ def test_what_confluents_serializer_writes_of_two_schemas_is_one_column(broker: 
     deserializer = confluent.AvroDeserializer(registry, json.dumps(NEWER))
     expected = [deserializer(value, context) for _, value in values]
     assert table.select(["id", "user", "tags", "amount"]).to_pylist() == expected
+
+
+def test_headers_name_the_schema_by_its_guid(broker: Broker, topic: str) -> None:
+    registry = SchemaRegistryClient.new_client({"url": "mock://"})
+    guids: dict[str, Any] = {}
+    for number, schema in enumerate((ORDER, NEWER, ORDER)):
+        headers: list[tuple[str, bytes]] = [("other", b"x"), ("__key_schema_id", b"not the key's")]
+        context = SerializationContext(topic, MessageField.VALUE, headers)
+        configuration = {"schema.id.serializer": header_schema_id_serializer}
+        serializer = confluent.AvroSerializer(registry, json.dumps(schema), conf=configuration)
+        value = serializer({**order(number), "amount": 2.5}, context)
+        guids[str(UUID(bytes=headers[-1][1][1:]))] = schema
+        broker.append(topic, [value], headers=headers)
+    assert len(guids) == 2
+    table = read(broker, topic, value=Avro(NEWER, schemas=guids, flatten=True))
+    assert table["id"].to_pylist() == [0, 1, 2]
+    assert table["amount"].to_pylist() == [1.5, 2.5, 1.5]
+
+
+def test_a_guid_may_stand_before_the_value_as_well(broker: Broker, topic: str, opens: Opens) -> None:
+    guid, other = UUID(int=7 << 100), UUID(int=8)
+    broker.append(
+        topic, [b"\x01" + guid.bytes + bare(1), confluent_framed(7, bare(2)), b"\x01" + other.bytes + bare(3)]
+    )
+    schemas: dict[int | str, Any] = {7: ORDER, str(guid): ORDER}
+    reader = opens(topic, value=Avro(schemas=schemas))
+    assert [anything(record.value)["id"] for record in reader.take(2)] == [1, 2]
+    with pytest.raises(monedula.DecodeError, match=f"no schema was given for GUID {other}"):
+        reader.poll(timeout=20)
+
+
+def test_a_header_that_names_no_schema_is_a_bad_value(broker: Broker, topic: str, opens: Opens) -> None:
+    headers = [("__value_schema_id", b"\x00\x00")]
+    broker.append(topic, [confluent_framed(7, bare(1))], headers=headers)
+    with pytest.raises(monedula.DecodeError, match="does not begin with a zero byte and the id"):
+        opens(topic, value=Avro(schemas={7: ORDER})).poll(timeout=20)
 
 
 def test_single_objects_name_their_schema_by_its_fingerprint(broker: Broker, topic: str) -> None:
@@ -221,7 +258,7 @@ def _nothing() -> dict[str, Any]:
         (lambda: Avro(ORDER, schemas={7: '"int"'}), "the schema of id 7 cannot be read: int of the writer's"),
         (lambda: Avro(ORDER, schemas={7: "{"}), r"schemas\[7\]: is not JSON"),
         (lambda: Avro(ORDER, schemas={}), "schemas is empty"),
-        (lambda: Avro(ORDER, schemas=anything({"7": ORDER})), "'7' is no id of a schema"),
+        (lambda: Avro(ORDER, schemas=anything({"7": ORDER})), "'7' is neither the id of a schema"),
         (lambda: Avro(ORDER, schemas={7: ORDER}, writer=ORDER), "give one of them"),
         (lambda: Avro(ORDER, schemas=[ORDER], framing="bare"), "give writer="),
         (lambda: Avro(ORDER, schemas={7: ORDER}, framing="single_object"), "schemas by id are for framing='confluent'"),

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BadValue, Decoded, TypedColumn};
+use monedula_columns::{BadValue, Beside, Decoded, TypedColumn};
 
-use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
+use crate::avro::{AvroAppended, AvroDecoder, BadAvro, Framing};
 use crate::json::{Appended, JsonDecoder};
 
 impl TypedColumn for JsonDecoder {
@@ -14,7 +14,7 @@ impl TypedColumn for JsonDecoder {
         DataType::Struct(self.fields().clone())
     }
 
-    fn append(&mut self, value: Option<&[u8]>) -> Result<Decoded, BadValue> {
+    fn append(&mut self, value: Option<&[u8]>, _: Beside<'_>) -> Result<Decoded, BadValue> {
         match self.append(value) {
             Ok(Appended::Good) => Ok(Decoded::Whole),
             Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
@@ -45,8 +45,10 @@ impl TypedColumn for AvroDecoder {
         self.data_type().clone()
     }
 
-    fn append(&mut self, value: Option<&[u8]>) -> Result<Decoded, BadValue> {
-        match self.append(value) {
+    #[inline]
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, BadValue> {
+        let header = if self.framing() == Framing::Confluent { beside.schema_id() } else { None };
+        match self.append_framed(value, header) {
             Ok(AvroAppended::Good) => Ok(Decoded::Whole),
             Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
             Err(bad) => Err(bad.into()),

@@ -94,6 +94,10 @@ impl AvroDecoder {
         &self.plan.data_type
     }
 
+    pub(crate) fn framing(&self) -> Framing {
+        self.plan.framing
+    }
+
     /// Number of rows so far.
     pub fn rows(&self) -> usize {
         self.root.rows()
@@ -121,14 +125,23 @@ impl AvroDecoder {
     ///
     /// # Errors
     /// With [`Mode::FailFast`], what is wrong with a bad value; there is no row then.
-    #[inline]
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<AvroAppended, BadAvro> {
+        self.append_framed(value, None)
+    }
+
+    /// As [`Self::append`], of a value whose schema may be named by a header of its record, as Confluent's serializers
+    /// write it if they are told to.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    #[inline]
+    pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<AvroAppended, BadAvro> {
         let Some(value) = value else {
             self.root.push_null();
             return Ok(AvroAppended::Good);
         };
         let row = self.root.rows();
-        match self.decode(value) {
+        match self.decode(value, header) {
             Ok(()) => Ok(AvroAppended::Good),
             Err(fault) => self.refuse(row, *fault),
         }
@@ -151,9 +164,13 @@ impl AvroDecoder {
     }
 
     #[inline]
-    fn decode(&mut self, value: &[u8]) -> Decoded {
+    fn decode(&mut self, value: &[u8], header: Option<&[u8]>) -> Decoded {
         let Self { plan, root, last, .. } = self;
-        let (key, start) = plan.framing.key(value).map_err(|reason| Fault::new(reason, 0))?;
+        let framed = match header {
+            None => plan.framing.key(value),
+            Some(header) => Framing::key_of_header(header),
+        };
+        let (key, start) = framed.map_err(|reason| Fault::new(reason, 0))?;
         let writer = match plan.writers.get(*last) {
             Some((known, writer)) if *known == key => writer,
             _ => {

@@ -9,7 +9,8 @@ pub enum Framing {
     Bare,
     /// `C3 01` and the CRC-64-AVRO fingerprint of the schema.
     SingleObject,
-    /// A zero and the schema's id in a registry, as Confluent's serializers write.
+    /// A zero and the schema's id in a registry, or a one and its GUID, as Confluent's serializers write before a value or
+    /// into a header.
     Confluent,
 }
 
@@ -22,7 +23,11 @@ pub enum WriterKey {
     Fingerprint(u64),
     /// By its id in a registry.
     Id(u32),
+    /// By its GUID in a registry.
+    Guid(u128),
 }
+
+const CONFLUENT: &str = "a zero byte and the id of a schema in a registry, or a one and its GUID";
 
 impl WriterKey {
     /// In messages; none if there is but one schema.
@@ -31,6 +36,11 @@ impl WriterKey {
             Self::Only => None,
             Self::Fingerprint(fingerprint) => Some(format!("fingerprint {fingerprint:016x}")),
             Self::Id(id) => Some(format!("id {id}")),
+            Self::Guid(guid) => {
+                let hex = format!("{guid:032x}");
+                let [a, b, c, d, e] = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+                Some(format!("GUID {a}-{b}-{c}-{d}-{e}"))
+            }
         }
     }
 }
@@ -42,12 +52,27 @@ impl Framing {
         match (self, value) {
             (Self::Bare, _) => Ok((WriterKey::Only, 0)),
             (Self::Confluent, [0, a, b, c, d, ..]) => Ok((WriterKey::Id(u32::from_be_bytes([*a, *b, *c, *d])), 5)),
-            (Self::Confluent, _) => Err(AvroReason::NotFramed("a zero byte and the id of a schema in a registry")),
+            (Self::Confluent, _) => Self::guid(value).ok_or(AvroReason::NotFramed(CONFLUENT)),
             (Self::SingleObject, [0xc3, 0x01, a, b, c, d, e, f, g, h, ..]) => {
                 let fingerprint = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
                 Ok((WriterKey::Fingerprint(fingerprint), 10))
             }
             (Self::SingleObject, _) => Err(AvroReason::NotFramed("C3 01 and the fingerprint of a schema")),
         }
+    }
+
+    /// The key in a header of Confluent's; the value has no frame then.
+    #[cold]
+    pub(crate) fn key_of_header(header: &[u8]) -> Result<(WriterKey, usize), AvroReason> {
+        match Self::Confluent.key(header)? {
+            (key, length) if length == header.len() => Ok((key, 0)),
+            _ => Err(AvroReason::NotFramed(CONFLUENT)),
+        }
+    }
+
+    #[cold]
+    fn guid(value: &[u8]) -> Option<(WriterKey, usize)> {
+        let guid = value.strip_prefix(&[1])?.first_chunk()?;
+        Some((WriterKey::Guid(u128::from_be_bytes(*guid)), 17))
     }
 }

@@ -99,8 +99,7 @@ impl Row<'_> {
         for field in &record.fields {
             match field {
                 FieldStep::Column(index, step) => {
-                    let Some(child) = structs.children.get_mut(*index) else { continue };
-                    if let Err(fault) = self.value(step, child, cursor) {
+                    if let Err(fault) = self.value(step, &mut structs.children[*index], cursor) {
                         return Err(fault.in_field(structs.fields[*index].name()));
                     }
                 }

@@ -164,7 +164,7 @@ fn values_of_several_writers_are_in_one_column() {
             _ => format!("no schema was given for fingerprint {:016x}", schema("\"int\"").fingerprint()),
         };
         assert_eq!(unknown, expected);
-        for short in [vec![], one[..4].to_vec(), vec![1; 20]] {
+        for short in [vec![], one[..4].to_vec(), vec![2; 20]] {
             assert!(append(short).expect("not framed").starts_with("the value does not begin with"));
         }
         let (array, _) = decoder.finish();
@@ -172,6 +172,33 @@ fn values_of_several_writers_are_in_one_column() {
         assert!(shown.matches("\"none\"").count() == 2 && shown.matches("\"b\"").count() >= 2, "{shown}");
         array.to_data().validate_full().expect("a valid array");
     }
+}
+
+#[test]
+fn a_header_names_the_schema_of_a_value_without_a_frame() {
+    let (id, guid) = (WriterKey::Id(7), WriterKey::Guid(0x0102 << 112));
+    let writers = vec![(id, schema("\"int\"")), (guid, schema("\"long\""))];
+    let options = AvroOptions { mode: Mode::FailFast, ..AvroOptions::default() };
+    let plan = AvroPlan::new(schema("\"long\""), writers, Framing::Confluent, options).expect("compatible");
+    let mut decoder = AvroDecoder::new(Arc::new(plan), BufferPool::new(0));
+    let guid = [vec![1, 1, 2], vec![0; 14]].concat();
+    let long_value = long(1 << 40);
+    for (value, header) in [
+        (&long_value, Some(&guid)),
+        (&[&guid[..], &long_value].concat(), None),
+        (&[&[0, 0, 0, 0, 7][..], &long(3)].concat(), None),
+        (&long(4), Some(&vec![0, 0, 0, 0, 7])),
+    ] {
+        assert_eq!(decoder.append_framed(Some(value), header.map(|header| &header[..])), Ok(AvroAppended::Good));
+    }
+    for header in [&guid[..16], &[&guid[..], &[0]].concat(), &[], &[0, 0, 0, 7], &[2; 17]] {
+        let bad = decoder.append_framed(Some(&long_value), Some(header)).expect_err("no key");
+        assert!(matches!(bad.reason, AvroReason::NotFramed(_)), "{bad}");
+    }
+    let unknown = [vec![1], vec![9; 16]].concat();
+    let bad = decoder.append_framed(Some(&long_value), Some(&unknown)).expect_err("unknown");
+    assert_eq!(bad.to_string(), "no schema was given for GUID 09090909-0909-0909-0909-090909090909 (byte 0)");
+    assert!(format!("{:?}", decoder.finish().0).contains("1099511627776,\n  1099511627776,\n  3,\n  4,"));
 }
 
 #[test]

@@ -62,13 +62,14 @@ fn rows_do_not_grow_beyond_their_limit() {
     let wide: Vec<_> = (0..100).map(|index| format!(r#"{{"name":"c{index}","type":"double","default":0}}"#)).collect();
     let wide = format!(r#"{{"type":"record","name":"Wide","fields":[{}]}}"#, wide.join(","));
     let nulls = [long(200_000), vec![0; 200_000], long(0)].concat();
-    let (reason, bytes) = cost(
-        &array(&format!(r#"["null",{wide}]"#)),
-        &array(r#"["null","int"]"#.replace("int", "Wide").as_str().replace("\"Wide\"", &wide).as_str()),
-        &nulls,
-    );
-    assert_eq!(reason, Some(AvroReason::RowTooLarge(ROW_BYTES)));
-    assert!(bytes < SMALL, "{bytes} bytes");
+    let maybe = format!(r#"["null",{wide}]"#);
+    let map = |values: &str| record(&field("a", &format!(r#"{{"type":"map","values":{values}}}"#)));
+    let entries = [long(200_000), vec![0; 400_000], long(0)].concat();
+    for (kind, value) in [(array(&maybe), &nulls), (map(&maybe), &entries)] {
+        let (reason, bytes) = cost(&kind, &kind, value);
+        assert_eq!(reason, Some(AvroReason::RowTooLarge(ROW_BYTES)));
+        assert!(bytes < SMALL, "{bytes} bytes");
+    }
 
     // Long symbols and defaults, of which each takes a byte or none.
     let symbol = "s".repeat(10_000);

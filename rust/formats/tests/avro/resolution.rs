@@ -2,9 +2,10 @@
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use monedula_formats::{AvroOptions, AvroReason, Mode};
+use monedula_columns::BufferPool;
+use monedula_formats::{AvroDecoder, AvroOptions, AvroReason, Mode};
 
-use crate::support::{decoder, field, long, one, plan, record, text};
+use crate::support::{decoder, field, long, one, plan, record, shown, text};
 
 #[test]
 fn every_promotion_of_the_specification() {
@@ -95,6 +96,19 @@ fn defaults_stand_for_fields_that_the_writer_lacks() {
         let bad = plan(&record(&inner), r#"{"type":"record","name":"W","fields":[]}"#, options).expect_err(kind);
         assert!(bad.to_string().contains("a: the default"), "{bad}");
     }
+}
+
+#[test]
+fn a_default_is_read_by_the_readers_schema() {
+    let node = r#"{"type":"record","name":"Node","fields":[
+        {"name":"next","type":["null","Node"]},{"name":"value","type":"int"}]}"#;
+    let default = r#"{"next":{"next":null,"value":1},"value":5}"#;
+    let reader = record(&format!(r#"{{"name":"n","type":{node},"default":{default}}}"#));
+    let options = AvroOptions { recursive_field_max_depth: 1, mode: Mode::FailFast, ..AvroOptions::default() };
+    let plan = plan(&reader, &record(""), options).expect("compatible");
+    let mut decoder = AvroDecoder::new(plan, BufferPool::new(0));
+    decoder.append(Some(&[])).expect("a row");
+    assert!(shown(&decoder.finish().0).ends_with('5'));
 }
 
 #[test]
