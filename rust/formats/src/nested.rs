@@ -57,6 +57,13 @@ impl Structs {
         }
     }
 
+    /// Ends a row in which every field was given.
+    #[inline(always)]
+    pub(crate) fn end_full_row(&mut self) {
+        self.rows += 1;
+        debug_assert!(self.children.iter().all(|child| child.rows() == self.rows), "a field has no value");
+    }
+
     pub(crate) fn push_null(&mut self) {
         self.validity.set_null(self.rows);
         self.end_row();

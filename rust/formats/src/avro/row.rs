@@ -24,6 +24,22 @@ impl Row<'_> {
     /// One value, as a row of the column. After an error the column may have begun that row in its children.
     #[inline(always)]
     pub(crate) fn value(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+        let step = match step {
+            Step::Branches(steps) => {
+                let start = cursor.at;
+                let branch = cursor.index()?;
+                match usize::try_from(branch).ok().and_then(|branch| steps.get(branch)) {
+                    Some(Step::Null) => {
+                        column.push_null();
+                        return Ok(());
+                    }
+                    // What a branch has is never a union.
+                    Some(step) => step,
+                    None => return Err(Fault::new(AvroReason::NoBranch(branch), start)),
+                }
+            }
+            step => step,
+        };
         match (step, column) {
             (Step::Long, Column::Int64(values) | Column::Timestamp { values, .. }) => {
                 values.push(cursor.long()?.to_ne_bytes());
@@ -39,15 +55,6 @@ impl Row<'_> {
                 values.push(f64::from_le_bytes(cursor.array()?).to_ne_bytes());
             }
             (Step::Boolean, Column::Boolean(bits)) => bits.push(cursor.boolean()?),
-            (Step::Branches(steps), column) => {
-                let start = cursor.at;
-                let branch = cursor.index()?;
-                match usize::try_from(branch).ok().and_then(|branch| steps.get(branch)) {
-                    Some(Step::Null) => column.push_null(),
-                    Some(step) => return self.any(step, column, cursor),
-                    None => return Err(Fault::new(AvroReason::NoBranch(branch), start)),
-                }
-            }
             (step, column) => return self.any(step, column, cursor),
         }
         Ok(())
@@ -56,9 +63,6 @@ impl Row<'_> {
     #[inline(never)]
     fn any(&mut self, step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
         match (step, column) {
-            (Step::Long | Step::Int | Step::Text | Step::Double | Step::Boolean | Step::Branches(_), column) => {
-                return self.value(step, column, cursor);
-            }
             (Step::Record(record), Column::Struct(structs)) => return self.record(record, structs, cursor),
             (Step::List(items), Column::List(lists)) => return self.list(items, lists, cursor),
             (Step::Map(values), Column::Map(maps)) => return self.map(values, maps, cursor),
@@ -117,7 +121,7 @@ impl Row<'_> {
                 .map_err(|fault| Box::new(fault).in_field(structs.fields[default.column].name()))?;
             self.bytes_left = own.bytes_left;
         }
-        structs.end_row();
+        structs.end_full_row();
         Ok(())
     }
 
