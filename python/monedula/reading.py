@@ -102,9 +102,7 @@ def read(
     ]
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
-    for name, spec in (("key", key), ("value", value)):
-        if isinstance(spec, Typed) and spec.dead_letter is not None:
-            raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
+    check_without_dead_letters(key=key, value=value)
     columns = raw_columns(columns)
     check_columns(columns, key, value)
     reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
@@ -309,6 +307,17 @@ def targets(
     if not targets:
         raise ArgumentError("nothing to read: give a topic")
     return targets
+
+
+def check_without_dead_letters(**given: object) -> None:
+    """Check how keys and values are decoded by a read.
+
+    Raises:
+        ArgumentError: if bad ones are to be written to a topic.
+    """
+    for name, spec in given.items():
+        if isinstance(spec, Typed) and spec.dead_letter is not None:
+            raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
 
 
 def bound_of(

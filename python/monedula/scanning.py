@@ -5,15 +5,16 @@ What a query needs is known when it runs: `TopicScan` reads that much of the top
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from monedula._consumer_base import MAX_BYTES, MAX_ROWS
 from monedula._conversions import installed
-from monedula._monedula import Batch, ReaderCore
+from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula._where import Condition, TooManyAlternativesError, Unknown, columns_of
 from monedula._where.bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.config import RawSettings, Settings, raw_settings
-from monedula.reading import Bound, RecordStream, bound_of, targets
+from monedula.reading import Bound, RecordStream, bound_of, check_without_dead_letters, targets
+from monedula.typed import Typed, spec_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,33 +23,64 @@ if TYPE_CHECKING:
 Topics = str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]]
 Edge = Bound | Mapping[tuple[str, int], Bound]
 
+KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of batches in their order, if no field is a column of its own."""
+
 _SMALL_ROWS = 10_000
 _SMALL_FETCH = (("fetch.max.bytes", 64 << 10), ("max.partition.fetch.bytes", 64 << 10))
 """Fetches of a read for a few rows; a batch that is larger arrives all the same."""
+
+
+class ScanOptions(TypedDict, total=False):
+    """What `scan` and `dataset` take beside the settings and the topics. They say what each is."""
+
+    start: Edge
+    end: Edge
+    headers: bool
+    max_lateness: float | timedelta | None
+    key: Typed | None
+    value: Typed | None
 
 
 class TopicScan:
     """What a query reads: settings, topics and their ends, from which any number of reads is begun."""
 
     def __init__(
-        self, config: Settings, topics: Topics, start: Edge, end: Edge, headers: bool, max_lateness: object
+        self,
+        config: Settings,
+        topics: Topics,
+        start: Edge = "earliest",
+        end: Edge = "latest",
+        headers: bool = False,
+        max_lateness: object = None,
+        key: Typed | None = None,
+        value: Typed | None = None,
     ) -> None:
         try:
             self._raw = raw_settings(config, {})
         finally:
             del config  # no traceback shows passwords as locals
-        self.headers = headers
+        self._headers = headers
         self._late_ms = lateness_ms(max_lateness)
         self._ranges: list[Range] = []
         for topic, partition in targets(topics, start, end):
             first = bound_of(start, topic, partition, "start")
             self._ranges.append((topic, partition, first, bound_of(end, topic, partition, "end")))
         self.topics = sorted({topic for topic, *_ in self._ranges})
+        check_without_dead_letters(key=key, value=value)
+        self._specs = {"key": spec_of("key", key), "value": spec_of("value", value)}
+        self._decoded = {name: spec for name, spec in (("key", key), ("value", value)) if spec is not None}
         # Bad settings are an error here and not when the query runs; this connects to nothing.
-        ReaderCore(self._raw, None, headers, 1, 1).close()
+        with self.empty() as stream:
+            self.names = stream.schema.names
+        self._fields = [name for name in self.names if name not in KAFKA_COLUMNS]
 
-    def read(self, condition: Condition, columns: Sequence[str] | None, max_rows: int = MAX_ROWS) -> RecordStream:
-        """The rows that may meet the condition, in batches of these columns."""
+    def empty(self) -> RecordStream:
+        """No batches, with the schema of those that have every column."""
+        return RecordStream(ReaderCore(self._raw, None, self._headers, 1, 1, self._specs["key"], self._specs["value"]))
+
+    def read(self, condition: Condition, columns: Sequence[str], max_rows: int = MAX_ROWS) -> RecordStream:
+        """The rows that may meet the condition, in batches of these columns, and perhaps others."""
         core = self._core(self._raw, condition, columns, max_rows)
         try:
             begin(core, self._plan(core, condition))
@@ -57,7 +89,7 @@ class TopicScan:
             raise
         return RecordStream(core)
 
-    def read_first(self, rows: int, columns: Sequence[str] | None) -> Iterator[Batch]:
+    def read_first(self, rows: int, columns: Sequence[str]) -> Iterator[Batch]:
         """The first rows, and perhaps a few more; little else is fetched."""
         condition = Unknown("")
         raw = self._raw if rows > _SMALL_ROWS else _with_small_fetches(self._raw)
@@ -67,11 +99,27 @@ class TopicScan:
         finally:
             core.close()
 
-    def _core(self, raw: RawSettings, condition: Condition, columns: Sequence[str] | None, max_rows: int) -> ReaderCore:
-        compared = sorted(columns_of(condition))
-        headers = columns is None and self.headers
-        names = None if columns is None else list(columns)
-        return ReaderCore(raw, names, headers, max_rows, MAX_BYTES, compared=compared)
+    def _core(self, raw: RawSettings, condition: Condition, columns: Sequence[str], max_rows: int) -> ReaderCore:
+        specs = {name: self._spec(name, columns) for name in ("key", "value")}
+        needed = {name for name, spec in specs.items() if spec is not None} | columns_of(condition)
+        names = [name for name in KAFKA_COLUMNS if name in columns]
+        if not names:
+            # The fields stand in place of the value.
+            names = ["value"]
+        return ReaderCore(raw, names, False, max_rows, MAX_BYTES, specs["key"], specs["value"], sorted(needed))
+
+    def _spec(self, column: str, columns: Sequence[str]) -> ColumnSpec | None:
+        """How a column is decoded if these columns are asked for; `None` if it need not be decoded."""
+        given, spec = self._decoded.get(column), self._specs[column]
+        if given is None or spec is None:
+            return None
+        if given.drops:
+            # Which records are left out must not depend on what is asked for.
+            return spec
+        if not given.flatten:
+            return spec if column in columns else None
+        fields = [name for name in self._fields if name in columns]
+        return spec.only(fields) if fields else None
 
     def _plan(self, core: ReaderCore, condition: Condition) -> Any:
         try:
@@ -90,15 +138,7 @@ def _with_small_fetches(raw: RawSettings) -> RawSettings:
     return small
 
 
-def scan(
-    config: Settings,
-    topics: Topics,
-    *,
-    start: Edge = "earliest",
-    end: Edge = "latest",
-    headers: bool = False,
-    max_lateness: float | timedelta | None = None,
-) -> "pl.LazyFrame":
+def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "pl.LazyFrame":
     """Topics as a `LazyFrame` of polars: what a query does not need is not fetched, or not decoded.
 
     Nothing is read, and no broker is asked, before the query runs; it reads what the topics hold then. Only the columns
@@ -108,10 +148,9 @@ def scan(
     Args:
         config: settings, as for `Consumer`.
         topics: one topic, several topics, or `(topic, partition)` pairs.
-        start: where to begin at the earliest, as for `read`.
-        end: the first offset that is not read, as for `read`.
-        headers: whether to add the `headers` column.
-        max_lateness: as for `read`: with it an upper bound of `timestamp` ends the read early.
+        **options: `start`, `end`, `max_lateness`, `key` and `value` as for `read`, and `headers`, whether to add the
+            `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields that the
+            query uses are decoded.
 
     Returns:
         A `polars.LazyFrame`. When it is collected it raises what `read` raises.
@@ -121,7 +160,7 @@ def scan(
         ModuleNotFoundError: without polars (`pip install 'monedula[polars]'`).
     """
     try:
-        source = TopicScan(config, topics, start, end, headers, max_lateness)
+        source = TopicScan(config, topics, **options)
     finally:
         del config  # no traceback shows passwords as locals
     installed("polars", "polars")
@@ -130,15 +169,7 @@ def scan(
     return lazy_frame(source)
 
 
-def dataset(
-    config: Settings,
-    topics: Topics,
-    *,
-    start: Edge = "earliest",
-    end: Edge = "latest",
-    headers: bool = False,
-    max_lateness: float | timedelta | None = None,
-) -> "pyarrow.dataset.Dataset":
+def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "pyarrow.dataset.Dataset":
     """Topics as a `Dataset` of pyarrow, which DuckDB queries by the name of the variable: `SELECT ... FROM orders`.
 
     Nothing is read, and no broker is asked, before a query runs; it reads what the topics hold then. DuckDB hands over
@@ -148,10 +179,9 @@ def dataset(
     Args:
         config: settings, as for `Consumer`.
         topics: one topic, several topics, or `(topic, partition)` pairs.
-        start: where to begin at the earliest, as for `read`.
-        end: the first offset that is not read, as for `read`.
-        headers: whether to add the `headers` column.
-        max_lateness: as for `read`: with it an upper bound of `timestamp` ends the read early.
+        **options: `start`, `end`, `max_lateness`, `key` and `value` as for `read`, and `headers`, whether to add the
+            `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields that the
+            query uses are decoded.
 
     Returns:
         A `pyarrow.dataset.Dataset`: `scanner`, `to_table`, `to_batches`, `head`, `count_rows` and `filter` work, and
@@ -162,7 +192,7 @@ def dataset(
         ModuleNotFoundError: without pyarrow (`pip install 'monedula[arrow]'`).
     """
     try:
-        source = TopicScan(config, topics, start, end, headers, max_lateness)
+        source = TopicScan(config, topics, **options)
     finally:
         del config  # no traceback shows passwords as locals
     installed("pyarrow", "arrow")

@@ -3,6 +3,9 @@
 import logging
 import re
 from collections.abc import Iterator
+from random import Random
+from threading import Thread
+from time import monotonic
 from typing import Any
 
 import monedula
@@ -229,6 +232,30 @@ def test_a_rebalance_cannot_be_asked_for(
 def test_assignors_of_the_client_are_refused(ground: Ground, member: MemberFactory) -> None:
     with pytest.raises(monedula.ArgumentError, match=r"group\.remote\.assignor"):
         member(ground.name("group"), assignors=["range"], **CONSUMER)
+
+
+def test_members_that_are_closed_while_they_join_leave_nobody_behind(broker: Broker) -> None:
+    broker.create_topic("orders", 12)
+    random = Random(1)
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.protocol": "consumer"}
+    for turn in range(150):
+
+        def join_and_close(seconds: float, group: str = f"closing-{turn}") -> None:
+            consumer = monedula.Consumer({**settings, "group.id": group}, ["orders"])
+            until = monotonic() + seconds
+            while monotonic() < until:
+                consumer.poll(0.0)
+            consumer.close()
+
+        # Three at a time: requests are made in tasks that overtake each other only where there is something to do.
+        moments = [random.random() * random.choice([0.005, 0.02, 0.05]) for _ in range(3)]
+        threads = [Thread(target=join_and_close, args=(moment,)) for moment in moments]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    left_behind = {each.group: broker.group(each.group).members for each in broker.groups()}
+    assert {group: members for group, members in left_behind.items() if members} == {}
 
 
 def test_a_full_group_says_so(member: MemberFactory) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import monedula
 import pyarrow as pa
 from monedula import Json
+from monedula.schemas import infer
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
@@ -51,3 +52,29 @@ def test_dead_letters_are_there_before_the_offset_is_committed(kafka: KafkaClust
         for record in written
     }
     assert len(written) == len(places) == COUNT // 5
+
+
+def test_the_schema_of_a_topic_is_inferred(kafka: KafkaCluster, topic: TopicFactory) -> None:
+    name = topic(3)
+    records: list[Record] = [{"value": json.dumps(document(n)), "partition": n % 2} for n in range(COUNT)]
+    records[-1]["value"] = json.dumps({**document(COUNT - 1), "price": 1.5})
+    records.append({"value": "no json", "partition": 1})
+    kafka.helper.produce(name, records, codec="zstd")
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    with monedula.Producer({**settings, "transactional.id": name}) as producer:
+        producer.init_transactions()
+        # Aborted records say nothing of the schema, nor do the markers that are the ends of the logs.
+        for ends, value in ((producer.abort_transaction, b'{"aborted": 1}'), (producer.commit_transaction, None)):
+            producer.begin_transaction()
+            for partition in range(3):
+                producer.send(name, value, key=b"k", partition=partition)
+            ends()
+    found = infer(settings, name, records=50)
+    assert found.ddl == "id BIGINT, price DOUBLE, tags ARRAY<STRING>, user STRING"
+    assert found.bad == 1
+    assert found.tombstones == 3
+    with monedula.read(settings, name, value=Json(found, mode="drop"), columns=["value"]) as stream:
+        rows = [row for row in pa.table(stream)["value"].to_pylist() if row is not None]
+    expected = [{"price": None, **document(n)} for n in range(COUNT)]
+    expected[-1]["price"] = 1.5
+    assert sorted(rows, key=lambda row: row["id"]) == expected

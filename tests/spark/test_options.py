@@ -18,6 +18,8 @@ from monedula.spark.options import (
     Timestamp,
     Timestamps,
 )
+from monedula.spark.schema import check_projection
+from pyspark.sql.types import LongType, StructField, StructType
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -379,3 +381,41 @@ def test_limits_of_triggers_are_warned_of_in_batches(caplog: pytest.LogCaptureFi
     assert [record.getMessage() for record in caplog.records] == [
         f"{name} option ignored in batch queries" for name in [*limits, "maxBytesPerTrigger"]
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "FAILFAST"}, "option 'mode' is 'value.mode' here"),
+        ({"timestampFormat": "yyyy"}, "option 'timestampFormat' is 'value.timestampFormat' here"),
+        ({"value.deadLetter": "failed"}, "option 'value.deadletter' is not known; expected one of value.format"),
+    ],
+)
+def test_options_of_from_json_have_the_name_of_their_column(options: dict[str, str], message: str) -> None:
+    assert message in str(refused(**{"value.format": "json", **options}))
+
+
+def test_a_corrupt_record_that_the_schema_lacks_is_no_mistake_in_spark() -> None:
+    parsed = parse(**{"value.format": "json", "value.columnNameOfCorruptRecord": "bad"})
+    schema = StructType([StructField("id", LongType())])
+    assert parsed.typed[0].with_schema(schema.json()).decoder().spec.fields == ["id: int64"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "message"),
+    [
+        (
+            (),
+            StructField("value", StructType([StructField("id", LongType())])),
+            r"add .option\('value.format', 'json'\)",
+        ),
+        ((), StructField("id", LongType()), r"Fields of JSON come with .option\('value.format', 'json'\)"),
+        (("json",), StructField("id", LongType()), r"columns with .option\('value.flatten', 'true'\)"),
+    ],
+)
+def test_a_schema_of_json_fields_says_which_options_they_need(
+    typed: tuple[str, ...], field: StructField, message: str
+) -> None:
+    columns = parse(**{"value.format": "json"}).typed if typed else ()
+    with pytest.raises(ConfigError, match=message):
+        check_projection(StructType([field]), columns)

@@ -132,8 +132,12 @@ def test_malformed_records_are_dropped_or_fail_the_query(spark: SparkSession, ka
     kafka.helper.produce(filled, BROKEN[:2])
     schema = f"value struct<{FIELDS}>"
     assert typed(spark, kafka, filled, schema, value_mode="DROPMALFORMED").count() == COUNT
-    with pytest.raises(PySparkException, match=r"at offset 30: the value cannot be decoded: "):
+    fault = (
+        r"at offset 30: the value cannot be decoded: .*\(byte \d+\)\. The option value\.mode is FAILFAST\. With PERMISS"
+    )
+    with pytest.raises(PySparkException, match=fault) as raised:
         typed(spark, kafka, filled, schema, value_mode="FAILFAST").collect()
+    assert "A read that starts" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,15 @@ of datasets calls Python for its rows. So for Arrow's C++ code the object is a d
 what does not call its methods gets an error from there, and never takes a topic for an empty one.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs
 
 from monedula._consumer_base import MAX_ROWS
-from monedula._where.arrow_schema import records_schema
+from monedula._monedula import Batch
 from monedula._where.conditions import Condition, Unknown
 from monedula._where.substrait import of_pyarrow
 from monedula.errors import ArgumentError
@@ -28,9 +28,8 @@ class TopicDataset(ds.FileSystemDataset):
     """Topics as a dataset. Made by `monedula.dataset`."""
 
     def __init__(self, source: "TopicScan", filter: Any = None) -> None:  # noqa: A002 - pyarrow's name
-        schema = records_schema()
-        if not source.headers:
-            schema = schema.remove(schema.get_field_index("headers"))
+        with source.empty() as stream:
+            schema = pa.schema(cast("Any", stream.schema))
         form, files = ds.IpcFileFormat(), pyarrow.fs.LocalFileSystem()
         super().__init__([form.make_fragment(_NO_FILE, files)], schema, form, files)
         self._source = source
@@ -70,11 +69,11 @@ class TopicDataset(ds.FileSystemDataset):
         names = self._columns(columns, set())
         read = pa.schema([self.schema.field(name) for name in names])
         rows = self._source.read_first(num_rows, names)
-        batches = pa.RecordBatchReader.from_batches(read, map(pa.record_batch, rows))
+        batches = pa.RecordBatchReader.from_batches(read, _with_columns(rows, names))
         return ds.Scanner.from_batches(batches, columns=columns).head(num_rows)
 
     def count_rows(self, filter: Any = None, **options: Any) -> int:  # type: ignore[override]  # noqa: A002
-        """The number of rows that meet the filter; no key and no value is decoded for it."""
+        """The number of rows that meet the filter; keys and values are decoded for it only if bad ones are dropped."""
         batches = self.scanner(columns=["partition"], filter=filter, **options).to_batches()
         return sum(batch.num_rows for batch in batches)
 
@@ -115,8 +114,12 @@ class TopicDataset(ds.FileSystemDataset):
 
     def _batches(self, condition: Condition, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
         with self._source.read(condition, names, size) as stream:
-            for batch in stream:
-                yield pa.record_batch(batch)
+            yield from _with_columns(stream, names)
+
+
+def _with_columns(batches: Iterable[Batch], names: list[str]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch(batch).select(names)
 
 
 def _not_possible(name: str, *_: object) -> ArgumentError:

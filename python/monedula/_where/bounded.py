@@ -74,7 +74,7 @@ def plan_of(core: ReaderCore, ranges: Iterable[Range], condition: Condition, max
 
 def begin(core: ReaderCore, plan: Plan) -> None:
     """Begin to read what was planned."""
-    core.begin_within([(each, *bounds) for each, bounds in plan.bounds.items()], _raw(plan.kept))
+    core.begin_within([(each, *span) for each, spans in plan.spans.items() for span in spans], _raw(plan.kept))
 
 
 def first_rows(core: ReaderCore, plan: Plan, rows: int) -> Iterator[Batch]:
@@ -84,7 +84,7 @@ def first_rows(core: ReaderCore, plan: Plan, rows: int) -> Iterator[Batch]:
     not kept, the pieces become larger.
     """
     missing = rows
-    for partition, (start, end) in sorted(plan.bounds.items()):
+    for partition, start, end in sorted((each, *span) for each, spans in plan.spans.items() for span in spans):
         size = missing
         while start < end and missing > 0:
             piece = (partition, start, min(start + size, end))

@@ -13,17 +13,6 @@ from monedula._where.polars_expressions import of_polars
 if TYPE_CHECKING:
     from monedula.scanning import TopicScan
 
-_COLUMNS = {
-    "key": pl.Binary(),
-    "value": pl.Binary(),
-    "topic": pl.String(),
-    "partition": pl.Int32(),
-    "offset": pl.Int64(),
-    "timestamp": pl.Datetime("us", "UTC"),
-    "timestampType": pl.Int32(),
-}
-_HEADERS = pl.List(pl.Struct({"key": pl.String(), "value": pl.Binary()}))
-
 
 def lazy_frame(source: "TopicScan") -> pl.LazyFrame:
     """The `LazyFrame` of a scan.
@@ -36,7 +25,8 @@ def lazy_frame(source: "TopicScan") -> pl.LazyFrame:
     except ImportError:
         message = f"polars {pl.__version__} takes no sources: monedula.scan() needs 1.20 or newer"
         raise ImportError(message) from None
-    schema: dict[str, Any] = {**_COLUMNS, "headers": _HEADERS} if source.headers else dict(_COLUMNS)
+    with source.empty() as stream:
+        schema: dict[str, Any] = dict(pl.DataFrame(stream).schema)
     shown: dict[str, Any] = {"explain_name": "monedula", "explain_detail": ", ".join(source.topics)}
     known = signature(register_io_source).parameters
     frame: pl.LazyFrame = register_io_source(

@@ -6,6 +6,7 @@ before it. So the read ends at the end of the log, unless the user says by how m
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from monedula._where.conditions import Box, Condition, boxes
@@ -29,12 +30,32 @@ class Lookups(Protocol):
         """The record of each partition with the largest timestamp."""
 
 
+Span = tuple[int, int]
+"""The first of some offsets, and the one after the last."""
+
+_NEAR_OFFSETS = 10_000
+"""Spans with fewer offsets between them are read as one. A fetch brings more than is wanted, up to
+`max.partition.fetch.bytes`, and the next span costs another one: that much lies between, if records are not large."""
+
+_MAX_TIMES = 16
+"""The most ranges of times that are looked up one by one: each takes two requests."""
+
+_MAX_SPANS = 100
+"""The most spans of a partition. One is read after another, each with a fetch that takes a round trip."""
+
+
 class Plan(NamedTuple):
     """What is read, and what of it is kept."""
 
-    bounds: Bounds
+    spans: dict[TopicPartition, list[Span]]
+    """In ascending order. A partition of which nothing is needed has an empty one."""
     kept: dict[TopicPartition, list[Box]]
     """Partitions that are missing here are kept whole."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """The spans, with what is between them."""
+        return {partition: (spans[0][0], spans[-1][1]) for partition, spans in self.spans.items()}
 
 
 def narrowed(condition: Condition, bounds: Bounds, lookups: Lookups, max_lateness_ms: int | None) -> Plan:
@@ -48,31 +69,48 @@ def narrowed(condition: Condition, bounds: Bounds, lookups: Lookups, max_latenes
     """
     wanted: dict[TopicPartition, list[Box]] = {}
     for partition, (start, end) in bounds.items():
-        wanted[partition] = _within(boxes(condition, *partition), start, end)
+        found = _within(boxes(condition, *partition), start, end)
+        wanted[partition] = found if max_lateness_ms is None else _by_time(found)
     starts, ends = _times(wanted, max_lateness_ms)
     found_starts, found_ends = _looked_up(starts, lookups.first_at), _looked_up(ends, lookups.first_at)
     beyond = _without_later(found_starts, lookups)
     plan = Plan({}, {})
     for partition, some in wanted.items():
-        left, pieces = [], []
+        left: list[Box] = []
+        pieces: list[Span] = []
         for box in some:
             first, last = box.offsets[0][0], box.offsets[-1][1] + 1
             key = (partition, _first_ms(box))
             if key in beyond:
                 continue
-            found = found_starts.get(key)
-            first = max(first, found[0]) if found is not None else first
-            found = found_ends.get((partition, _end_ms(box, max_lateness_ms)))
-            last = min(last, found[0]) if found is not None else last
-            if first < last:
-                pieces.append((first, last))
+            at_start = found_starts.get(key)
+            first = max(first, at_start[0]) if at_start is not None else first
+            at_end = found_ends.get((partition, _end_ms(box, max_lateness_ms)))
+            last = min(last, at_end[0]) if at_end is not None else last
+            inside = intersection(box.offsets, ((first, last - 1),)) if first < last else ()
+            if inside:
+                pieces.extend((low, high + 1) for low, high in inside)
                 left.append(box)
         start = bounds[partition][0]
-        hull = (min(piece[0] for piece in pieces), max(piece[1] for piece in pieces)) if pieces else (start, start)
-        plan.bounds[partition] = hull
-        if not any(_has_all(box, hull) for box in left):
+        spans = _joined(pieces) or [(start, start)]
+        plan.spans[partition] = spans
+        if not all(any(_has_all(box, span) for box in left) for span in spans):
             plan.kept[partition] = left
     return plan
+
+
+def _joined(pieces: list[Span]) -> list[Span]:
+    """The spans to read for these pieces: those that overlap or are near are one."""
+    spans: list[Span] = []
+    for first, last in sorted(pieces):
+        if spans and first - spans[-1][1] < _NEAR_OFFSETS:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], last))
+        else:
+            spans.append((first, last))
+    # Of too many, those with the largest gaps between them stay apart.
+    by_gap = sorted(range(1, len(spans)), key=lambda index: spans[index][0] - spans[index - 1][1], reverse=True)
+    edges = [0, *sorted(by_gap[: _MAX_SPANS - 1]), len(spans)]
+    return [(spans[first][0], spans[last - 1][1]) for first, last in pairwise(edges) if first < last]
 
 
 def _within(found: list[Box], start: int, end: int) -> list[Box]:
@@ -82,8 +120,15 @@ def _within(found: list[Box], start: int, end: int) -> list[Box]:
     return [box for box in inside if box.offsets]
 
 
-def _has_all(box: Box, hull: tuple[int, int]) -> bool:
-    return box.timestamps_us == ALL and any(first <= hull[0] and hull[1] <= last + 1 for first, last in box.offsets)
+def _by_time(found: list[Box]) -> list[Box]:
+    """The same rows with one range of times in each box, unless these are too many to look all of them up."""
+    if sum(len(box.timestamps_us) for box in found) > _MAX_TIMES:
+        return found
+    return [Box(box.offsets, (times,)) for box in found for times in box.timestamps_us]
+
+
+def _has_all(box: Box, span: Span) -> bool:
+    return box.timestamps_us == ALL and any(first <= span[0] and span[1] <= last + 1 for first, last in box.offsets)
 
 
 Question = tuple[TopicPartition, int | None]

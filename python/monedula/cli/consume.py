@@ -9,17 +9,38 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
 from monedula._consumer_base import MAX_ROWS
-from monedula.cli.completing import complete_groups
-from monedula.cli.decoding import Bad, Decode, decoder
+from monedula.cli.consume_options import (
+    BadValues,
+    Columns,
+    DecodedSchema,
+    Decoding,
+    End,
+    Flatten,
+    Follow,
+    FormatName,
+    Group,
+    Headers,
+    KeyAs,
+    Keys,
+    KeySeparator,
+    MaxRows,
+    Null,
+    Output,
+    Partitions,
+    Start,
+    Timeout,
+    ValueAs,
+    Values,
+    WithHeader,
+)
+from monedula.cli.decoding import decoder
 from monedula.cli.elsewhere import POSITIONS
-from monedula.cli.filters import SYNTAX, Filter
+from monedula.cli.filters import Filter
 from monedula.cli.formats import Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
@@ -28,7 +49,7 @@ from monedula.cli.running import Interrupts, UsageError, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
-from monedula.cli.templates import LETTERS, Template
+from monedula.cli.templates import Template
 from monedula.cli.topic_names import Names, compiled, expanded, is_pattern
 from monedula.errors import BrokersUnavailableError
 from monedula.partitions import Position
@@ -55,91 +76,28 @@ monedula consume orders --decode json --schema 'id bigint, user string' --flatte
 def consume(
     topics: Names,
     bootstrap_servers: BootstrapServers = None,
-    partition: Annotated[
-        list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
-    ] = None,
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="WHERE",
-            help="First record: an offset, -N for the last N of each partition, earliest, latest, or a time.",
-        ),
-    ] = "earliest",
-    end: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="WHERE", help="First record not read any more, as --from. By default the end as of now."
-        ),
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")] = False,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "-g",
-            "--group",
-            help="Read as a member of this group, commit what was written, until Ctrl-C.",
-            autocompletion=complete_groups,
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records, of all partitions.")
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="SECONDS", help="With --follow or --group: end after so long without a record."),
-    ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "-f",
-            "--format",
-            help=f"{', '.join(Format)}; or a text such as '%t %p %o: %k %s\\n', with "
-            f"{', '.join(f'%{letter} {meaning}' for letter, meaning in LETTERS.items())}. "
-            "By default what the file's name ends in, otherwise text.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="A file, whose name says its format; standard output without it."),
-    ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option("--key", metavar="CONDITION", help=f"Only such keys: {SYNTAX}. Repeatable.")
-    ] = None,
-    value: Annotated[
-        list[str] | None, typer.Option("--value", metavar="CONDITION", help="Only such values, as --key. Repeatable.")
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--header",
-            metavar="NAME[CONDITION]",
-            help="Only records with this header, whose value is as --key says: source=web. Repeatable.",
-        ),
-    ] = None,
-    key_separator: Annotated[
-        str | None, typer.Option("-k", "--key-separator", help="In text: put the key and this before each value.")
-    ] = None,
-    key_as: Annotated[Form, typer.Option(help="How keys are written in text and JSON.")] = Form.auto,
-    value_as: Annotated[
-        Form, typer.Option(help="How values are written in text and JSON; json puts them into the line as they are.")
-    ] = Form.auto,
-    null: Annotated[str, typer.Option(metavar="TEXT", help="In text: stands for a null key or value.")] = "",
-    headers: Annotated[bool, typer.Option("--headers", help="Headers too.")] = False,
-    columns: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")
-    ] = None,
-    decode: Annotated[
-        Decode | None, typer.Option(help="Decode values to typed columns, in Arrow and Parquet; needs --schema.")
-    ] = None,
-    schema: Annotated[
-        str | None,
-        typer.Option(metavar="SCHEMA", help="Their fields: Spark's DDL or a JSON Schema, or a file with one."),
-    ] = None,
-    bad: Annotated[
-        Bad | None, typer.Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")
-    ] = None,
-    flatten: Annotated[bool, typer.Option("--flatten", help="The fields as columns beside Kafka's.")] = False,
+    partition: Partitions = None,
+    start: Start = "earliest",
+    end: End = None,
+    follow: Follow = False,
+    group: Group = None,
+    max_rows: MaxRows = None,
+    timeout: Timeout = None,
+    format_: FormatName = None,
+    output: Output = None,
+    key: Keys = None,
+    value: Values = None,
+    header: WithHeader = None,
+    key_separator: KeySeparator = None,
+    key_as: KeyAs = Form.auto,
+    value_as: ValueAs = Form.auto,
+    null: Null = "",
+    headers: Headers = False,
+    columns: Columns = None,
+    decode: Decoding = None,
+    schema: DecodedSchema = None,
+    bad: BadValues = None,
+    flatten: Flatten = False,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:

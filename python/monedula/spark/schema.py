@@ -103,15 +103,29 @@ def _check_fields(requested: StructType, decoded: Collection[str], flatten: bool
         if flatten and field.name == "value":
             raise ConfigError("schema: with value.flatten the fields of the value are columns, and there is no 'value'")
         if field.name not in known:
-            raise ConfigError(f"schema: there is no column {field.name!r}; the columns are {', '.join(known)}")
+            raise ConfigError(
+                f"schema: there is no column {field.name!r}; the columns are {', '.join(known)}. {_hint(decoded)}"
+            )
         actual = known[field.name]
         if field.dataType != actual.dataType:
             wanted, has = field.dataType.simpleString(), actual.dataType.simpleString()
+            if isinstance(field.dataType, StructType) and field.name in ("key", "value"):
+                raise ConfigError(
+                    f"schema: column {field.name!r} is {has}, not {wanted}; to decode JSON into it, add "
+                    f".option('{field.name}.format', 'json')"
+                )
             raise ConfigError(
                 f"schema: column {field.name!r} is {has}, not {wanted}; ask for it as {has} and convert it after "
                 f"load(), for example with .withColumn({field.name!r}, col({field.name!r}).cast({wanted!r}))"
             )
         _refuse_not_null(field.name, field)
+
+
+def _hint(decoded: Collection[str]) -> str:
+    """What to write for fields of JSON."""
+    if "value" in decoded:
+        return "Fields of the value stand in 'value struct<...>', or are columns with .option('value.flatten', 'true')"
+    return "Fields of JSON come with .option('value.format', 'json') and 'value struct<...>'"
 
 
 def _refuse_not_null(path: str, field: StructField) -> None:

@@ -104,7 +104,9 @@ class TypedColumn:
         from pyspark.sql.types import StructType
 
         schema = to_arrow_schema(StructType.fromJson(json.loads(self.schema_json)), timezone="UTC")
-        given: dict[str, Any] = {} if self.mode != "null" else {"corrupt_record": self.corrupt_record}
+        # As in from_json, the option may name a field that the schema does not have.
+        has_field = self.mode == "null" and self.corrupt_record in schema.names
+        given: dict[str, Any] = {"corrupt_record": self.corrupt_record} if has_field else {}
         return Json(schema, mode=self.mode, flatten=self.flatten, options=dict(self.from_json), **given)
 
 
@@ -114,6 +116,7 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
     Raises:
         ConfigError: if an option has no such value, or says nothing without the format.
     """
+    _check_unknown(options)
     typed = []
     for column in ("key", "value"):
         given = _given(options, column, SUFFIXES)
@@ -144,7 +147,28 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
                 driver_time_zone=_time_zone_here(),
             )
         )
+    if typed:
+        _check_bare(options, typed[-1].column)
     return tuple(typed)
+
+
+def _check_unknown(options: Mapping[str, str]) -> None:
+    """Refuse options that begin as ours do, and are none: they would be without effect."""
+    known = {name.lower() for name in (*OPTIONS, *FROM_JSON_OPTIONS)}
+    for name in options:
+        column = name.partition(".")[0]
+        if column in ("key", "value") and "." in name and name not in known:
+            names = ", ".join(f"{column}.{suffix}" for suffix in (*SUFFIXES, *FROM_JSON) if suffix != "flatten")
+            raise ConfigError(f"option '{name}' is not known; expected one of {names}, value.flatten", key=name)
+
+
+def _check_bare(options: Mapping[str, str], column: str) -> None:
+    """Refuse options of `from_json` as they are written there, where they would be without effect."""
+    for suffix in (*SUFFIXES[1:3], *FROM_JSON):
+        if suffix.lower() in options:
+            raise ConfigError(
+                f"option '{suffix}' is '{column}.{suffix}' here, for the column that it is about", key=suffix
+            )
 
 
 def _given(options: Mapping[str, str], column: str, suffixes: tuple[str, ...]) -> dict[str, str]:

@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from monedula._monedula import Batch, ReaderCore
-from monedula.errors import DataLossError, OffsetOutOfRangeError, PartitionError, TopicRecreatedError, UnknownTopicError
+from monedula.errors import (
+    DataLossError,
+    DecodeError,
+    OffsetOutOfRangeError,
+    PartitionError,
+    TopicRecreatedError,
+    UnknownTopicError,
+)
 from monedula.partitions import TopicPartition
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
@@ -83,6 +90,8 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
                     OffsetRange(TopicPartition(*partition), start, end) for partition, start, end in core.remaining()
                 ]
                 ranges = _after_loss(left, loss, task.fail_on_data_loss)
+            except DecodeError as bad:
+                raise _in_options(bad) from None
         core.end()
     except GeneratorExit:
         # Spark needs no more rows, as with LIMIT. The client is intact, so it is kept.
@@ -93,6 +102,18 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
         core.close()
         raise
     _clients.put(settings, core)
+
+
+def _in_options(bad: DecodeError) -> DecodeError:
+    """The error with Spark's options for what a user may do. A read's own advice is to start behind the record."""
+    what = str(bad).removesuffix(f". A read that starts at {bad.next_offset} goes on behind it")
+    option = f"{bad.column}.mode"
+    advice = (
+        f"The option {option} is FAILFAST. With PERMISSIVE such fields are null, and the field that "
+        f"{bad.column}.columnNameOfCorruptRecord names has the text; with DROPMALFORMED such records are left out"
+    )
+    details = {"topic": bad.topic, "partition": bad.partition, "offset": bad.offset, "next_offset": bad.next_offset}
+    return DecodeError(f"{what}. {advice}", column=bad.column, path=bad.path, reason=bad.reason, **details)
 
 
 def _after_loss(left: list[OffsetRange], loss: PartitionError, fail: bool) -> list[OffsetRange]:

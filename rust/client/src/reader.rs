@@ -1,6 +1,6 @@
 //! Bounded reads: a range of each partition, no group, ending by position.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,9 @@ pub struct Range {
 /// Where each partition is read: first offset, and offset after the last.
 pub type Ranges = BTreeMap<TopicPartition, (i64, i64)>;
 
+/// What is read of each partition: spans of offsets in ascending order that do not overlap.
+pub type Spans = BTreeMap<TopicPartition, Vec<(i64, i64)>>;
+
 /// For how long a log may be shorter than a range that is read from it. A broker that has just become the leader may
 /// not know the end of its log yet.
 const SHORT_LOG_GRACE: Duration = Duration::from_secs(10);
@@ -53,7 +56,11 @@ const SHORT_STALL: Duration = Duration::from_secs(1);
 /// transaction markers neither hang nor fail.
 pub struct Reader {
     consumer: Arc<Consumer>,
+    /// The spans that are read now, one of each partition.
     ranges: Ranges,
+    /// Those that are read after them, one of each partition at a time.
+    later: VecDeque<Ranges>,
+    spans: Spans,
     residual: Residual,
     stalled_since: Instant,
     /// Offsets passed, as of the last batch; never less, whatever becomes of the consumer.
@@ -68,6 +75,8 @@ impl Reader {
         Self {
             consumer: Arc::new(Consumer::new(config, columns, runtime, seed)),
             ranges: Ranges::new(),
+            later: VecDeque::new(),
+            spans: Spans::new(),
             residual: Residual::new(),
             stalled_since: Instant::now(),
             passed: 0,
@@ -127,12 +136,29 @@ impl Reader {
     /// # Errors
     /// If the reader is closed.
     pub fn begin(&mut self, ranges: Ranges, cluster: Option<&Cluster>) -> Result<(), ClientError> {
+        let spans = ranges.into_iter().map(|(partition, range)| (partition, vec![range]));
+        self.begin_spans(spans.collect(), cluster)
+    }
+
+    /// As [`Self::begin`], for several spans of a partition. What lies between them is not fetched.
+    ///
+    /// # Errors
+    /// If the reader is closed.
+    pub fn begin_spans(&mut self, spans: Spans, cluster: Option<&Cluster>) -> Result<(), ClientError> {
+        let mut rounds = rounds(&spans);
+        let first = rounds.pop_front().unwrap_or_default();
+        self.read(first, cluster)?;
+        (self.spans, self.later, self.passed) = (spans, rounds, 0);
+        self.residual = Residual::new();
+        Ok(())
+    }
+
+    fn read(&mut self, ranges: Ranges, cluster: Option<&Cluster>) -> Result<(), ClientError> {
         let open = ranges.iter().filter(|(_, (start, end))| start < end);
         let assignment =
             open.map(|(partition, &(start, end))| (partition.clone(), Start::Offset(start, -1), Some(end)));
         self.consumer.assign_known(assignment.collect(), cluster)?;
-        (self.ranges, self.passed, self.done) = (ranges, 0, false);
-        self.residual = Residual::new();
+        (self.ranges, self.done) = (ranges, false);
         self.stalled_since = Instant::now();
         Ok(())
     }
@@ -148,6 +174,7 @@ impl Reader {
     /// If the reader is closed.
     pub fn end(&mut self) -> Result<(), ClientError> {
         self.passed = self.progress().0;
+        self.later.clear();
         self.done = true;
         self.consumer.unassign()
     }
@@ -162,7 +189,7 @@ impl Reader {
     }
 
     fn take_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
-        if self.is_done() {
+        if self.is_done() && !self.go_on()? {
             return Ok(None);
         }
         let batch = self.consumer.next_batch(want, until)?;
@@ -171,12 +198,19 @@ impl Reader {
             (self.passed, self.stalled_since) = (passed, Instant::now());
         }
         if batch.is_none() && self.is_done() {
-            return Ok(None);
+            return if self.go_on()? { Ok(Some(None)) } else { Ok(None) };
         }
         if batch.is_none() {
             self.check_stall()?;
         }
         Ok(Some(batch.and_then(|batch| self.kept(batch))))
+    }
+
+    /// Goes on with the next spans. False if there are none.
+    fn go_on(&mut self) -> Result<bool, ClientError> {
+        let Some(next) = self.later.pop_front() else { return Ok(false) };
+        self.read(next, None)?;
+        Ok(true)
     }
 
     fn kept(&self, batch: ColumnBatch) -> Option<ColumnBatch> {
@@ -218,43 +252,66 @@ impl Reader {
     fn is_done(&mut self) -> bool {
         if !self.done && self.consumer.is_done() {
             self.done = true;
-            self.passed = self.progress().1;
+            self.passed = self.progress().1 - self.later.iter().map(offsets_in).sum::<i64>();
         }
         self.done
     }
 
-    /// Offsets passed, and offsets in all ranges.
+    /// Offsets passed, and offsets in all spans.
     pub fn progress(&self) -> (i64, i64) {
-        let total = self.ranges.values().map(|(start, end)| end - start).sum();
+        let total = self.spans.values().flatten().map(|(start, end)| end - start).sum();
         if self.done {
             return (self.passed, total);
         }
-        let left: i64 = self.remaining().values().map(|(start, end)| end - start).sum();
+        let left: i64 = self.remaining().iter().map(|(_, (start, end))| end - start).sum();
         (self.passed.max(total - left), total)
     }
 
-    /// What is not handed out yet, by partition: next offset, and offset after the last.
-    pub fn remaining(&self) -> Ranges {
-        if self.done {
-            return Ranges::new();
+    /// What is not handed out yet: spans with their next offset, and the offset after the last.
+    pub fn remaining(&self) -> Vec<(TopicPartition, (i64, i64))> {
+        let mut left = Vec::new();
+        if !self.done {
+            let statuses = self.consumer.statuses();
+            for (partition, &(start, end)) in &self.ranges {
+                let position = statuses.get(partition).and_then(|status| status.position).unwrap_or(start);
+                if position < end {
+                    left.push((partition.clone(), (position.max(start), end)));
+                }
+            }
         }
-        let statuses = self.consumer.statuses();
-        let left = self.ranges.iter().filter_map(|(partition, &(start, end))| {
-            let position = statuses.get(partition).and_then(|status| status.position).unwrap_or(start);
-            (position < end).then(|| (partition.clone(), (position.max(start), end)))
-        });
-        left.collect()
+        let later = self.later.iter().flatten().filter(|(_, (start, end))| start < end);
+        left.extend(later.map(|(partition, span)| (partition.clone(), *span)));
+        left
     }
 
-    /// The ranges as looked up: first offset, and offset after the last.
-    pub fn ranges(&self) -> &Ranges {
-        &self.ranges
+    /// From the first offset of each partition to the one after its last.
+    pub fn ranges(&self) -> Ranges {
+        let hull = |spans: &Vec<(i64, i64)>| Some((spans.first()?.0, spans.last()?.1));
+        self.spans.iter().filter_map(|(partition, spans)| Some((partition.clone(), hull(spans)?))).collect()
     }
 
     /// The consumer underneath.
     pub fn inner(&self) -> &Arc<Consumer> {
         &self.consumer
     }
+}
+
+/// The spans, one of each partition at a time: the first of each, then the second of each.
+fn rounds(spans: &Spans) -> VecDeque<Ranges> {
+    let mut rounds = VecDeque::new();
+    for (partition, spans) in spans {
+        for (index, span) in spans.iter().enumerate() {
+            if index == rounds.len() {
+                rounds.push_back(Ranges::new());
+            }
+            rounds[index].insert(partition.clone(), *span);
+        }
+    }
+    rounds
+}
+
+fn offsets_in(ranges: &Ranges) -> i64 {
+    ranges.values().map(|(start, end)| end - start).sum()
 }
 
 fn of_read(error: ClientError) -> ClientError {

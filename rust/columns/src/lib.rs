@@ -11,7 +11,7 @@
 //!
 //! The `unsafe` code is in `memory` and `pool` (allocation, memory handed to Arrow), `write`, `rows`, `typed_rows`, `records` and
 //! `payload` (copies into reserved room), `parse` (reads within a checked window), `finish`, `constant` and `texts` (arrays
-//! over buffers that this crate filled), and `crc32c` (instructions that not every processor has).
+//! over buffers that this crate filled, texts that were checked), and `crc32c` (instructions that not every processor has).
 
 mod aborted;
 mod batch;
@@ -46,7 +46,7 @@ pub use memory::OutOfMemory;
 pub use payload::{NoRoom, PayloadWriter};
 pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
-pub use texts::{Bytes, Offsets, Texts};
+pub use texts::{Bytes, Offsets, Texts, text_of};
 pub use typed::{
     BadValue, BatchColumns, Beside, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn,
     TypedSpec,

@@ -1,10 +1,25 @@
 //! Columns of texts and bytes, and the offsets of lists, while they grow and while rows of them are taken back.
 
+use std::str::Utf8Error;
+
 use arrow_array::{BinaryArray, StringArray};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
 use crate::pool::BufferPool;
 use crate::write::{Growing, Validity};
+
+/// The bytes as a text. Most are ASCII, which is found out many bytes at a time.
+///
+/// # Errors
+/// They are not UTF-8.
+#[inline]
+pub fn text_of(bytes: &[u8]) -> Result<&str, Utf8Error> {
+    if bytes.is_ascii() {
+        // SAFETY: ASCII is UTF-8.
+        return Ok(unsafe { std::str::from_utf8_unchecked(bytes) });
+    }
+    std::str::from_utf8(bytes)
+}
 
 /// Where each row of a list, text or bytes column ends.
 pub struct Offsets {

@@ -197,11 +197,11 @@ impl Ledger {
         held.map(|(batch, _)| *batch).collect()
     }
 
-    /// The unfinished batches of a partition that are finished only by their ids.
-    pub fn named<'l>(&'l self, partition: &TopicPartition) -> impl Iterator<Item = BatchId> + use<'l> {
+    /// The batches of a partition that may still be finished.
+    pub fn awaited<'l>(&'l self, partition: &TopicPartition) -> impl Iterator<Item = BatchId> + use<'l> {
         let out = self.entries.get(partition).into_iter().flat_map(|entry| &entry.out);
-        let named = out.filter(|out| !out.done && self.keeper(out.batch) == Some(Keeper::Name));
-        named.map(|out| out.batch)
+        let is_awaited = |out: &&Out| matches!(self.keeper(out.batch), Some(Keeper::Holder(_) | Keeper::Name));
+        out.filter(|out| !out.done).filter(is_awaited).map(|out| out.batch)
     }
 
     /// The unfinished batches that other holders hold, or that a holder held which has ended.
@@ -271,10 +271,7 @@ impl Ledger {
 
     /// Whether no batch of these partitions is out that may still be finished.
     pub fn is_quiet<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) -> bool {
-        let is_awaited =
-            |out: &Out| !out.done && matches!(self.keeper(out.batch), Some(Keeper::Holder(_) | Keeper::Name));
-        let awaits = |partition| self.entries.get(partition).is_some_and(|entry| entry.out.iter().any(is_awaited));
-        !partitions.into_iter().any(awaits)
+        !partitions.into_iter().any(|partition| self.awaited(partition).next().is_some())
     }
 
     /// The frontier of a partition.

@@ -143,12 +143,12 @@ impl Column {
         }
     }
 
-    /// Bytes of all rows so far in Arrow's layout, without the bits of nulls.
+    /// Bytes of all rows so far in Arrow's layout. The bits of nulls are counted for structs alone, with a byte for each.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Utf8(texts) => texts.rows() * 4 + texts.data_len(),
             Self::Binary(bytes) => bytes.rows() * 4 + bytes.data_len(),
-            Self::Struct(structs) => structs.children.iter().map(Self::bytes).sum(),
+            Self::Struct(structs) => structs.rows() + structs.children.iter().map(Self::bytes).sum::<usize>(),
             Self::List(lists) => lists.rows() * 4 + lists.child.bytes(),
             Self::Map(maps) => maps.rows() * 4 + maps.keys.rows() * 4 + maps.keys.data_len() + maps.values.bytes(),
             fixed => fixed.rows() * fixed.row_bytes(),

@@ -15,6 +15,7 @@ mod column;
 mod error;
 mod fixed;
 mod json;
+mod names;
 mod nested;
 mod typed;
 

@@ -8,23 +8,23 @@ use arrow_schema::{FieldRef, Fields};
 use monedula_columns::{BufferPool, Offsets, Texts, Validity};
 
 use crate::column::{Column, Finishing};
+use crate::names::Names;
 
 /// A struct: one child for each field. Between two rows, all children have as many rows as the struct.
 pub(crate) struct Structs {
     pub(crate) fields: Fields,
     pub(crate) children: Vec<Column>,
-    by_name: Vec<(Box<[u8]>, usize)>,
-    names: Vec<Box<[u8]>>,
+    pub(crate) names: Names,
     validity: Validity,
     rows: usize,
+    /// How many children have the row that has begun.
+    filled: usize,
 }
 
 impl Structs {
     pub(crate) fn new(fields: Fields, children: Vec<Column>) -> Self {
-        let names: Vec<Box<[u8]>> = fields.iter().map(|field| field.name().as_bytes().into()).collect();
-        let mut by_name: Vec<_> = names.iter().cloned().zip(0..).collect();
-        by_name.sort_unstable();
-        Self { fields, children, by_name, names, validity: Validity::default(), rows: 0 }
+        let names = Names::new(fields.iter().map(|field| field.name().as_str()));
+        Self { fields, children, names, validity: Validity::default(), rows: 0, filled: 0 }
     }
 
     #[inline(always)]
@@ -32,31 +32,29 @@ impl Structs {
         self.rows
     }
 
-    /// The field of this name. Records of one topic mostly have their fields in one order, so the one behind the last
-    /// that was found is tried first.
+    /// A child that had no value of this row has one now.
     #[inline(always)]
-    pub(crate) fn find(&self, name: &[u8], expected: usize) -> Option<usize> {
-        match self.names.get(expected) {
-            Some(next) if **next == *name => Some(expected),
-            _ => self.search(name),
-        }
-    }
-
-    #[inline(never)]
-    fn search(&self, name: &[u8]) -> Option<usize> {
-        let found = self.by_name.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
-        self.by_name.get(found).map(|(_, index)| *index)
+    pub(crate) fn filled_one(&mut self) {
+        self.filled += 1;
     }
 
     /// Ends a row: fields that were not given are null.
     #[inline]
     pub(crate) fn end_row(&mut self) {
+        if self.filled != self.children.len() {
+            self.fill();
+        }
+        self.rows += 1;
+        self.filled = 0;
+        debug_assert!(self.children.iter().all(|child| child.rows() == self.rows));
+    }
+
+    fn fill(&mut self) {
         for child in &mut self.children {
             if child.rows() == self.rows {
                 child.push_null();
             }
         }
-        self.rows += 1;
     }
 
     /// Ends a row in which every field was given.
@@ -75,7 +73,7 @@ impl Structs {
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.children.iter_mut().for_each(|child| child.truncate(rows));
         self.validity.truncate(rows);
-        self.rows = rows;
+        (self.rows, self.filled) = (rows, 0);
     }
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> StructArray {

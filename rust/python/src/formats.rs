@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
     AvroDecoder, AvroOptions, AvroPlan, AvroSchema, Framing, JsonDecoder, JsonOptions, Mode, WriterKey,
@@ -55,9 +55,12 @@ fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOp
 
 /// How a column is decoded; see `monedula.Json` and `monedula.Avro`.
 #[pyclass(frozen, module = "monedula._monedula")]
+#[derive(Clone)]
 pub(crate) struct ColumnSpec {
     typed: TypedSpec,
     data_type: DataType,
+    /// Of JSON, of which some fields may be decoded without the others.
+    json: Option<(Fields, JsonOptions)>,
 }
 
 #[pymethods]
@@ -77,15 +80,7 @@ impl ColumnSpec {
         let options = JsonOptions { mode, corrupt_record_field, ..json_options(py, options)? };
         JsonDecoder::new(&fields, options.clone(), BufferPool::new(0))
             .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;
-        let data_type = DataType::Struct(fields.clone());
-        let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
-            match JsonDecoder::new(&fields, options.clone(), pool.clone()) {
-                Ok(decoder) => Box::new(decoder),
-                // The same fields were tried when the spec was made.
-                Err(unsupported) => unreachable!("{unsupported}"),
-            }
-        };
-        Ok(Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type })
+        Ok(Self::of_json(fields, options, on_bad, flatten))
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
@@ -138,7 +133,17 @@ impl ColumnSpec {
         let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
             Box::new(AvroDecoder::new(Arc::clone(&plan), pool.clone()))
         };
-        Ok(Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type })
+        Ok(Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json: None })
+    }
+
+    /// The same for some of the fields; for all of them if these would be others without the rest.
+    fn only(&self, names: Vec<String>) -> Self {
+        let Some((fields, options)) = &self.json else { return self.clone() };
+        if names.contains(&options.corrupt_record_field) || !options.partial_results {
+            return self.clone();
+        }
+        let some: Fields = fields.iter().filter(|field| names.contains(field.name())).cloned().collect();
+        Self::of_json(some, options.clone(), self.typed.on_bad, self.typed.flatten)
     }
 
     /// Decodes values to a table of one column, `value`, for tests. A value that cannot be decoded is an error.
@@ -166,6 +171,21 @@ impl ColumnSpec {
             }
             other => vec![text(other)],
         }
+    }
+}
+
+impl ColumnSpec {
+    /// With fields of types that are known to be decoded.
+    fn of_json(fields: Fields, options: JsonOptions, on_bad: OnBadValue, flatten: bool) -> Self {
+        let (data_type, json) = (DataType::Struct(fields.clone()), Some((fields.clone(), options.clone())));
+        let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
+            match JsonDecoder::new(&fields, options.clone(), pool.clone()) {
+                Ok(decoder) => Box::new(decoder),
+                // The same fields were tried when the spec was made.
+                Err(unsupported) => unreachable!("{unsupported}"),
+            }
+        };
+        Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json }
     }
 }
 

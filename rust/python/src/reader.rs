@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use monedula_client::consumer::{Consumer, Found, Want};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
-use monedula_client::reader::{Bound as Edge, Range, Ranges, Reader};
+use monedula_client::reader::{Bound as Edge, Range, Ranges, Reader, Spans};
 use monedula_client::residual::Rows;
 use monedula_columns::{ColumnBatch, ColumnSet};
 use monedula_engine::TopicPartition;
@@ -117,18 +117,22 @@ impl ReaderCore {
         Ok(found.into_iter().map(|(partition, (start, end))| (py_partition(partition), start, end)).collect())
     }
 
-    /// Begins a read of offsets that `resolve` returned or that lie within them, and keeps only these rows of it. A
-    /// partition without an entry in `kept` is read whole.
+    /// Begins a read of offsets that `resolve` returned or that lie within them, and keeps only these rows of it. Of a
+    /// partition there may be several ranges, in ascending order; what lies between them is not fetched. A partition
+    /// without an entry in `kept` is kept whole.
     fn begin_within(&self, py: Python<'_>, ranges: Vec<PyOffsets>, kept: Vec<PyRows>) -> PyResult<()> {
-        let ranges = ranges.into_iter().map(|(partition, start, end)| (topic_partition(partition), (start, end)));
+        let mut spans = Spans::new();
+        for (partition, start, end) in ranges {
+            spans.entry(topic_partition(partition)).or_default().push((start, end));
+        }
         let kept = kept.into_iter().map(|(partition, entries)| {
             let entries = entries.into_iter().map(|(offsets, timestamps_us)| Rows { offsets, timestamps_us });
             (topic_partition(partition), entries.collect())
         });
-        let (ranges, kept, reader) = (ranges.collect(), kept.collect(), self.reader.get()?);
+        let (kept, reader) = (kept.collect(), self.reader.get()?);
         py.detach(|| {
             let mut reader = lock(reader);
-            reader.begin(ranges, None)?;
+            reader.begin_spans(spans, None)?;
             reader.keep_only(kept);
             Ok(())
         })
@@ -206,12 +210,12 @@ impl ReaderCore {
         Ok(py.detach(|| lock(reader).progress()))
     }
 
-    /// The ranges with their offsets: `[((topic, partition), (first offset, offset after the last)), ...]`.
+    /// What is read of each partition: `[((topic, partition), (first offset, offset after the last)), ...]`.
     fn ranges(&self, py: Python<'_>) -> PyResult<Vec<(PyPartition, (i64, i64))>> {
         let reader = self.reader.get()?;
         Ok(py.detach(|| {
-            let reader = lock(reader);
-            reader.ranges().iter().map(|(partition, &range)| (py_partition(partition.clone()), range)).collect()
+            let ranges = lock(reader).ranges();
+            ranges.into_iter().map(|(partition, range)| (py_partition(partition), range)).collect()
         }))
     }
 

@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import monedula
 import pytest
+from monedula._where import ranges
 from monedula.testing import Broker
 
 from tests.arrow.where import logs
@@ -110,6 +111,16 @@ def _sql(column: str, name: str, value: Any) -> str:
 
 def test_a_read_with_a_condition_has_the_rows_that_meet_it(world: World) -> None:
     check_reads(world, 60)
+
+
+def test_ranges_of_a_partition_that_are_read_apart_have_the_same_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for near, spans in ((1, 100), (3, 2)):
+        monkeypatch.setattr(ranges, "_NEAR_OFFSETS", near)
+        monkeypatch.setattr(ranges, "_MAX_SPANS", spans)
+        check_reads(world, 20)
+        check_scans(world, 10)
 
 
 def test_a_scan_and_a_dataset_have_the_rows_that_meet_their_filters(world: World) -> None:

@@ -8,6 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::oneshot;
 
 use super::task::{Event, Task};
+use super::turns::Turn;
 use crate::error::RequestError;
 use crate::net::network::{Network, NodeId, Purpose};
 use crate::tasks::caught;
@@ -19,8 +20,10 @@ impl Task {
             (self.parts.network.clone(), self.parts.coordinators.clone(), self.events.clone());
         let (abandon, abandoned) = oneshot::channel();
         self.calls.insert(id, abandon);
+        // Before the task is spawned, for tasks begin in any order.
+        let turn = self.turns.next(target, call.purpose());
         tokio::spawn(async move {
-            let outcome = ask_until(abandoned, network, target, call).await;
+            let outcome = ask_until(abandoned, network, target, call, turn).await;
             // The coordinator may be a broker that the metadata does not contain yet.
             if let Ok(Answer::FindCoordinator { code: ErrorCode::None, node_id, host, port }) = &outcome {
                 coordinators.learn(*node_id, host, *port);
@@ -38,12 +41,13 @@ async fn ask_until(
     network: Arc<Network>,
     target: Target,
     call: Call,
+    turn: Turn,
 ) -> Result<Answer, CallError> {
     let is_sent = AtomicBool::new(false);
     let outcome = tokio::select! {
         biased;
         Ok(()) = abandoned => Err(CallError::Lost("it was abandoned".into())),
-        asked = caught(ask(network, target, call, &is_sent)) => {
+        asked = caught(ask(network, target, call, turn, &is_sent)) => {
             asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)))
         }
     };
@@ -54,7 +58,14 @@ async fn ask_until(
 }
 
 /// `is_sent` is set when the request is handed to a connection.
-async fn ask(network: Arc<Network>, target: Target, call: Call, is_sent: &AtomicBool) -> Result<Answer, CallError> {
+async fn ask(
+    network: Arc<Network>,
+    target: Target,
+    call: Call,
+    turn: Turn,
+    is_sent: &AtomicBool,
+) -> Result<Answer, CallError> {
+    let over = turn.comes().await;
     let node = match target {
         Target::Coordinator { node_id } => NodeId::Broker(node_id),
         Target::Any { attempt } => any(&network, attempt)?,
@@ -63,15 +74,10 @@ async fn ask(network: Arc<Network>, target: Target, call: Call, is_sent: &Atomic
         is_sent.store(true, Ordering::Relaxed);
         call.encode(version, id, Some(client_id))
     };
-    let sent = network.call_encoded(
-        node,
-        purpose(call.purpose()),
-        call.api_key(),
-        call.versions(),
-        call.extra_timeout(),
-        encode,
-    );
-    let (frame, version) = sent.await.map_err(lost)?;
+    let api = (call.api_key(), call.versions());
+    let sent = network.send(node, purpose(call.purpose()), api, true, call.extra_timeout(), encode).await;
+    drop(over);
+    let (frame, version) = sent.map_err(lost)?.answer().await.map_err(lost)?;
     call.decode(frame.as_slice(), version).map_err(|error| CallError::Lost(error.to_string()))
 }
 

@@ -8,6 +8,7 @@ use monedula_columns::BufferPool;
 use monedula_engine::cluster::Broker;
 use tokio::net::TcpListener;
 
+use super::super::turns::Turns;
 use super::*;
 use crate::config::ClientConfig;
 use crate::log::Log;
@@ -30,7 +31,9 @@ fn beat(
 ) -> (oneshot::Sender<()>, tokio::task::JoinHandle<Result<Answer, CallError>>) {
     let (abandon, abandoned) = oneshot::channel();
     let call = Call::Heartbeat { group_id: "g".into(), member_id: "m".into(), instance_id: None, generation: 1 };
-    let asked = ask_until(abandoned, network.clone(), Target::Coordinator { node_id }, call);
+    let target = Target::Coordinator { node_id };
+    let turn = Turns::default().next(target, call.purpose());
+    let asked = ask_until(abandoned, network.clone(), target, call, turn);
     (abandon, tokio::spawn(asked))
 }
 

@@ -1,7 +1,7 @@
 //! Membership of a consumer group: the task that drives a [`monedula_engine::group::Member`], and
 //! the types that the user sees.
 //!
-//! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`), computes the
+//! The member is a state machine without I/O; the task executes its outputs. It sends requests (`calls`, in the order of `turns`), computes the
 //! assignment while the member is the leader (`assigning`), resolves a subscription to topics (`subscription`) and to
 //! topic ids (`topics`). It sets in the [`crate::fetch::buffer`] which partitions may be handed out and until when, and
 //! queues there the callbacks that run in the user's thread. The buffer's ledger holds what the user has finished.
@@ -14,6 +14,7 @@ mod status;
 pub(crate) mod subscription;
 mod task;
 mod topics;
+mod turns;
 mod unknown_topics;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,6 +19,7 @@ use super::assigning::Led;
 use super::commits::Waiting;
 use super::handle::{GroupCommand, Parts, Shared};
 use super::subscription::{Subscription, topic_infos};
+use super::turns::Turns;
 use super::{Listens, PendingCallback};
 use crate::coordinator::fault;
 use crate::error::ClientError;
@@ -60,6 +61,8 @@ pub(super) struct Task {
     pub(super) commits: Waiting,
     /// The member's calls in flight, by which each can be abandoned.
     pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
+    /// The order of these calls.
+    pub(super) turns: Turns,
     inbox: mpsc::UnboundedReceiver<Event>,
     pub(super) subscription: Option<Subscription>,
     listens: Listens,
@@ -95,6 +98,7 @@ impl Task {
             inbox,
             commits: Waiting::default(),
             calls: BTreeMap::new(),
+            turns: Turns::default(),
             subscription: None,
             listens: Listens::default(),
             is_subscription_given: false,

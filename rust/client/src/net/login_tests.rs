@@ -379,7 +379,8 @@ async fn a_request_in_flight_delays_the_login_and_those_behind_wait_for_it() {
     let encode =
         |version, id, client_id: &str| encode_request(&MetadataRequest::default(), version, id, Some(client_id));
     let asked = (ApiKey::Metadata, MetadataRequest::VERSIONS);
-    let first = network.send(NodeId::Bootstrap(0), Purpose::Control, asked, true, encode).await.expect("sent");
+    let first =
+        network.send(NodeId::Bootstrap(0), Purpose::Control, asked, true, Duration::ZERO, encode).await.expect("sent");
     world.until(|seen| seen.contains(&ApiKey::Metadata)).await;
     // The session of a millisecond is over, and the login waits for the answer to the first.
     let gate_closes = async {

@@ -279,12 +279,13 @@ impl Network {
         purpose: Purpose,
         (api, versions): (ApiKey, RangeInclusive<i16>),
         is_answered: bool,
+        expected: impl Into<Expected>,
         encode: impl FnOnce(i16, i32, &str) -> Result<P, WireError>,
     ) -> Result<Awaited, RequestError> {
         let link = self.link(node, purpose).await?;
         let version = link.version(api, versions)?;
         let encode = |id, client_id: &str| encode(version, id, client_id);
-        let reply = link.connection.send(api, version, Expected::default(), is_answered, encode)?;
+        let reply = link.connection.send(api, version, expected.into(), is_answered, encode)?;
         Ok(Awaited { link, version, reply })
     }
 

@@ -82,7 +82,10 @@ async fn requests_go_out_by_broker_id_and_their_answers_are_taken_as_they_come()
         };
         // It comes back though node 2 answers nothing.
         let api = (ApiKey::Metadata, versions());
-        let sent = network.send(NodeId::Broker(node), Purpose::Control, api, true, encode).await.expect("is sent");
+        let sent = network
+            .send(NodeId::Broker(node), Purpose::Control, api, true, Duration::ZERO, encode)
+            .await
+            .expect("is sent");
         waiting.push((node, Box::pin(sent.answer())));
     }
     let (mut ready, deadline) = (Vec::new(), Instant::now() + PATIENCE);

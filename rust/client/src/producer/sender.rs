@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use monedula_engine::produce::RequestFailure;
 use monedula_protocol::api::{ApiKey, Request};
@@ -62,7 +63,8 @@ async fn run(
             move |version: i16, id: i32, client_id: &str| request.encode(version, id, client_id)
         };
         let api = (ApiKey::Produce, *ProduceRequest::VERSIONS.start()..=request.last_version());
-        let sent = caught(network.send(NodeId::Broker(broker), Purpose::Produce, api, request.acks != 0, encode)).await;
+        let (node, is_answered) = (NodeId::Broker(broker), request.acks != 0);
+        let sent = caught(network.send(node, Purpose::Produce, api, is_answered, Duration::ZERO, encode)).await;
         let sent = match sent {
             Ok(sent) => sent.map_err(|error| failure(error, RequestFailure::NotSent)),
             // After a panic the request may have been sent.

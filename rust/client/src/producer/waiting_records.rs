@@ -62,7 +62,7 @@ impl<T: Clone> WaitingRecords<T> {
         Ok(Some(queues.push(queue, transaction, waiting)))
     }
 
-    /// The first record of a queue, which is sent next. It stays the first until [`Self::pop`].
+    /// The first record of a queue, which is sent next. It stays the first until [`Self::settle`] or [`Self::pop`].
     pub fn front(&self, queue: &str) -> Option<WaitingRecord<T>> {
         let queues = self.queues();
         let (id, waiting) = queues.front(queue)?;
@@ -70,13 +70,25 @@ impl<T: Clone> WaitingRecords<T> {
         Some(WaitingRecord { record, waited, transaction: id.transaction, may_send: queues.may_send(id) })
     }
 
-    /// Removes the first record of a queue: it is sent, or has failed with `failure`, which fails its transaction. Returns whether
-    /// another record waits. If not, the queue is gone, and the next record creates it again, to be served by another thread.
-    pub fn pop(&self, queue: &str, failure: Option<&str>) -> bool {
-        let mut queues = self.queues();
-        if let (Some((id, _)), Some(reason)) = (queues.front(queue), failure) {
+    /// The first record of a queue is sent, or has failed with `failure`, which fails its transaction. `tell` says so to its owner,
+    /// who cannot commit without it. A record that is sent meanwhile still finds the queue, and waits behind: its owner is told
+    /// later. Then the record is removed, as by [`Self::pop`].
+    pub fn settle(&self, queue: &str, failure: Option<&str>, tell: impl FnOnce(T)) -> bool {
+        let queues = self.queues();
+        let Some((id, waiting)) = queues.front(queue) else { return false };
+        if let Some(reason) = failure {
             self.admission.fail_transaction(id.transaction, &reason);
         }
+        let record = waiting.record.clone();
+        drop(queues);
+        tell(record);
+        self.pop(queue)
+    }
+
+    /// Removes the first record of a queue. Returns whether another record waits. If not, the queue is gone, and the next record
+    /// creates it again, to be served by another thread.
+    pub fn pop(&self, queue: &str) -> bool {
+        let mut queues = self.queues();
         let (first, goes_on) = (queues.pop(queue), queues.has_queue(queue));
         drop(queues);
         self.changed.notify_all();

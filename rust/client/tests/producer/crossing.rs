@@ -223,7 +223,7 @@ fn a_commit_waits_for_lines_and_an_abort_takes_them_back() {
     ok(&world, producer.begin_transaction());
     // It waits behind a record of the earlier transaction, for which the commit does not wait.
     assert_eq!(waiting.push("room", true, || 3).expect("is open"), Some(false));
-    assert!(waiting.pop("room", None), "another one is there");
+    assert!(waiting.pop("room"), "another one is there");
     let permit = producer.acquire_permit().expect("is open");
     let committed = world.runtime.spawn(producer.commit_transaction(PATIENCE));
     let late = Record { sent_in: Some(permit.transaction()), ..record(b"while it stands there") };
@@ -234,13 +234,19 @@ fn a_commit_waits_for_lines_and_an_abort_takes_them_back() {
     );
     drop(permit);
     // The queue was removed when it became empty: the next record creates a new one, which another thread serves.
-    assert!(!waiting.pop("room", None));
+    assert!(!waiting.pop("room"));
     ok(&world, async { committed.await.expect("ends") });
     assert_eq!(seen(&world, "t"), ["while it stands there"]);
 
     ok(&world, producer.begin_transaction());
     assert_eq!(waiting.push("room", true, || 4).expect("is open"), Some(true));
-    waiting.pop("room", Some("no room"));
+    let goes_on = waiting.settle("room", Some("no room"), |first| {
+        assert_eq!(first, 4);
+        let behind = waiting.push("room", false, || 5);
+        assert!(behind.is_ok_and(|is_first| is_first == Some(false)), "what is sent meanwhile waits behind it");
+    });
+    assert!(goes_on, "the one behind it");
+    assert!(!waiting.settle("room", None, |first| assert_eq!(first, 5)));
     let error = outcome(&world, producer.commit_transaction(PATIENCE)).expect_err("is spoilt");
     assert!(error.to_string().contains("no room"), "{error}");
     ok(&world, producer.abort_transaction(PATIENCE));

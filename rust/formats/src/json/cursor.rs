@@ -2,6 +2,7 @@
 //!
 //! What it takes beyond JSON is what Jackson does with the same [`Syntax`]. Comments are no concern of it.
 
+use super::number::{short_float, short_integer};
 use super::options::Syntax;
 use crate::error::Reason;
 
@@ -57,6 +58,12 @@ impl<'a> Cursor<'a> {
 
     fn bytes(&self) -> &'a [u8] {
         self.text.as_bytes()
+    }
+
+    /// What is left of the text.
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes().get(self.at..).unwrap_or_default()
     }
 
     pub(crate) fn fault(&self, reason: Reason) -> Fault {
@@ -180,6 +187,23 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Steps over an integer of at most 18 digits, which cannot overflow. None, and no step, before any other number.
+    #[inline(always)]
+    pub(crate) fn short_integer(&mut self) -> Option<i64> {
+        let (value, length) = short_integer(self.rest(), self.syntax.leading_zeros)?;
+        self.at += length;
+        Some(value)
+    }
+
+    /// Steps over a number that is exact as a whole number and a power of ten, as most are. None, and no step, before any
+    /// other number.
+    #[inline(always)]
+    pub(crate) fn short_float(&mut self) -> Option<f64> {
+        let (value, length) = short_float(self.rest(), self.syntax.leading_zeros)?;
+        self.at += length;
+        Some(value)
+    }
+
     /// A number, whose first digit is at `digits`.
     #[inline(always)]
     fn number(&mut self, digits: usize) -> Result<Value<'a>, Fault> {
@@ -209,7 +233,7 @@ impl<'a> Cursor<'a> {
 
     /// A text, at whose opening quote the cursor stands.
     #[inline(always)]
-    fn quoted(&mut self, quote: u8) -> Result<Quoted<'a>, Fault> {
+    pub(crate) fn quoted(&mut self, quote: u8) -> Result<Quoted<'a>, Fault> {
         let start = self.at + 1;
         let mut has_escapes = false;
         self.at = start;
@@ -256,11 +280,25 @@ impl<'a> Cursor<'a> {
     /// stands in.
     #[inline(always)]
     pub(crate) fn skip_value(&mut self, depth: usize) -> Result<(), Fault> {
-        match self.value()? {
-            Value::Object => self.skip_inner(true, depth),
-            Value::Array => self.skip_inner(false, depth),
-            _ => Ok(()),
+        match self.skip_token()? {
+            Some(is_object) => self.skip_inner(is_object, depth),
+            None => Ok(()),
         }
+    }
+
+    /// Steps over a scalar, or over an opening bracket: then whether that of an object.
+    #[inline(always)]
+    fn skip_token(&mut self) -> Result<Option<bool>, Fault> {
+        match self.peek() {
+            Some(b'"') => _ = self.quoted(b'"')?,
+            Some(b'0'..=b'9') => _ = self.number(self.at)?,
+            Some(bracket @ (b'{' | b'[')) => {
+                self.at += 1;
+                return Ok(Some(bracket == b'{'));
+            }
+            _ => _ = self.value()?,
+        }
+        Ok(None)
     }
 
     /// Steps over the rest of an object or array, behind whose opening bracket the cursor is.
@@ -290,15 +328,10 @@ impl<'a> Cursor<'a> {
                     if is_object {
                         self.name()?;
                     }
-                    match self.value()? {
-                        Value::Object => is_object = true,
-                        Value::Array => is_object = false,
-                        _ => {
-                            more = self.more(if is_object { b'}' } else { b']' })?;
-                            continue;
-                        }
+                    if let Some(opened) = self.skip_token()? {
+                        is_object = opened;
+                        break;
                     }
-                    break;
                 }
                 more = self.more(if is_object { b'}' } else { b']' })?;
             }

@@ -2,12 +2,12 @@
 
 use arrow_array::StructArray;
 use arrow_schema::{DataType, Fields};
-use monedula_columns::BufferPool;
+use monedula_columns::{BufferPool, text_of};
 
 use super::comments;
 use super::cursor::{Cursor, Fault, MAX_DEPTH, Value};
 use super::debezium::{Change, Marks};
-use super::object::{Objects, Row};
+use super::object::{Objects, Outcome, Row};
 use super::options::{Envelope, JsonOptions, Mode};
 use super::path::Path;
 use crate::column::{Column, Finishing, nullable, structs};
@@ -27,6 +27,9 @@ pub enum Appended {
 pub struct JsonDecoder {
     fields: Fields,
     root: Structs,
+    /// Bytes of all rows so far, and of one more, without texts, elements and entries.
+    bytes: usize,
+    row_bytes: usize,
     corrupt_record: Option<usize>,
     /// The fields that an envelope fills, if values have one.
     marks: Option<Marks>,
@@ -54,9 +57,12 @@ impl JsonDecoder {
             Envelope::None => None,
             Envelope::Debezium => Some(Marks::new(&fields)?),
         };
+        let root = structs(&fields, &pool);
         Ok(Self {
             marks,
-            root: structs(&fields, &pool),
+            bytes: 0,
+            row_bytes: root.children.iter().map(Column::row_bytes).sum(),
+            root,
             fields,
             corrupt_record,
             objects: Objects::new(options),
@@ -75,14 +81,20 @@ impl JsonDecoder {
         self.root.rows()
     }
 
-    /// Size of the rows so far in Arrow's layout, in bytes, without the bits of nulls.
+    /// Size of the rows so far in Arrow's layout, in bytes. Of the bits of nulls, those of structs within the rows count,
+    /// with a byte each.
     pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn summed_bytes(&self) -> usize {
         self.root.children.iter().map(Column::bytes).sum()
     }
 
     /// Takes back the rows from `rows` on.
     pub fn truncate(&mut self, rows: usize) {
         self.root.truncate(rows.min(self.root.rows()));
+        self.bytes = self.summed_bytes();
     }
 
     /// Appends a value as a row. Without a value, and of one that is blank, the row is null, as Spark has it. Unwinds with
@@ -92,13 +104,20 @@ impl JsonDecoder {
     /// With [`Mode::FailFast`], the first fault of a bad value; there is no row then.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<Appended, BadValue> {
         let row = self.root.rows();
-        let Some(value) = value else {
-            self.root.push_null();
-            return Ok(Appended::Good);
+        let decoded = match value {
+            Some(value) => self.decode(value),
+            None => Ok(self.null()),
         };
-        let bad = match self.decode(value) {
-            Ok(None) => return Ok(Appended::Good),
-            Ok(Some(bad)) => bad,
+        let bad = match decoded {
+            Ok(Made { bad: None, bytes }) => {
+                self.bytes = match bytes {
+                    Some(bytes) => self.bytes + self.row_bytes + bytes,
+                    None => self.summed_bytes(),
+                };
+                debug_assert_eq!(self.bytes, self.summed_bytes());
+                return Ok(Appended::Good);
+            }
+            Ok(Made { bad: Some(bad), .. }) => bad,
             Err(bad) => {
                 self.root.truncate(row);
                 if self.objects.options.mode == Mode::Permissive {
@@ -111,14 +130,20 @@ impl JsonDecoder {
             self.root.truncate(row);
             return Err(bad);
         }
-        self.keep_text(row, value);
+        self.keep_text(row, value.unwrap_or_default());
+        self.bytes = self.summed_bytes();
         Ok(Appended::Bad(bad))
     }
 
-    /// Ok if there is a row, with the first fault that left a null in it.
-    fn decode(&mut self, value: &[u8]) -> Result<Option<BadValue>, BadValue> {
-        let text = std::str::from_utf8(value)
-            .map_err(|error| whole(Fault { reason: Reason::NotUtf8, position: error.valid_up_to() }))?;
+    fn null(&mut self) -> Made {
+        self.root.push_null();
+        Made { bad: None, bytes: Some(0) }
+    }
+
+    /// Ok if there is a row.
+    fn decode(&mut self, value: &[u8]) -> Result<Made, BadValue> {
+        let text =
+            text_of(value).map_err(|error| whole(Fault { reason: Reason::NotUtf8, position: error.valid_up_to() }))?;
         let syntax = self.objects.options.syntax;
         let text = if syntax.comments && text.contains('/') {
             comments::blank(text, syntax.single_quotes, &mut self.without_comments);
@@ -128,22 +153,18 @@ impl JsonDecoder {
         };
         let mut cursor = Cursor::new(text, syntax);
         if cursor.peek().is_none() {
-            self.root.push_null();
-            return Ok(None);
+            return Ok(self.null());
         }
         let Some(marks) = &self.marks else {
             return object(&mut self.root, &mut self.objects, self.corrupt_record, &mut cursor);
         };
         let row = self.root.rows();
-        let Some(change) = Change::read(&mut cursor).map_err(whole)? else {
-            self.root.push_null();
-            return Ok(None);
-        };
+        let Some(change) = Change::read(&mut cursor).map_err(whole)? else { return Ok(self.null()) };
         let trailing = cursor.peek().map(|_| whole(cursor.fault(Reason::TrailingText)));
         let first = match change.row {
             Some(start) => {
                 cursor.at = start;
-                row_of(&mut self.root, &mut self.objects, self.corrupt_record, &mut cursor)?
+                row_of(&mut self.root, &mut self.objects, self.corrupt_record, &mut cursor)?.bad
             }
             None => {
                 self.root.end_row();
@@ -153,7 +174,7 @@ impl JsonDecoder {
         if !marks.set(&mut self.root, row, &change) {
             return Err(whole(cursor.fault(Reason::RowTooLarge(i32::MAX as usize))));
         }
-        Ok(first.or(trailing))
+        Ok(Made { bad: first.or(trailing), bytes: None })
     }
 
     /// Puts the text of a bad value into its field. Bytes that are not UTF-8 become U+FFFD there.
@@ -171,9 +192,18 @@ impl JsonDecoder {
     /// Finishes the rows as an array, and how many bytes of memory it holds; starts anew.
     pub fn finish(&mut self) -> (StructArray, usize) {
         let mut finishing = Finishing { pool: &self.pool, memory_bytes: 0 };
+        self.bytes = 0;
         let array = self.root.finish(&mut finishing);
         (array, finishing.memory_bytes)
     }
+}
+
+/// A row.
+struct Made {
+    /// The first fault that left a null in it.
+    bad: Option<BadValue>,
+    /// The bytes of its texts, elements and entries; `None` if they are not known.
+    bytes: Option<usize>,
 }
 
 /// The value that the cursor is before, as a row; nothing may follow it.
@@ -182,19 +212,22 @@ fn object(
     objects: &mut Objects,
     corrupt_record: Option<usize>,
     cursor: &mut Cursor<'_>,
-) -> Result<Option<BadValue>, BadValue> {
-    let first = row_of(root, objects, corrupt_record, cursor)?;
+) -> Result<Made, BadValue> {
+    let mut made = row_of(root, objects, corrupt_record, cursor)?;
     // What is left of a row that has a fault already changes nothing.
-    Ok(first.or_else(|| cursor.peek().map(|_| whole(cursor.fault(Reason::TrailingText)))))
+    if made.bad.is_none() && cursor.peek().is_some() {
+        made.bad = Some(whole(cursor.fault(Reason::TrailingText)));
+    }
+    Ok(made)
 }
 
-/// The object that the cursor is before, as a row. Ok if there is one, with the first fault that left a null in it.
+/// The object that the cursor is before, as a row. Ok if there is one.
 fn row_of(
     root: &mut Structs,
     objects: &mut Objects,
     corrupt_record: Option<usize>,
     cursor: &mut Cursor<'_>,
-) -> Result<Option<BadValue>, BadValue> {
+) -> Result<Made, BadValue> {
     let start = cursor.at;
     match cursor.value() {
         Ok(Value::Object) => {}
@@ -203,13 +236,13 @@ fn row_of(
     }
     let mut row = Row::new(corrupt_record, objects);
     let object = row.object(root, cursor, &Path::Root, 1);
-    let (first, ended) = row.outcome();
+    let Outcome { first, ended, bytes } = row.outcome();
     match object {
         Err(_) if ended => root.end_row(),
         Err(fault) => return Err(first.unwrap_or_else(|| whole(fault))),
         Ok(()) => {}
     }
-    Ok(first)
+    Ok(Made { bad: first, bytes })
 }
 
 fn whole(fault: Fault) -> BadValue {

@@ -18,35 +18,70 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
     Some(if negative { -value } else { value })
 }
 
-/// A number that is exact as a whole number and a power of ten, as most are; `None` for others. The one division rounds as
-/// the number itself is to be rounded.
+/// The integer that the bytes begin with, and its length, if it has at most 18 digits, which cannot overflow; `None` for
+/// other numbers.
 #[inline(always)]
-pub(crate) fn short_float(text: &str) -> Option<f64> {
+pub(crate) fn short_integer(bytes: &[u8], leading_zeros: bool) -> Option<(i64, usize)> {
+    let negative = bytes.first() == Some(&b'-');
+    let sign = usize::from(negative);
+    let (mut value, mut at) = (0_i64, sign);
+    while let Some(byte @ b'0'..=b'9') = bytes.get(at) {
+        if at - sign == 18 {
+            return None;
+        }
+        value = value * 10 + i64::from(byte - b'0');
+        at += 1;
+    }
+    let is_padded = bytes.get(sign) == Some(&b'0') && at > sign + 1 && !leading_zeros;
+    if at == sign || is_padded || matches!(bytes.get(at), Some(b'.' | b'e' | b'E')) {
+        return None;
+    }
+    Some((if negative { -value } else { value }, at))
+}
+
+/// The number that the bytes begin with, and its length, if it is exact as a whole number and a power of ten, as most are;
+/// `None` for others. The one division rounds as the number itself is to be rounded. An integer -0 is 0, as in Java.
+#[inline(always)]
+pub(crate) fn short_float(bytes: &[u8], leading_zeros: bool) -> Option<(f64, usize)> {
     const POWERS: [f64; 18] =
         [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17];
-    let (negative, digits) = match text.as_bytes() {
-        [b'-', digits @ ..] => (true, digits),
-        digits => (false, digits),
-    };
-    if digits.len() > 17 {
+    const MAX_BYTES: usize = 17;
+    let negative = bytes.first() == Some(&b'-');
+    let sign = usize::from(negative);
+    let (mut whole, mut at) = (0_u64, sign);
+    while let Some(byte @ b'0'..=b'9') = bytes.get(at) {
+        if at - sign == MAX_BYTES {
+            return None;
+        }
+        whole = whole * 10 + u64::from(byte - b'0');
+        at += 1;
+    }
+    let whole_end = at;
+    let is_padded = bytes.get(sign) == Some(&b'0') && at > sign + 1 && !leading_zeros;
+    if at == sign || is_padded {
         return None;
     }
-    let (mut whole, mut fraction_digits, mut fraction) = (0_u64, 0, 0);
-    for byte in digits {
-        match byte {
-            b'0'..=b'9' => {
-                whole = whole * 10 + u64::from(byte - b'0');
-                fraction_digits += fraction;
+    let has_fraction = bytes.get(at) == Some(&b'.');
+    if has_fraction {
+        at += 1;
+        while let Some(byte @ b'0'..=b'9') = bytes.get(at) {
+            if at - sign == MAX_BYTES {
+                return None;
             }
-            b'.' => fraction = 1,
-            _ => return None,
+            whole = whole * 10 + u64::from(byte - b'0');
+            at += 1;
+        }
+        if at == whole_end + 1 {
+            return None;
         }
     }
-    if whole > 1 << 53 {
+    if whole > 1 << 53 || matches!(bytes.get(at), Some(b'e' | b'E')) {
         return None;
     }
+    let fraction_digits = at - whole_end - usize::from(has_fraction);
     let value = whole as f64 / POWERS.get(fraction_digits).copied()?;
-    Some(if negative { -value } else { value })
+    let is_negative = negative && (has_fraction || whole != 0);
+    Some((if is_negative { -value } else { value }, at))
 }
 
 /// What Spark reads as NaN or an infinity from a text.
@@ -190,13 +225,32 @@ mod tests {
             let sign = if noise & 1 == 0 { "-" } else { "" };
             for text in [format!("{sign}{digits}"), format!("{sign}{}.{}", &digits[..=point], &digits[point..])] {
                 let expected: f64 = text.parse().expect("a number");
-                let found = short_float(&text);
-                assert!(found.is_none_or(|found| found.to_bits() == expected.to_bits()), "{text}: {found:?}");
+                let found = short_float(format!("{text},").as_bytes(), false);
+                let is_same = |(found, length): (f64, usize)| {
+                    (found.to_bits() == expected.to_bits() || text == "-0") && length == text.len()
+                };
+                assert!(found.is_none_or(is_same), "{text}: {found:?}");
                 assert!(found.is_some() || text.len() > 15, "{text}");
+                let integer = short_integer(format!("{text}]").as_bytes(), false);
+                assert_eq!(integer.map(|(value, _)| value), text.parse().ok().filter(|_| digits.len() <= 18), "{text}");
             }
         }
-        assert_eq!(short_float("-0.0").map(f64::to_bits), Some((-0.0_f64).to_bits()));
-        assert_eq!(short_float("1e5"), None);
+        let zero = |text: &str| short_float(text.as_bytes(), false).map(|(value, length)| (value.to_bits(), length));
+        assert_eq!(zero("-0.0"), Some(((-0.0_f64).to_bits(), 4)));
+        assert_eq!(zero("-0"), Some((0, 2)));
+    }
+
+    #[test]
+    fn what_is_no_short_number_is_left_to_the_token() {
+        for other in ["1e5", "1E5", "01", "-01", "-", "", "12345678901234567890", "x", "00"] {
+            assert_eq!(short_integer(other.as_bytes(), false), None, "{other}");
+            assert_eq!(short_float(other.as_bytes(), false), None, "{other}");
+        }
+        for other in ["1.", "1.e5", "0.5e5", "-.5", "01.5"] {
+            assert_eq!(short_float(other.as_bytes(), false), None, "{other}");
+        }
+        assert_eq!(short_integer(b"1.5", false), None);
+        assert_eq!((short_integer(b"007", true), short_float(b"007", true)), (Some((7, 3)), Some((7.0, 3))));
     }
 
     #[test]

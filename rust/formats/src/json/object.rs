@@ -3,15 +3,18 @@
 //! Faults go up to the nearest field of a struct: that field is null, and the struct's other fields stay. So a bad element
 //! makes its whole list null, as it does in Spark.
 
+use monedula_columns::Texts;
+
 use super::base64;
 use super::cursor::{Cursor, Fault, Quoted, Value, unescape};
-use super::number::{DecimalFault, MAX_NUMBER_BYTES, decimal, integer, not_finite, short_float};
+use super::number::{DecimalFault, MAX_NUMBER_BYTES, decimal, integer, not_finite};
 use super::options::{JsonOptions, Mode};
 use super::path::Path;
 use super::time;
 use crate::column::Column;
 use crate::error::{BadValue, Reason};
 use crate::fixed::Fixed;
+use crate::names::Names;
 use crate::nested::{Lists, Maps, Structs};
 
 /// What the rows of a decoder share.
@@ -39,9 +42,22 @@ pub(crate) struct Row<'o> {
     objects: &'o mut Objects,
     corrupt_record: Option<usize>,
     bytes_left: usize,
+    text_bytes: usize,
+    /// Whether a field came more than once, so that bytes were counted more than once.
+    has_again: bool,
     first: Option<BadValue>,
     /// Whether Spark's parser would take the row to be complete, however the text goes on.
     ended: bool,
+}
+
+/// What became of a row.
+pub(crate) struct Outcome {
+    /// The first fault.
+    pub(crate) first: Option<BadValue>,
+    /// Whether the row has ended before its text.
+    pub(crate) ended: bool,
+    /// The bytes of its texts, elements and entries, if they were counted.
+    pub(crate) bytes: Option<usize>,
 }
 
 type Decoded = Result<(), Fault>;
@@ -49,12 +65,14 @@ type Decoded = Result<(), Fault>;
 impl<'o> Row<'o> {
     pub(crate) fn new(corrupt_record: Option<usize>, objects: &'o mut Objects) -> Self {
         let bytes_left = objects.options.max_row_bytes;
-        Self { objects, corrupt_record, bytes_left, first: None, ended: false }
+        Self { objects, corrupt_record, bytes_left, text_bytes: 0, has_again: false, first: None, ended: false }
     }
 
-    /// The first fault, and whether the row has ended before its text.
-    pub(crate) fn outcome(self) -> (Option<BadValue>, bool) {
-        (self.first, self.ended)
+    pub(crate) fn outcome(self) -> Outcome {
+        let charged = self.objects.options.max_row_bytes - self.bytes_left;
+        let counted = self.first.is_none() && !self.has_again;
+        let bytes = counted.then_some(charged + self.text_bytes);
+        Outcome { first: self.first, ended: self.ended, bytes }
     }
 
     /// An object, behind whose opening bracket the cursor is, as a row of a struct. `depth` counts the objects and arrays
@@ -68,15 +86,19 @@ impl<'o> Row<'o> {
     ) -> Decoded {
         let hidden = if depth == 1 { self.corrupt_record } else { None };
         if !cursor.take(b'}') {
-            let mut expected = 0;
+            let mut place = Names::START;
             loop {
-                let name = cursor.name()?;
-                let found = self.find(structs, name, expected);
-                match found {
-                    Some(index) if found != hidden => {
-                        expected = index + 1;
-                        self.field(structs, index, cursor, path, depth)?;
+                cursor.peek();
+                place = match structs.names.ahead(place, cursor.rest()) {
+                    Some((next, length)) => {
+                        cursor.at += length;
+                        next
                     }
+                    None => self.meet(structs, cursor.name()?, place),
+                };
+                let found = structs.names.field(place);
+                match found {
+                    Some(index) if found != hidden => self.field(structs, index, cursor, path, depth)?,
                     _ => cursor.skip_value(depth)?,
                 }
                 if !cursor.more(b'}')? {
@@ -88,13 +110,11 @@ impl<'o> Row<'o> {
         Ok(())
     }
 
-    #[inline(always)]
-    fn find(&mut self, structs: &Structs, name: Quoted<'_>, expected: usize) -> Option<usize> {
-        if name.has_escapes {
-            let name = unescape(name, &mut self.objects.text).ok();
-            name.and_then(|name| structs.find(name.as_bytes(), expected))
-        } else {
-            structs.find(name.raw.as_bytes(), expected)
+    /// The place of a name behind another one.
+    fn meet(&mut self, structs: &mut Structs, name: Quoted<'_>, before: usize) -> usize {
+        match self.plain(name) {
+            Ok(name) => structs.names.meet(before, name.as_bytes()),
+            Err(_) => Names::ELSEWHERE,
         }
     }
 
@@ -117,7 +137,10 @@ impl<'o> Row<'o> {
             };
         }
         match self.value(child, cursor, &path, depth) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                structs.filled_one();
+                Ok(())
+            }
             Err(fault) => {
                 self.note(&fault, &path)?;
                 child.truncate(row);
@@ -159,7 +182,8 @@ impl<'o> Row<'o> {
                 return Err(*fault);
             }
             let name = cursor.name()?;
-            let found = self.find(structs, name, 0).filter(|found| Some(*found) != self.corrupt_record);
+            let place = self.meet(structs, name, Names::ELSEWHERE);
+            let found = structs.names.field(place).filter(|found| Some(*found) != self.corrupt_record);
             match found {
                 Some(index) => self.field(structs, index, cursor, &Path::Root, 1)?,
                 None => cursor.skip_value(open.len())?,
@@ -179,6 +203,7 @@ impl<'o> Row<'o> {
         path: &Path<'_>,
         depth: usize,
     ) -> Result<Option<Fault>, Fault> {
+        self.has_again = true;
         let start = cursor.at;
         let tried = self.value(child, cursor, path, depth);
         child.truncate(row + 1);
@@ -209,6 +234,47 @@ impl<'o> Row<'o> {
     /// Any value, as a row of the column. After an error the column may have begun that row in its children.
     #[inline(always)]
     fn value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
+        // The values that most columns have, without a token in memory between cursor and column.
+        match (&mut *column, cursor.peek()) {
+            (Column::Utf8(texts), Some(b'"')) => {
+                let start = cursor.at;
+                let quoted = cursor.quoted(b'"')?;
+                return self.text(texts, quoted, start);
+            }
+            (Column::Int64(values), Some(b'-' | b'0'..=b'9')) => {
+                if let Some(value) = cursor.short_integer() {
+                    values.push(value.to_ne_bytes());
+                    return Ok(());
+                }
+            }
+            (Column::Float64(values), Some(b'-' | b'0'..=b'9')) => {
+                if let Some(value) = cursor.short_float() {
+                    values.push(value.to_ne_bytes());
+                    return Ok(());
+                }
+            }
+            (Column::Struct(structs), Some(b'{')) => {
+                cursor.at += 1;
+                return self.object(structs, cursor, path, depth + 1);
+            }
+            _ => {}
+        }
+        self.other_value(column, cursor, path, depth)
+    }
+
+    #[inline(always)]
+    fn text(&mut self, texts: &mut Texts, quoted: Quoted<'_>, start: usize) -> Decoded {
+        let text = self.plain(quoted)?;
+        let bytes = text.len();
+        if !texts.push(text) {
+            return Err(Fault { reason: Reason::OutOfRange("utf8"), position: start });
+        }
+        self.text_bytes += bytes;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn other_value(&mut self, column: &mut Column, cursor: &mut Cursor<'_>, path: &Path<'_>, depth: usize) -> Decoded {
         // Up to the value, for its position and source text.
         cursor.peek();
         let start = cursor.at;
@@ -218,12 +284,7 @@ impl<'o> Row<'o> {
         let out_of_range = fault(Reason::OutOfRange(name));
         match (column, value) {
             (column, Value::Null) => column.push_null(),
-            (Column::Utf8(texts), Value::Text(quoted)) => {
-                let text = self.plain(quoted)?;
-                if !texts.push(text) {
-                    return Err(out_of_range);
-                }
-            }
+            (Column::Utf8(texts), Value::Text(quoted)) => return self.text(texts, quoted, start),
             (Column::Int64(values), Value::Number(text, true)) => {
                 values.push(integer(text).ok_or(out_of_range)?.to_ne_bytes());
             }
@@ -237,8 +298,7 @@ impl<'o> Row<'o> {
                 narrow::<i8, 1>(values, text, i8::to_ne_bytes).ok_or(out_of_range)?;
             }
             (Column::Float64(values), Value::Number(text, is_integer)) => {
-                let short = if is_integer { None } else { short_float(text) };
-                let value: f64 = short.or_else(|| float(text, is_integer)).ok_or(out_of_range)?;
+                let value: f64 = float(text, is_integer).ok_or(out_of_range)?;
                 values.push(value.to_ne_bytes());
             }
             (Column::Float32(values), Value::Number(text, is_integer)) => {
@@ -273,9 +333,11 @@ impl<'o> Row<'o> {
                 // The source text of any other value.
                 cursor.at = start;
                 cursor.skip_value(depth)?;
-                if !texts.push(cursor.text_from(start)) {
+                let text = cursor.text_from(start);
+                if !texts.push(text) {
                     return Err(out_of_range);
                 }
+                self.text_bytes += text.len();
             }
             (Column::Binary(bytes), Value::Text(quoted)) => {
                 let text = if quoted.has_escapes { unescape(quoted, &mut self.objects.text)? } else { quoted.raw };
@@ -284,6 +346,7 @@ impl<'o> Row<'o> {
                 if !bytes.push(&self.objects.bytes) {
                     return Err(out_of_range);
                 }
+                self.text_bytes += self.objects.bytes.len();
             }
             (Column::Float64(values), Value::NotFinite(value)) => values.push(value.to_ne_bytes()),
             (Column::Float32(values), Value::NotFinite(value)) => values.push((value as f32).to_ne_bytes()),
@@ -355,9 +418,12 @@ impl<'o> Row<'o> {
             loop {
                 self.charge(entry_bytes, cursor)?;
                 let key = cursor.name()?;
-                if !maps.keys.push(self.plain(key)?) {
+                let text = self.plain(key)?;
+                let bytes = text.len();
+                if !maps.keys.push(text) {
                     return Err(cursor.fault(Reason::RowTooLarge(i32::MAX as usize)));
                 }
+                self.text_bytes += bytes;
                 let path = Path::Entry(path, key.raw);
                 if let Err(fault) = self.value(&mut maps.values, cursor, &path, depth) {
                     self.note(&fault, &path)?;

@@ -66,7 +66,7 @@ impl WaitingRecordsCore {
             if first.may_send {
                 return Ok(Some((first.record.0.0.clone_ref(py), first.waited.as_secs_f64(), first.transaction)));
             }
-            if !shared.waiting.pop(queue, None) {
+            if !shared.waiting.pop(queue) {
                 break;
             }
         }
@@ -77,10 +77,7 @@ impl WaitingRecordsCore {
     fn sent(&self, py: Python<'_>, queue: &str, sent: &SendFuture) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let sent = sent.sent()?;
-        let Some(first) = shared.waiting.front(queue) else { return Ok(false) };
-        py.detach(|| first.record.0.1.resolve(sent));
-        // After that: a record that is sent meanwhile must find the queue, and wait behind.
-        Ok(shared.waiting.pop(queue, None))
+        Ok(shared.waiting.settle(queue, None, |first| py.detach(|| first.0.1.resolve(sent))))
     }
 
     /// The first record of a queue failed. Returns whether another record waits.
@@ -89,12 +86,10 @@ impl WaitingRecordsCore {
         let text = |of: PyResult<Bound<'_, PyString>>| of.map(|text| text.to_string()).unwrap_or_default();
         let reason = text(error.bind(py).str());
         let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
-        let Some(first) = shared.waiting.front(queue) else { return Ok(false) };
-        let goes_on = shared.waiting.pop(queue, Some(&reason));
-        shared.callbacks.count_unsent(py, &error);
-        // After that: a user who learns of the failure must not be able to commit without this record.
-        py.detach(|| first.record.0.1.fail(error));
-        Ok(goes_on)
+        Ok(shared.waiting.settle(queue, Some(&reason), |first| {
+            shared.callbacks.count_unsent(py, &error);
+            py.detach(|| first.0.1.fail(error));
+        }))
     }
 
     /// Waits until the records that wait now are sent or have failed, at most `timeout` seconds. Returns whether they are.

@@ -80,8 +80,43 @@ fn an_error_comes_after_rows_that_another_thread_has_not_taken() {
         assert_eq!(cursor.take(), Some(0));
         assert_eq!(offsets(&batch(next(&world, SECOND))), [1, 2, 3, 4]);
         assert_eq!(cursor.take(), None, "no row comes twice");
+        assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)), "the other has a row in hand");
+        next(&world, FIRST).expect_err("the error");
+    }
+}
+
+#[test]
+fn an_error_comes_after_rows_that_another_thread_has_in_hand() {
+    for world in [with_bad_batch(), with_stop()] {
+        batch(next(&world, FIRST));
+        for _ in 0..2 {
+            assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)));
+            assert!(matches!(world.buffer.serve(Instant::now(), SECOND), Ok(Step::Nothing)));
+        }
+        world.buffer.finish_held(FIRST);
+        next(&world, SECOND).expect_err("the error");
+        let finished = world.buffer.snapshot(None);
+        assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [5]);
+    }
+}
+
+#[test]
+fn an_error_does_not_wait_for_a_thread_that_has_ended() {
+    for world in [with_bad_batch(), with_stop()] {
+        batch(next(&world, FIRST));
+        assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)));
+        world.buffer.holder_ended(FIRST);
         next(&world, SECOND).expect_err("the error");
     }
+}
+
+#[test]
+fn an_error_waits_for_no_rows_of_other_partitions() {
+    let world = World::new(2);
+    world.push_frame(0, world.span(0), World::frame(0));
+    batch(next(&world, FIRST));
+    stop(&world, 1, world.span(1));
+    next(&world, SECOND).expect_err("the error");
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub(super) struct FinishedOffsets {
     last_batch: BatchId,
     /// Batches whose rows are handed out one by one.
     pub(super) rows: BTreeMap<BatchId, RowBatch>,
-    /// Parts of batches that were handed over to a run.
-    handed_over: BTreeSet<BatchId>,
+    /// Batches whose refused records are not in safe keeping yet, with their partitions.
+    unaccepted: BTreeMap<BatchId, BTreeSet<TopicPartition>>,
     /// After how many finished rows an automatic commit is due; rows are counted only where there is one.
     commit_after: Option<u64>,
     /// Rows in the hands of each holder.
@@ -118,6 +118,7 @@ impl FinishedOffsets {
             ledger.release(partition);
         }
         self.forget_commits(partition);
+        self.forget_unaccepted(partition);
     }
 
     /// The partition is read as `span` from now on, from `at` if that is known.
@@ -126,6 +127,17 @@ impl FinishedOffsets {
             ledger.restart(partition, span, at);
         }
         self.forget_commits(partition);
+        self.forget_unaccepted(partition);
+    }
+
+    fn forget_unaccepted(&mut self, partition: &TopicPartition) {
+        self.unaccepted.values_mut().for_each(|partitions| _ = partitions.remove(partition));
+        self.unaccepted.retain(|_, partitions| !partitions.is_empty());
+    }
+
+    /// What a batch refused is in safe keeping, or nobody can put it there any more.
+    pub(super) fn forget_refused(&mut self, id: BatchId) {
+        self.unaccepted.remove(&id);
     }
 
     /// What was committed so far says nothing of what may be committed next.
@@ -176,6 +188,9 @@ impl FinishedOffsets {
         places: &[(TopicPartition, u64, Place)],
     ) -> BatchId {
         let id = self.new_batch();
+        if columns.refused.is_some() {
+            self.unaccepted.insert(id, places.iter().map(|(partition, ..)| partition.clone()).collect());
+        }
         let Some(ledger) = &mut self.ledger else { return id };
         let refused = columns.refused.iter().flat_map(|refused| &refused.rows.spans);
         let spans: Vec<_> = columns.spans.iter().chain(refused).collect();
@@ -231,16 +246,15 @@ impl FinishedOffsets {
         for (partition, pieces) in pieces {
             self.divide(id, partition, &pieces, Keeper::Name);
         }
-        let ledger = self.ledger.as_ref()?;
-        self.handed_over.retain(|part| ledger.keeper(*part) == Some(Keeper::Name));
-        self.handed_over.extend(named.iter().map(|(part, _)| *part));
         Some(named.into_iter().map(|(part, _)| part).collect())
     }
 
-    /// Whether a run works on rows of a partition, or will.
-    pub(super) fn is_worked_on(&self, partition: &TopicPartition) -> bool {
-        let named = |ledger: &Ledger| ledger.named(partition).any(|part| self.handed_over.contains(&part));
-        !self.handed_over.is_empty() && self.ledger.as_ref().is_some_and(named)
+    /// Whether rows of a partition are in the hands of a thread or task, or of a run, which has not finished them; or
+    /// records that were refused are not in safe keeping yet. Not those that can be taken back.
+    pub(super) fn is_in_hand(&self, partition: &TopicPartition) -> bool {
+        let is_kept = |id: BatchId| self.rows.get(&id).is_none_or(|rows| !rows.has_untaken(partition));
+        self.unaccepted.values().any(|partitions| partitions.contains(partition))
+            || self.ledger.as_ref().is_some_and(|ledger| ledger.awaited(partition).any(is_kept))
     }
 
     fn count_held(&mut self, holder: Holder, rows: usize) {
@@ -384,10 +398,12 @@ impl FetchBuffer {
     /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
     pub(crate) fn batch_ended(&self, id: BatchId) -> Vec<(TopicPartition, Place)> {
         let mut state = self.state();
-        let Some(ledger) = &mut state.finished.ledger else { return Vec::new() };
-        if ledger.keeper(id) != Some(Keeper::Name) {
+        state.finished.forget_refused(id);
+        let ledger = state.finished.ledger.as_mut().filter(|ledger| ledger.keeper(id) == Some(Keeper::Name));
+        let Some(ledger) = ledger else {
+            self.notify_group(state);
             return Vec::new();
-        }
+        };
         ledger.pass_on(id, Keeper::Ended);
         let unfinished = ledger.unfinished(id);
         self.notify_group(state);

@@ -27,7 +27,7 @@ impl RowBatch {
         self.cursor.taken() > self.batch.record_batch.num_rows()
     }
 
-    fn has_untaken(&self, partition: &TopicPartition) -> bool {
+    pub(super) fn has_untaken(&self, partition: &TopicPartition) -> bool {
         let count = self.batch.record_batch.num_rows();
         let taken = self.cursor.taken().min(count);
         let rest = self.batch.slice(taken, count - taken).spans;
@@ -84,10 +84,11 @@ impl FetchBuffer {
     pub(crate) fn accept(&self, batch: &HandedBatch, holder: Holder) -> bool {
         let mut state = self.state();
         let is_current = batch.places.iter().all(|(partition, span, _)| state.may_hand_out(partition, *span));
+        state.finished.forget_refused(batch.id);
         if let Some(ledger) = &mut state.finished.ledger {
             ledger.pass_on(batch.id, Keeper::Holder(holder));
         }
-        drop(state);
+        self.notify_group(state);
         if !is_current {
             self.by_rows(batch, holder);
             self.give_back(batch.id, holder);
@@ -208,10 +209,10 @@ impl State {
         self.returned.keys().find(is_open)
     }
 
-    /// Whether rows of a partition were handed out that may be handed out again, or are worked on by a run: its error
+    /// Whether rows of a partition were handed out that may be handed out again, or that somebody has in hand: its error
     /// comes after them.
     pub(super) fn owes_rows(&self, partition: &TopicPartition) -> bool {
-        self.returned.contains_key(partition) || self.finished.is_worked_on(partition)
+        self.returned.contains_key(partition) || self.finished.is_in_hand(partition)
     }
 
     /// Takes back what was not taken of batches with rows of a partition that are handed out one by one. False if there

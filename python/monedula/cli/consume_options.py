@@ -1,0 +1,99 @@
+"""The options of `monedula consume`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monedula.cli.completing import complete_groups
+from monedula.cli.decoding import Bad, Decode
+from monedula.cli.filters import SYNTAX
+from monedula.cli.formats import Format
+from monedula.cli.rendering import Form
+from monedula.cli.templates import LETTERS
+
+Partitions = Annotated[
+    list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
+]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="WHERE",
+        help="First record: an offset, -N for the last N of each partition, earliest, latest, or a time.",
+    ),
+]
+End = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="WHERE", help="First record not read any more, as --from. By default the end as of now."
+    ),
+]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "-g",
+        "--group",
+        help="Read as a member of this group, commit what was written, until Ctrl-C.",
+        autocompletion=complete_groups,
+    ),
+]
+MaxRows = Annotated[
+    int | None, typer.Option("-n", "--max-rows", min=0, help="End after this many records, of all partitions.")
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="With --follow or --group: end after so long without a record."),
+]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "-f",
+        "--format",
+        help=f"{', '.join(Format)}; or a text such as '%t %p %o: %k %s\\n', with "
+        f"{', '.join(f'%{letter} {meaning}' for letter, meaning in LETTERS.items())}. "
+        "By default what the file's name ends in, otherwise text.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="A file, whose name says its format; standard output without it."),
+]
+Keys = Annotated[
+    list[str] | None, typer.Option("--key", metavar="CONDITION", help=f"Only such keys: {SYNTAX}. Repeatable.")
+]
+Values = Annotated[
+    list[str] | None, typer.Option("--value", metavar="CONDITION", help="Only such values, as --key. Repeatable.")
+]
+WithHeader = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        metavar="NAME[CONDITION]",
+        help="Only records with this header, whose value is as --key says: source=web. Repeatable.",
+    ),
+]
+KeySeparator = Annotated[
+    str | None, typer.Option("-k", "--key-separator", help="In text: put the key and this before each value.")
+]
+KeyAs = Annotated[Form, typer.Option(help="How keys are written in text and JSON.")]
+ValueAs = Annotated[
+    Form, typer.Option(help="How values are written in text and JSON; json puts them into the line as they are.")
+]
+Null = Annotated[str, typer.Option(metavar="TEXT", help="In text: stands for a null key or value.")]
+Headers = Annotated[bool, typer.Option("--headers", help="Headers too.")]
+Columns = Annotated[
+    str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")
+]
+Decoding = Annotated[
+    Decode | None, typer.Option(help="Decode values to typed columns, in Arrow and Parquet; needs --schema.")
+]
+DecodedSchema = Annotated[
+    str | None,
+    typer.Option(metavar="SCHEMA", help="Their fields: Spark's DDL or a JSON Schema, or a file with one."),
+]
+BadValues = Annotated[
+    Bad | None, typer.Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")
+]
+Flatten = Annotated[bool, typer.Option("--flatten", help="The fields as columns beside Kafka's.")]

@@ -1,0 +1,184 @@
+//! The names of a struct's fields as objects have them.
+//!
+//! Objects of one topic mostly have their fields in one order, those that nobody asks for as well. So each name remembers
+//! which one came behind it last, and the bytes ahead are compared with that one before they are looked at in any other way.
+
+/// How many names that nobody asks for are remembered, and how long they may be: objects may be maps, whose names do not
+/// come again.
+const MAX_OTHERS: usize = 256;
+const MAX_OTHER_BYTES: usize = 64;
+
+/// The names, each at a place. Two places are no names: [`Names::START`], and [`Names::ELSEWHERE`] for all names that are
+/// not remembered.
+pub(crate) struct Names {
+    places: Vec<Place>,
+    /// The place of each name, by name.
+    by_name: Vec<(Box<[u8]>, usize)>,
+    others: usize,
+}
+
+struct Place {
+    token: Token,
+    field: Option<usize>,
+    /// The place of the name that came behind this one last.
+    next: usize,
+}
+
+impl Names {
+    /// Where an object begins.
+    pub(crate) const START: usize = 0;
+    /// Behind a name that is not remembered.
+    pub(crate) const ELSEWHERE: usize = 1;
+
+    /// The names of the fields, in their order.
+    pub(crate) fn new<'n>(fields: impl Iterator<Item = &'n str>) -> Self {
+        let nowhere = |next| Place { token: Token::default(), field: None, next };
+        let mut names = Self { places: vec![nowhere(2), nowhere(Self::ELSEWHERE)], by_name: Vec::new(), others: 0 };
+        for (field, name) in fields.enumerate() {
+            let place = names.push(name.as_bytes(), Some(field));
+            names.by_name.push((name.as_bytes().into(), place));
+        }
+        names.by_name.sort_unstable();
+        names
+    }
+
+    fn push(&mut self, name: &[u8], field: Option<usize>) -> usize {
+        self.places.push(Place { token: Token::new(name), field, next: self.places.len() + 1 });
+        self.places.len() - 1
+    }
+
+    /// The field of the name at a place; `None` if nobody asks for it.
+    #[inline(always)]
+    pub(crate) fn field(&self, place: usize) -> Option<usize> {
+        self.places.get(place).and_then(|place| place.field)
+    }
+
+    /// If the text goes on with the name that is expected behind this place: the place of that name, and the length of
+    /// its token, which is the name in quotes and the colon.
+    #[inline(always)]
+    pub(crate) fn ahead(&self, place: usize, text: &[u8]) -> Option<(usize, usize)> {
+        let next = self.places.get(place)?.next;
+        let token = &self.places.get(next)?.token;
+        token.begins(text).then_some((next, token.bytes.len()))
+    }
+
+    /// The place of a name that was met behind this place, where it is expected from now on.
+    #[inline(never)]
+    pub(crate) fn meet(&mut self, before: usize, name: &[u8]) -> usize {
+        let place = match self.by_name.binary_search_by(|(known, _)| (**known).cmp(name)) {
+            Ok(found) => self.by_name[found].1,
+            Err(_) if self.others == MAX_OTHERS || name.len() > MAX_OTHER_BYTES => Self::ELSEWHERE,
+            Err(at) => {
+                let place = self.push(name, None);
+                self.by_name.insert(at, (name.into(), place));
+                self.others += 1;
+                place
+            }
+        };
+        if let Some(before) = self.places.get_mut(before) {
+            before.next = place;
+        }
+        place
+    }
+}
+
+/// A name as it stands in an object: in quotes, with the colon. Empty if it has no such form, or several.
+#[derive(Default)]
+struct Token {
+    bytes: Box<[u8]>,
+    /// The bytes of a short one, and which bits of sixteen bytes they are.
+    short: u128,
+    mask: u128,
+}
+
+impl Token {
+    fn new(name: &[u8]) -> Self {
+        if name.iter().any(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) {
+            return Self::default();
+        }
+        let bytes: Box<[u8]> = [b"\"", name, b"\":"].concat().into();
+        let mut short = [0; 16];
+        let Some(room) = short.get_mut(..bytes.len()) else { return Self { bytes, short: 0, mask: 0 } };
+        room.copy_from_slice(&bytes);
+        let mask = u128::MAX >> (8 * (16 - bytes.len()));
+        Self { bytes, short: u128::from_le_bytes(short), mask }
+    }
+
+    #[inline(always)]
+    fn begins(&self, text: &[u8]) -> bool {
+        if let Some(sixteen) = text.first_chunk()
+            && self.mask != 0
+        {
+            return u128::from_le_bytes(*sixteen) & self.mask == self.short;
+        }
+        !self.bytes.is_empty() && text.starts_with(&self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of the names in the text, as a decoder asks for them.
+    fn walk(names: &mut Names, text: &[&str]) -> Vec<(Option<usize>, bool)> {
+        let mut place = Names::START;
+        let mut found = Vec::new();
+        for name in text {
+            let ahead = names.ahead(place, format!("\"{name}\":1").as_bytes());
+            place = match ahead {
+                Some((place, length)) => {
+                    assert_eq!(length, name.len() + 3);
+                    place
+                }
+                None => names.meet(place, name.as_bytes()),
+            };
+            found.push((names.field(place), ahead.is_some()));
+        }
+        found
+    }
+
+    #[test]
+    fn an_order_is_known_when_it_comes_again() {
+        let mut names = Names::new(["id", "a name of more than sixteen bytes", "é"].into_iter());
+        let order = ["x", "id", "y", "a name of more than sixteen bytes", "é", "z"];
+        let fields = [None, Some(0), None, Some(1), Some(2), None];
+        let first: Vec<_> = walk(&mut names, &order).into_iter().map(|(field, _)| field).collect();
+        assert_eq!(first, fields);
+        assert_eq!(walk(&mut names, &order), fields.map(|field| (field, true)));
+        // Without some names, only the one behind the gap is looked up.
+        let ahead: Vec<_> = walk(&mut names, &["x", "id", "é", "z"]).into_iter().map(|(_, ahead)| ahead).collect();
+        assert_eq!(ahead, [true, true, false, true]);
+    }
+
+    #[test]
+    fn a_name_that_goes_on_is_another_name() {
+        let mut names = Names::new(["id"].into_iter());
+        for other in ["i", "id2", "ID", ""] {
+            assert_eq!(walk(&mut names, &[other])[0].0, None, "{other}");
+            assert_eq!(walk(&mut names, &["id"])[0].0, Some(0), "{other}");
+        }
+        assert!(names.ahead(Names::START, b"\"id\"").is_none());
+        assert!(names.ahead(Names::START, b"\"id\":").is_some());
+    }
+
+    #[test]
+    fn names_that_never_come_again_take_little_memory() {
+        let mut names = Names::new(["id"].into_iter());
+        for number in 0..10_000 {
+            let other = number.to_string().repeat(1 + number % 20);
+            assert_eq!(walk(&mut names, &[&other, "id"]).last().map(|(field, _)| *field), Some(Some(0)));
+        }
+        assert!(names.places.len() <= MAX_OTHERS + 3);
+        assert!(names.by_name.iter().all(|(name, _)| name.len() <= MAX_OTHER_BYTES));
+    }
+
+    #[test]
+    fn names_with_characters_that_need_escapes_are_never_compared_with_the_text() {
+        let mut names = Names::new(["a\"b", "a\\b", "a\nb"].into_iter());
+        for (field, name) in ["a\"b", "a\\b", "a\nb"].into_iter().enumerate() {
+            assert!(names.ahead(Names::START, format!("\"{name}\":").as_bytes()).is_none());
+            let place = names.meet(Names::START, name.as_bytes());
+            assert_eq!(names.field(place), Some(field));
+        }
+    }
+}
