@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -103,7 +104,9 @@ class TypedColumn:
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
-        schema = to_arrow_schema(StructType.fromJson(json.loads(self.schema_json)), timezone="UTC")
+        # Before Spark 4.2 timestamps are in UTC without being asked for.
+        zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+        schema = to_arrow_schema(StructType.fromJson(json.loads(self.schema_json)), **zone)
         # As in from_json, the option may name a field that the schema does not have.
         has_field = self.mode == "null" and self.corrupt_record in schema.names
         given: dict[str, Any] = {"corrupt_record": self.corrupt_record} if has_field else {}
