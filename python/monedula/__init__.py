@@ -77,7 +77,7 @@ from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPart
 from monedula.producer import Producer
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
-from monedula.typed import Json
+from monedula.typed import Avro, Json
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
@@ -94,6 +94,7 @@ __all__ = [
     "AsyncProducer",
     "AuthenticationError",
     "AuthorizationError",
+    "Avro",
     "Batch",
     "BatchFuture",
     "BatchReport",

@@ -27,7 +27,7 @@ from monedula.partitions import (
     timestamp_ms,
     topic_names,
 )
-from monedula.typed import Json, spec_of
+from monedula.typed import Typed, check_columns, spec_of
 
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
@@ -50,8 +50,8 @@ class ConsumerBase(GroupVerbs):
         headers: bool = False,
         assignors: "Strategy | None" = None,
         on_event: EventHook | None = None,
-        key: Json | None = None,
-        value: Json | None = None,
+        key: Typed | None = None,
+        value: Typed | None = None,
         **settings: Any,
     ) -> None:
         self._commits: list[CommitFuture] = []
@@ -65,7 +65,9 @@ class ConsumerBase(GroupVerbs):
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
         specs = spec_of("key", key), spec_of("value", value)
-        self._open(raw, raw_columns(columns), headers, assignors, on_event, *specs)
+        columns = raw_columns(columns)
+        check_columns(columns, key, value)
+        self._open(raw, columns, headers, assignors, on_event, *specs)
         self._refused = RefusedRecords(self, key, value)
         try:
             if topics is not None:
@@ -255,13 +257,14 @@ class ConsumerBase(GroupVerbs):
         self._core.wakeup()
 
     def _check_drained(self, timeout: float | None, bound: UntilLoop | None = None) -> None:
-        """Raise if a loop ends after `timeout` without a record because brokers do not answer.
+        """Raise if a loop ends after `timeout` without a record because brokers do not answer, or do not take letters.
 
         One that is read to its end raises if topics that it was to read do not exist.
         """
         if bound is not None and bound.reached():
             check_topics(self._member.health())
         elif timeout is not None:
+            self._refused.check_written(timeout)
             self._core.check_failing(patience(timeout, is_end=True))
 
     def _seek_each(self, name: str, partitions: tuple[tuple[str, int], ...], position: RawPosition) -> None:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from monedula._monedula import Batch, ConsumerCore, JsonSpec, MemberCore, PendingCallback
+from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
 from monedula.partitions import TopicPartition, seconds, topic_names
@@ -83,8 +83,8 @@ class GroupVerbs(Unpicklable):
         headers: bool,
         assignors: "Strategy | None",
         on_event: EventHook | None,
-        key: JsonSpec | None,
-        value: JsonSpec | None,
+        key: ColumnSpec | None,
+        value: ColumnSpec | None,
     ) -> None:
         check_callable("on_event", on_event, awaits=False)
         if assignors is None:

@@ -20,8 +20,8 @@ __all__ = [
     "BatchFuture",
     "BrokerCore",
     "CallbackRunner",
+    "ColumnSpec",
     "ConsumerCore",
-    "JsonSpec",
     "LoopWaker",
     "MemberCore",
     "ObservedFuture",
@@ -246,15 +246,25 @@ class Record:
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...
 
 @final
-class JsonSpec:
-    def __new__(
-        cls,
+class ColumnSpec:
+    @staticmethod
+    def json(
         schema: object,
         mode: str,
         flatten: bool,
         corrupt_record_field: str,
         options: Sequence[tuple[str, str]] = ...,
-    ) -> JsonSpec: ...
+    ) -> ColumnSpec: ...
+    @staticmethod
+    def avro(
+        reader: str,
+        writers: Sequence[tuple[int, bytes | None, str]],
+        framing: str,
+        mode: str,
+        flatten: bool,
+        options: Sequence[tuple[str, str]] = ...,
+    ) -> ColumnSpec: ...
+    def decode(self, values: Sequence[bytes | None]) -> Table: ...
     @property
     def fields(self) -> list[str]: ...
 
@@ -314,8 +324,8 @@ class ConsumerCore:
         columns: list[str] | None = None,
         headers: bool = False,
         strategy: list[tuple[str, bool | None]] | None = None,
-        key: JsonSpec | None = None,
-        value: JsonSpec | None = None,
+        key: ColumnSpec | None = None,
+        value: ColumnSpec | None = None,
     ) -> ConsumerCore: ...
     def assignor_desk(self) -> AssignorDesk | None: ...
     def member(self) -> MemberCore: ...
@@ -473,8 +483,8 @@ class ReaderCore:
         headers: bool,
         max_rows: int,
         max_bytes: int,
-        key: JsonSpec | None = None,
-        value: JsonSpec | None = None,
+        key: ColumnSpec | None = None,
+        value: ColumnSpec | None = None,
         compared: list[str] = ...,
     ) -> ReaderCore: ...
     def begin(self, ranges: list[tuple[str, int | None, _Place, _Place]]) -> None: ...

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from monedula._monedula import Batch, PendingCallback, Record, SendFuture
 from monedula._until import SLICE_SECONDS
-from monedula.errors import BufferFullError, DecodeError, KafkaError
+from monedula.errors import BufferFullError, DecodeError, KafkaError, KafkaTimeoutError
 from monedula.partitions import TopicPartition
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from monedula.aio_producer import AsyncProducer
     from monedula.config import Settings
     from monedula.producer import Producer
-    from monedula.typed import Json
+    from monedula.typed import Typed
 
 
 class Letter:
@@ -173,7 +173,7 @@ class RefusedRecords:
         value: how its values are decoded.
     """
 
-    def __init__(self, consumer: "ConsumerBase", key: "Json | None", value: "Json | None") -> None:
+    def __init__(self, consumer: "ConsumerBase", key: "Typed | None", value: "Typed | None") -> None:
         self._consumer = consumer
         given = {"key": key, "value": value}
         self.decodes = key is not None or value is not None
@@ -198,9 +198,35 @@ class RefusedRecords:
         """Leave a batch to the next call of any thread or task."""
         self._waiting.appendleft(waiting)
 
+    def is_waiting(self) -> bool:
+        """Whether a batch waits for its dead letters while no call is in progress that waits with it."""
+        return bool(self._waiting)
+
+    def check_written(self, timeout: float) -> None:
+        """Raise if a batch waits for its dead letters, and a loop ends without a record for `timeout` seconds.
+
+        Raises:
+            KafkaTimeoutError: its rows were not returned, so the topic is not drained.
+        """
+        producer = self.producer
+        if producer is None or not self.is_waiting():
+            return
+        last_error: str | None = producer._health()["last_error"]
+        because = "" if last_error is None else f"; the last failure: {last_error}"
+        raise KafkaTimeoutError(
+            f"no record came for {timeout:g} s, and dead letters wait for their brokers; the next call waits on, and "
+            f"then returns the rows beside them{because}",
+            last_error=last_error,
+        )
+
     def clear(self) -> None:
         """Return no such batch any more; their offsets are not committed."""
         self._waiting.clear()
+
+    def forget_failures(self) -> None:
+        """Have the producer tell of no letter that was not written: its batch was not returned, and comes again."""
+        if self.producer is not None:
+            self.producer._unseen_failures()
 
     def send(self, waiting: WaitingBatch) -> None:
         """Send the dead letters of a batch that are not under way, as many as the producer has room for.

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from monedula._monedula import ConsumerCore
 from monedula.errors import ArgumentError, UnknownTopicError
 from monedula.partitions import seconds, timestamp_ms
 from monedula.times import EXPECTED_TIME, time_of
+
+if TYPE_CHECKING:
+    from monedula._consumer_base import ConsumerBase
 
 Until = str | datetime
 """Where a loop ends: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""
@@ -20,15 +22,16 @@ class UntilLoop:
     """A loop with `until`. It begins when it is first asked for its next step, and ends with `end()`.
 
     Args:
-        core: the consumer's core.
+        consumer: whose loop it is.
         until: the argument of the user.
 
     Raises:
         ArgumentError: if `until` is neither `"latest"` nor a time.
     """
 
-    def __init__(self, core: ConsumerCore, until: Until) -> None:
-        self._core = core
+    def __init__(self, consumer: "ConsumerBase", until: Until) -> None:
+        self._core = consumer._core
+        self._refused = consumer._refused
         self._timestamp = _timestamp(until)
         self._number: int | None = None
 
@@ -36,7 +39,8 @@ class UntilLoop:
         """Whether everything is read."""
         if self._number is None:
             self._number = self._core.begin_until(self._timestamp)
-        return self._core.until_reached()
+        # The positions are behind a batch that waits for its dead letters, and nobody has its rows yet.
+        return self._core.until_reached() and not self._refused.is_waiting()
 
     def slices(self, timeout: float | None) -> "Slices":
         """The waits for the next batch, of which each ends soon enough to look again.

@@ -240,6 +240,7 @@ class AsyncConsumer(ConsumerBase):
             await self._run(lambda fd: self._core.start_close(fd, left))
             if self._refused.producer is not None:
                 await cast("AsyncProducer", self._refused.producer).close(left)
+                self._refused.forget_failures()
             self._callbacks().cancel()
             if self._bridge is not None:
                 self._bridge.close()
@@ -310,7 +311,7 @@ class AsyncConsumer(ConsumerBase):
         return batch
 
     def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> Steps:
-        bound = None if until is None else UntilLoop(self._core, until)
+        bound = None if until is None else UntilLoop(self, until)
         return Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
 
     def _holder(self) -> int:

@@ -58,7 +58,7 @@ class Consumer(CallsBack, ConsumerBase):
         assignors: your own assignors and names of built-in ones, in place of `partition.assignment.strategy`; see
             `monedula.assignors`.
         on_event: called with each event of the group membership (see `monedula.events`), inside calls that wait.
-        key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
+        key: how keys are decoded, such as `monedula.Json(schema)` or `monedula.Avro(schema)`; bytes if left out.
         value: how values are decoded; bytes if left out.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 
@@ -123,12 +123,13 @@ class Consumer(CallsBack, ConsumerBase):
             BrokerConnectionError: if the cluster cannot be reached within `bootstrap.timeout.ms`.
             BrokersUnavailableError: if `timeout` is over, but the brokers did not answer during it (or for the last
                 15 s of it), so that the topic need not be drained.
+            KafkaTimeoutError: if `timeout` is over while dead letters of typed columns wait for their acknowledgement.
             UnknownTopicError: at the end of `until`, once all is handed out, if subscribed topics do not exist, or no
                 topic matches the pattern.
             ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
-        bound = None if until is None else UntilLoop(self._core, until)
+        bound = None if until is None else UntilLoop(self, until)
         self._looping.append(thread)
         try:
             while batch := self._next_bounded(bound, max_rows, max_bytes, max_wait, timeout):
@@ -293,6 +294,8 @@ class Consumer(CallsBack, ConsumerBase):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition whose timestamp is at or after the given time; `None` if there is none.
 
+        The broker's answer; after `delete_records` it may overlook a record, see "Positions and times" in the guide.
+
         Args:
             times: for each partition a time: an aware datetime, a text such as `"1h ago"`, or milliseconds since 1970.
             timeout: seconds to wait; `default.api.timeout.ms` if left out.
@@ -422,6 +425,7 @@ class Consumer(CallsBack, ConsumerBase):
             self._core.close(max(until - monotonic(), 0.0))
             if self._refused.producer is not None:
                 self._refused.producer.close(max(until - monotonic(), 0.0))
+                self._refused.forget_failures()
             self._tell_events()
             self._tell_commits()
 

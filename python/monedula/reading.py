@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from monedula._consumer_base import MAX_BYTES, MAX_ROWS
-from monedula._conversions import no_array, to_pandas, to_polars, to_pyarrow
+from monedula._conversions import installed, no_array, to_polars
 from monedula._monedula import Batch, ReaderCore, Schema
 from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
 from monedula.errors import ArgumentError
@@ -20,7 +20,7 @@ from monedula.partitions import (
     whole_number,
 )
 from monedula.times import EXPECTED_TIME, time_of
-from monedula.typed import Json, spec_of
+from monedula.typed import Typed, check_columns, spec_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,8 +51,8 @@ def read(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
-    key: Json | None = None,
-    value: Json | None = None,
+    key: Typed | None = None,
+    value: Typed | None = None,
 ) -> "RecordStream":
     """Read topics from `start` to before `end`, without a group.
 
@@ -76,7 +76,7 @@ def read(
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.
         progress: called after each batch with the number of offsets passed, and the number of offsets in total.
-        key: how keys are decoded, such as `monedula.Json(schema)`; bytes if left out.
+        key: how keys are decoded, such as `monedula.Json(schema)` or `monedula.Avro(schema)`; bytes if left out.
         value: how values are decoded; bytes if left out.
 
     Returns:
@@ -103,9 +103,11 @@ def read(
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
     for name, spec in (("key", key), ("value", value)):
-        if isinstance(spec, Json) and spec.dead_letter is not None:
+        if isinstance(spec, Typed) and spec.dead_letter is not None:
             raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
-    reading = (raw, raw_columns(columns), headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
+    columns = raw_columns(columns)
+    check_columns(columns, key, value)
+    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
     if where is not None:
         # Imported here: programs that only consume should not wait for what this imports.
         from monedula._where.bounded import reader_of
@@ -134,8 +136,8 @@ def read_range(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
     progress: Progress | None = None,
-    key: Json | None = None,
-    value: Json | None = None,
+    key: Typed | None = None,
+    value: Typed | None = None,
 ) -> "RecordStream":
     """Read one partition from offset `start` to before offset `end`. Arguments, result and errors as `read`."""
     pair = raw_partition((topic, partition))
@@ -192,7 +194,7 @@ class RecordStream(Unpicklable):
 
     def __next__(self) -> Batch:
         if self._exported:
-            raise ArgumentError("this stream was handed out as an Arrow stream; read it there, or start another read")
+            raise ArgumentError("this stream was handed out already; a stream can be read once: start another read")
         batch = self._core.next()
         if batch is None:
             self._report()
@@ -230,7 +232,11 @@ class RecordStream(Unpicklable):
         Returns:
             A `pyarrow.Table`.
         """
-        table: pa.Table = to_pyarrow(self)
+        pyarrow = installed("pyarrow", "arrow")
+        # Not by __arrow_c_stream__, through which the errors of this stream would come as pyarrow's.
+        batches = [pyarrow.record_batch(batch) for batch in self]
+        self._exported = True
+        table: pa.Table = pyarrow.Table.from_batches(batches, pyarrow.schema(self.schema))
         return table
 
     def to_pandas(self, **options: Any) -> "pd.DataFrame":
@@ -242,7 +248,8 @@ class RecordStream(Unpicklable):
         Returns:
             A `pandas.DataFrame`.
         """
-        frame: pd.DataFrame = to_pandas(self, options)
+        installed("pandas", "pandas")
+        frame: pd.DataFrame = self.to_pyarrow().to_pandas(**options)
         return frame
 
     def to_polars(self) -> "pl.DataFrame":
@@ -251,7 +258,10 @@ class RecordStream(Unpicklable):
         Returns:
             A `polars.DataFrame`.
         """
-        frame: pl.DataFrame = to_polars(self)
+        polars = installed("polars", "polars")
+        frames = [polars.DataFrame(batch) for batch in self]
+        frame: pl.DataFrame = polars.concat(frames, rechunk=False) if frames else to_polars(self)
+        self._exported = True
         return frame
 
     def __array__(self, *arguments: object, **options: object) -> NoReturn:

@@ -1,21 +1,83 @@
-"""`Json`: keys or values that are decoded into typed columns while they are read."""
+"""`Json` and `Avro`: keys or values that are decoded into typed columns while they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from monedula._monedula import JsonSpec
+from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
 from monedula.partitions import topic_names
 
 Mode = Literal["fail", "null", "drop"]
 """What becomes of a record that cannot be decoded."""
 
+Framing = Literal["bare", "confluent", "single_object"]
+"""What stands before an Avro value and names the schema that it was written with."""
+
 CORRUPT_RECORD = "_corrupt_record"
 """The field that gets the text of a bad value, as in Spark."""
 
 
-class Json:
+_MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
+
+
+class Typed:
+    """How keys or values are decoded: the base of `Json` and `Avro`."""
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+
+    _given: Any
+    _arguments: dict[str, Any]
+    spec: ColumnSpec
+
+    @property
+    def flatten(self) -> bool:
+        """Whether the fields are columns of their own."""
+        flatten: bool = self._arguments["flatten"]
+        return flatten
+
+    @property
+    def drops(self) -> bool:
+        """Whether records that cannot be decoded are left out."""
+        return bool(self._arguments["mode"] == "drop")
+
+    @property
+    def dead_letter(self) -> str | None:
+        """The topic of records that cannot be decoded, or `None`."""
+        topic: str | None = self._arguments["dead_letter"]
+        return topic
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._given, self._arguments)
+
+    def __repr__(self) -> str:
+        given = [
+            f"{name}={value!r}" for name, value in self._arguments.items() if value != self._DEFAULTS.get(name, value)
+        ]
+        return f"{type(self).__name__}({', '.join([*self.spec.fields, *given])})"
+
+
+def _restored(kind: type[Any], given: Any, arguments: dict[str, Any]) -> Typed:
+    restored: Typed = kind(given, **arguments)
+    return restored
+
+
+def _behaviour(mode: object, dead_letter: str | None) -> str:
+    """What becomes of records that cannot be decoded, as the core has it."""
+    if mode not in ("fail", "null", "drop"):
+        here = _MODES_OF_SPARK.get(str(mode).upper())
+        also = "" if here is None else f"; Spark's {str(mode).upper()} is {here!r}"
+        raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'{also}")
+    if dead_letter is None:
+        return str(mode)
+    if mode != "fail":
+        raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
+    topic_names([dead_letter], "dead_letter is the name of one topic")
+    return "dead_letter"
+
+
+class Json(Typed):
     """JSON objects, decoded into a struct column: `Consumer(..., value=Json(schema))`.
 
     The values never become Python objects, nor a binary column: fields are decoded from the fetched bytes into Arrow.
@@ -46,6 +108,14 @@ class Json:
         Json(id: int64, user: string, mode='drop')
     """
 
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "corrupt_record": CORRUPT_RECORD,
+        "options": {},
+    }
+
     def __init__(
         self,
         schema: Any,
@@ -56,15 +126,11 @@ class Json:
         corrupt_record: str = CORRUPT_RECORD,
         options: Mapping[str, str | bool] | None = None,
     ) -> None:
-        if mode not in ("fail", "null", "drop"):
-            raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'")
-        if dead_letter is not None:
-            if mode != "fail":
-                raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
-            topic_names([dead_letter], "dead_letter is the name of one topic")
+        behaviour = _behaviour(mode, dead_letter)
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
         schema = _arrow(schema)
+        _check_fields(schema, mode, corrupt_record)
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
@@ -73,40 +139,173 @@ class Json:
             "corrupt_record": corrupt_record,
             "options": texts,
         }
-        self._schema = schema
-        behaviour = "dead_letter" if dead_letter else mode
-        self.spec = JsonSpec(schema, behaviour, flatten, corrupt_record, list(texts.items()))
+        self._given = schema
+        self.spec = ColumnSpec.json(schema, behaviour, flatten, corrupt_record, list(texts.items()))
 
-    @property
-    def flatten(self) -> bool:
-        """Whether the fields are columns of their own."""
-        flatten: bool = self._arguments["flatten"]
-        return flatten
 
-    @property
-    def drops(self) -> bool:
-        """Whether records that cannot be decoded are left out."""
-        return bool(self._arguments["mode"] == "drop")
+class Avro(Typed):
+    """Avro values, decoded into a column: `Consumer(..., value=Avro(schema))`.
 
-    @property
-    def dead_letter(self) -> str | None:
-        """The topic of records that cannot be decoded, or `None`."""
-        topic: str | None = self._arguments["dead_letter"]
-        return topic
+    As with `Json`, there is neither a Python object for a value nor a binary column. Every value is read by the schema
+    that it was written with, and becomes what the reader's schema asks for: fields that the reader's lacks are skipped,
+    those that the writer's lacks have their defaults, and aliases and numbers are resolved as in Avro's specification.
+    A schema is its JSON text, or that text as `json.loads` returns it.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._schema, self._arguments)
+    Types are those of Spark's `from_avro`: a union with null is the other type, int with long is long, float with
+    double is double, and other unions are structs with the fields `member0`, `member1` and so on, of which one is not
+    null. An enum is a string, a fixed is binary. A schema that is no record is a column of its own type, as for keys.
 
-    def __repr__(self) -> str:
-        defaults: dict[str, Any] = {
-            "mode": "fail",
-            "dead_letter": None,
-            "flatten": False,
-            "corrupt_record": CORRUPT_RECORD,
-            "options": {},
+    Args:
+        schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
+            last if they have no ids.
+        writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
+        schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
+            as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
+            their fingerprints say which is meant.
+        framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
+            one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
+            `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids, single-object if it is a
+            list, else bare.
+        mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
+            `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
+            leaves it out; `metrics()` counts those in `records_dropped`.
+        dead_letter: in place of a mode, the topic to which such records are written, as with `Json`.
+        flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
+        options: options of Spark's `from_avro` by their names: `recursiveFieldMaxDepth`,
+            `enableStableIdentifiersForUnionType`, `stableIdentifierPrefixForUnionType`.
+
+    Raises:
+        ArgumentError: if a schema cannot be read, a writer's schema cannot be read by the reader's, or arguments
+            contradict each other.
+
+    Examples:
+        >>> Avro('{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
+        Avro(id: int64)
+    """
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "framing": "bare",
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "options": {},
+    }
+
+    def __init__(
+        self,
+        schema: Any = None,
+        *,
+        writer: Any = None,
+        schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | Sequence[Any] | None = None,
+        framing: Framing | None = None,
+        mode: Mode = "fail",
+        dead_letter: str | None = None,
+        flatten: bool = False,
+        options: Mapping[str, str | bool | int] | None = None,
+    ) -> None:
+        behaviour = _behaviour(mode, dead_letter)
+        texts = {
+            name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()
         }
-        given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != defaults[name]]
-        return f"Json({', '.join([*self.spec.fields, *given])})"
+        framing, writers = _writers(writer, schemas, framing)
+        if schema is None:
+            if not writers:
+                raise ArgumentError("schema: give the reader's schema, or those of the writers")
+            numbered = [each for each in writers if each[1] is None]
+            schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
+        reader = _schema_text("schema", schema)
+        if framing == "single_object" or not writers:
+            writers = [*writers, (0, None, reader)]
+        self._arguments: dict[str, Any] = {
+            "writer": writer,
+            "schemas": schemas,
+            "framing": framing,
+            "mode": mode,
+            "dead_letter": dead_letter,
+            "flatten": flatten,
+            "options": texts,
+        }
+        self._given = reader
+        self.spec = ColumnSpec.avro(reader, writers, framing, behaviour, flatten, list(texts.items()))
+
+
+_Writer = tuple[int, bytes | None, str]
+"""A writer's schema: its id or position, its GUID if it is named by that, and its text."""
+
+
+def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[_Writer]]:
+    """The framing, and the schemas of the writers."""
+    if framing not in (None, "bare", "confluent", "single_object"):
+        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent' or 'single_object'")
+    if isinstance(schemas, Mapping):
+        if framing not in (None, "confluent"):
+            raise ArgumentError(f"framing={framing!r}: schemas by id are for framing='confluent'")
+        if writer is not None:
+            raise ArgumentError(
+                "writer and schemas say two things about what values were written with; give one of them"
+            )
+        if not schemas:
+            raise ArgumentError("schemas is empty: no value could be decoded")
+        return "confluent", [(*_key(key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()]
+    if framing == "confluent":
+        raise ArgumentError("framing='confluent' needs schemas={id: schema}: values name their schema by its id")
+    if schemas is None:
+        return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
+    if isinstance(schemas, str) or not isinstance(schemas, Sequence):
+        raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")
+    if framing == "bare":
+        raise ArgumentError("framing='bare': values of several schemas do not say which they are of; give writer=")
+    if writer is not None:
+        raise ArgumentError("writer and schemas say two things about what values were written with; give one of them")
+    return "single_object", [
+        (number, None, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)
+    ]
+
+
+def _key(key: object) -> tuple[int, bytes | None]:
+    """What a registry knows a schema by: its id, or its GUID."""
+    if type(key) is int and 0 <= key < 1 << 32:
+        return key, None
+    if isinstance(key, str) and "-" in key:
+        from uuid import UUID
+
+        with suppress(ValueError):
+            return 0, UUID(key).bytes
+    raise ArgumentError(f"schemas: {key!r} is neither the id of a schema, a number of 32 bits, nor a GUID")
+
+
+def _schema_text(name: str, schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, dict | list):
+        import json
+
+        try:
+            return json.dumps(schema)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{name}: is not JSON: {error}") from None
+    kind = type(schema).__name__
+    raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}")
+
+
+def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
+    """Refuse a schema without fields, and one whose field for the text of bad values cannot have it.
+
+    A schema of another library, which is there where pyarrow is not, is left to the core.
+    """
+    if not hasattr(schema, "names"):
+        return
+    if not schema.names:
+        raise ArgumentError("schema: there is no field in it; without value=Json(...) values are bytes")
+    if mode != "null":
+        return
+    if corrupt_record not in schema.names:
+        if corrupt_record != CORRUPT_RECORD:
+            raise ArgumentError(
+                f"corrupt_record={corrupt_record!r}: the schema has no such field; add it, of type string"
+            )
+    elif (kind := str(schema.field(corrupt_record).type)) != "string":
+        raise ArgumentError(f"schema: field {corrupt_record}: the text of bad values is a string, not {kind}")
 
 
 def _arrow(schema: Any) -> Any:
@@ -123,10 +322,6 @@ def _arrow(schema: Any) -> Any:
     )
 
 
-def _restored(schema: Any, arguments: dict[str, Any]) -> Json:
-    return Json(schema, **arguments)
-
-
 def _option(name: str, value: object) -> str:
     if name.lower() in ("mode", "columnnameofcorruptrecord"):
         raise ArgumentError(f"options: {name} is an argument of its own, mode= or corrupt_record=")
@@ -137,16 +332,55 @@ def _option(name: str, value: object) -> str:
     return value
 
 
-def spec_of(name: str, given: object) -> JsonSpec | None:
+def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
+    """Refuse fields of keys and values among the columns of Kafka, with what to write.
+
+    Raises:
+        ArgumentError: if there is one.
+    """
+    for name, given in (("key", key), ("value", value)):
+        if isinstance(given, Typed) and columns is not None:
+            fields = {field.partition(": ")[0] for field in given.spec.fields}
+            for column in columns:
+                field = column.removeprefix(f"{name}.")
+                if column not in _COLUMNS and field in fields:
+                    raise ArgumentError(
+                        f"columns: {column!r} is a field of {name}: the column {name!r} brings all fields of its "
+                        f"schema. Give {type(given).__name__}(...) a schema of the fields that you want, and "
+                        f"columns=[{name!r}, ...]"
+                    )
+
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def _short(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _hint(given: object) -> str:
+    """What else to say if it is a function, as other clients take, or no decoder at all."""
+    if callable(given) and given not in (Json, Avro):
+        return "; a function would be called for each record: decode the column of bytes with it"
+    return ""
+
+
+def spec_of(name: str, given: object) -> ColumnSpec | None:
     """The core's form of `key=` or `value=`.
 
     Raises:
-        ArgumentError: if it is neither `None` nor `Json`, or the fields of keys are to be flattened.
+        ArgumentError: if it is neither `None` nor a `Typed`, or the fields of keys are to be flattened.
     """
     if given is None:
         return None
-    if not isinstance(given, Json):
-        raise ArgumentError(f"{name}={given!r}: expected monedula.Json(schema), or nothing for bytes")
+    if not isinstance(given, Typed):
+        raise ArgumentError(
+            f"{name}={_short(given)}: expected monedula.Json(schema), monedula.Avro(schema), or nothing for bytes"
+            f"{_hint(given)}"
+        )
     if name == "key" and given.flatten:
-        raise ArgumentError("key=Json(flatten=True): only the fields of values can be columns of their own")
+        raise ArgumentError(
+            f"key={type(given).__name__}(flatten=True): only the fields of values can be columns of their own"
+        )
     return given.spec

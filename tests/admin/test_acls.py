@@ -181,6 +181,23 @@ def test_brokers_without_an_authorizer_say_which_setting_it_is(make: type[KafkaC
             assert raised.value.code == "SECURITY_DISABLED"
 
 
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (AclFilter(), "(all of them)"),
+        (
+            AclFilter("User:anna", "read", "topic", "orders"),
+            "(operation read, resource topic, name orders, principal User:anna)",
+        ),
+    ],
+)
+def test_an_error_names_what_restricts_the_filter(wanted: AclFilter, words: str) -> None:
+    with EmbeddedCluster(1) as broker, Admin({"bootstrap.servers": broker.bootstrap}) as admin:
+        with pytest.raises(BrokerError) as raised:
+            admin.describe_acls(wanted)
+        assert f"describing the ACLs {words}: No Authorizer" in str(raised.value)
+
+
 def test_types_have_every_word() -> None:
     used = {operation for _, operations in VALID.values() for operation in operations}
     assert used | {"any", "two_phase_commit"} == set(get_args(AclOperation))

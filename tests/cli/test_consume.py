@@ -83,6 +83,7 @@ def test_values_are_decoded_to_typed_columns(broker: Broker, tmp_path: Path) -> 
     done = run(*options, "--schema", "id bigint", servers=broker.bootstrap_servers)
     assert done.returncode == 1
     assert "at offset 3: the value cannot be decoded" in done.stderr.decode()
+    assert "--bad null or --bad drop goes on" in done.stderr.decode()
     output(*options, "--schema", "id bigint, _corrupt_record string", "--bad", "null", servers=broker.bootstrap_servers)
     assert pyarrow.parquet.read_table(file)["value"].to_pylist()[3] == {"id": None, "_corrupt_record": "no json"}
     left_out = run(*options, "--schema", "id bigint", "--bad", "drop", "--from", "3", servers=broker.bootstrap_servers)

@@ -5,6 +5,8 @@ import copy
 import datetime
 import json
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -315,6 +317,16 @@ def _nothing() -> dict[str, Any]:
         (lambda: Json(SCHEMA, mode="drop", dead_letter="t"), "give one of them"),
         (lambda: Json(SCHEMA, dead_letter="no topic"), "no topic"),
         (lambda: Json(SCHEMA, corrupt_record="x"), "corrupt_record is for mode='null'"),
+        (lambda: Json(SCHEMA, mode="null", corrupt_record="x"), "corrupt_record='x': the schema has no such field"),
+        (lambda: Json("id int, _corrupt_record int", mode="null"), "the text of bad values is a string, not int32"),
+        (lambda: Json(SCHEMA, mode=anything("PERMISSIVE")), "Spark's PERMISSIVE is 'null'"),
+        (lambda: Json(""), "there is no field in it"),
+        (lambda: monedula.Consumer(value=anything(json.loads), **_nothing()), "decode the column of bytes with it"),
+        (lambda: monedula.Consumer(value=Json(SCHEMA), columns=["id"], **_nothing()), "'id' is a field of value"),
+        (
+            lambda: monedula.read({"bootstrap.servers": "localhost:1"}, "t", key=Json("id int"), columns=["key.id"]),
+            "'key.id' is a field of key",
+        ),
         (lambda: monedula.Consumer(value=anything("json"), **_nothing()), "expected monedula.Json"),
         (lambda: monedula.Consumer(value=Json(SCHEMA), columns=["offset"], **_nothing()), "columns leaves out value"),
         (lambda: monedula.Consumer(key=Json(SCHEMA, flatten=True), **_nothing()), "only the fields of values can be"),
@@ -333,6 +345,54 @@ def _nothing() -> dict[str, Any]:
 def test_a_mistake_is_said_at_once(make: Callable[[], object], message: str) -> None:
     with pytest.raises(monedula.ArgumentError, match=message):
         make()
+
+
+@pytest.mark.parametrize("kind", ["to_pyarrow", "to_pandas", "to_polars"])
+def test_a_table_of_records_that_cannot_be_decoded_raises_the_error_of_the_read(
+    broker: Broker, topic: str, kind: str
+) -> None:
+    broker.append(topic, [document(0), bad(1)])
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with monedula.read(settings, topic, value=Json(SCHEMA)) as stream, pytest.raises(monedula.DecodeError) as raised:
+        getattr(stream, kind)()
+    assert (raised.value.offset, raised.value.next_offset) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", ["to_pyarrow", "to_pandas", "to_polars"])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_read_is_a_table_once(broker: Broker, topic: str, kind: str, rows: int) -> None:
+    broker.append(topic, [document(number) for number in range(rows)])
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, value=Json(SCHEMA)) as stream:
+        assert len(getattr(stream, kind)()) == rows
+        for again in ("to_pyarrow", "to_pandas", "to_polars"):
+            with pytest.raises(monedula.ArgumentError, match="can be read once"):
+                getattr(stream, again)()
+
+
+@pytest.mark.parametrize("kind", ["to_pyarrow", "to_pandas", "to_polars"])
+def test_an_empty_topic_is_a_table_of_all_columns(broker: Broker, topic: str, kind: str) -> None:
+    with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, topic, value=Json(SCHEMA)) as stream:
+        frame = getattr(stream, kind)()
+    assert len(frame) == 0
+    assert list(frame.column_names if kind == "to_pyarrow" else frame.columns) == stream.schema.names
+
+
+def test_a_dead_letter_whose_failure_was_raised_is_not_told_again_at_exit(broker: Broker) -> None:
+    program = """
+import sys, monedula
+with monedula.Consumer({"bootstrap.servers": sys.argv[1], "auto.offset.reset": "earliest"},
+                       value=monedula.Json("id int", dead_letter="no-such-topic")) as consumer:
+    consumer.assign(["raised"])
+    try:
+        consumer.poll(timeout=60)
+    except monedula.UnknownTopicError:
+        print("raised")
+"""
+    broker.create_topic("raised", 1)
+    broker.append("raised", ["no json"])
+    command = [sys.executable, "-c", program, broker.bootstrap_servers]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.stdout, ended.stderr) == ("raised\n", "")
 
 
 def test_a_decoder_can_be_pickled_and_printed() -> None:
@@ -458,6 +518,27 @@ def test_threads_whose_dead_letters_share_a_full_buffer_get_all_their_rows(broke
     assert sorted(offset for offset in got if offset is not None) == list(range(1, 40, 2))
     with monedula.read({"bootstrap.servers": broker.bootstrap_servers}, f"{topic}-failed") as stream:
         assert len(stream.to_pyarrow()) == 20
+
+
+def test_a_loop_to_the_latest_waits_for_its_dead_letters(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [bad(0), document(1)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+    # Longer than the slices in which the loop looks whether it is at its end.
+    with broker.fault(api="Produce", topic=f"{topic}-failed", delay_ms=500):
+        batches = list(reader.batches(until="latest"))
+    assert [record.offset for batch in batches for record in batch.records()] == [1]
+
+
+def test_a_loop_whose_timeout_ends_while_dead_letters_wait_raises(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.create_topic(f"{topic}-failed", 1)
+    broker.append(topic, [bad(0), document(1)])
+    reader = opens(topic, value=Json(SCHEMA, dead_letter=f"{topic}-failed"))
+    with broker.fault(api="Produce", topic=f"{topic}-failed", hold=True):
+        for until in (None, "latest"):
+            with pytest.raises(monedula.KafkaTimeoutError, match="dead letters wait for their brokers"):
+                list(reader.batches(timeout=0.3, until=until))
+    assert [record.offset for record in reader.take(1)] == [1]
 
 
 def test_a_poll_ends_in_time_while_nothing_but_bad_records_comes(broker: Broker, topic: str, opens: Opens) -> None:

@@ -260,6 +260,24 @@ def test_run_handles_decoded_records_and_their_keys(orders: Broker) -> None:
     assert len(letters_of(orders, "failed")) == 1
 
 
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_run_to_the_latest_handles_what_waits_for_dead_letters(orders: Broker, face: str) -> None:
+    orders.append("orders", ["broken", '{"id": 1}'])
+    settings, value, seen = settings_of(orders, "etl"), Json(SCHEMA, dead_letter="failed"), list[Any]()
+    with orders.fault(api="Produce", topic="failed", delay_ms=500):
+        if face == "sync":
+            with monedula.Consumer(settings, ["orders"], value=value) as consumer:
+                consumer.run(lambda record: seen.append(record.offset), until="latest")
+        else:
+
+            async def main() -> None:
+                async with monedula.AsyncConsumer(settings, ["orders"], value=value) as consumer:
+                    await consumer.run(lambda record: seen.append(record.offset), until="latest")
+
+            asyncio.run(main())
+    assert seen == [1]
+
+
 def test_run_handles_all_records_before_one_that_cannot_be_decoded(
     orders: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,4 +21,6 @@ def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
             exec(compile(source, str(GUIDE), "exec"), names)
             broker.append("orders", ['{"id": "x"}', good])
     printed = capsys.readouterr().out.splitlines()
-    assert printed == ["[2.5, 2.5]", "2", "id no JSON value for a field of type int64", "1"]
+    avro = ["Avro(id: int64, customer: utf8, framing='confluent')", "Avro(utf8)"]
+    bad = ["id no JSON value for a field of type int64", "1"]
+    assert printed == ["[2.5, 2.5]", *avro, "2", *bad, *bad]

@@ -105,7 +105,7 @@ def test_advice_names_settings_that_exist() -> None:
         ("enable_auto_offset_store", "finish(batch)"),
         ("stats_cb", "metrics()"),
         ("default.topic.config", "into the dict itself"),
-        ("value_deserializer", "decode the column"),
+        ("value_deserializer", "value=monedula.Json(schema)"),
         ("ssl_cafile", "ssl.ca.location"),
         ("ssl.engine.location", "leave it out"),
         ("schema.registry.url", "keys and values are bytes"),
@@ -118,6 +118,14 @@ def test_who_gives_a_setting_of_another_client_is_told_what_to_use(client: type,
     assert str(caught.value).startswith(f"{name} is a setting of other clients; here: ")
     assert says in str(caught.value)
     assert caught.value.key == name
+
+
+@pytest.mark.parametrize("name", ["value", "key", "columns", "headers"])
+def test_an_argument_among_the_settings_is_called_one(name: str) -> None:
+    with pytest.raises(
+        monedula.ConfigError, match=f"{name} is no setting, but an argument.*Consumer.settings, {name}="
+    ):
+        monedula.Consumer({**SERVERS, name: "id bigint"})
 
 
 def test_the_value_of_such_a_setting_is_not_shown() -> None:

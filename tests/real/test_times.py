@@ -4,6 +4,7 @@ import monedula
 import pyarrow as pa
 
 from tests.conftest import TopicFactory
+from tests.interop import java
 from tests.kafka import KafkaCluster
 
 START_MS = 1_700_000_000_000
@@ -26,6 +27,9 @@ def test_a_record_is_found_behind_a_segment_whose_youngest_records_were_deleted(
     assert pa.table(stream)["value"].to_pylist() == [b"rolls", b"wanted"]
     # If this lookup finds the record, Kafka does better than it did, and the second lookup is not needed any more.
     assert found == {(name, 0): None}
+    # A position is the broker's answer alone, as with Java's clients. docs/consumer.md says so.
+    assert java.tool(java.OFFSETS, kafka.bootstrap, "--topic", name, "--time", str(START_MS + 90_000)).split() == []
+    assert len(pa.table(monedula.read(settings, name, start=f"@{START_MS + 90_000}"))) == 0
 
 
 def test_records_without_a_time_are_before_all_others(kafka: KafkaCluster, topic: TopicFactory) -> None:

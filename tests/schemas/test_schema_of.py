@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pandas
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -92,9 +93,28 @@ def test_what_is_no_schema_is_refused(source: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (pl.DataFrame({"a": [1]}), "pass the .schema of the DataFrame"),
+        (pa.table({"a": [1]}), "pass the .schema of the Table"),
+        (pandas.DataFrame({"a": [1]}), "pyarrow.Schema.from_pandas"),
+        (pandas.DataFrame({"a": [1]}).dtypes, "pyarrow.Schema.from_pandas"),
+        ({"a": int}, "a dict is a JSON Schema or has polars' types, and this one has 'a': <class 'int'>"),
+        ({"a": "bigint"}, "write the types as Spark's DDL"),
+        ([("a", "int")], "pass 'id bigint, user string' or pyarrow.schema"),
+    ],
+)
+def test_who_gives_something_near_to_a_schema_is_told_what_to_pass(source: object, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        schema_of(source)
+
+
+@pytest.mark.parametrize(
     ("ddl", "message"),
     [
-        ("a foo", r"character 3, 'foo': field a: foo: there is no such type"),
+        ("a foo", r"character 3, 'foo': field a: foo: there is no such type$"),
+        ("a int64", r"there is no such type; Spark's DDL says bigint"),
+        ("a list<string>", r"there is no such type; Spark's DDL says array<string>"),
         ("a", "expected the type of a"),
         ("a int,", "expected the name of a field"),
         ("a int b", "expected a comma or the end"),

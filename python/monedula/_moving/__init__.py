@@ -18,6 +18,17 @@ T = TypeVar("T")
 _CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
+_ARGUMENTS = {
+    "assignors": "Consumer(settings, assignors=[...])",
+    "columns": "Consumer(settings, columns=['key', 'value'])",
+    "headers": "Consumer(settings, headers=True)",
+    "key": "Consumer(settings, key=monedula.Json(schema))",
+    "on_event": "Consumer(settings, on_event=f)",
+    "value": "Consumer(settings, value=monedula.Json(schema))",
+}
+"""Arguments of our own clients that stand in the dict of settings."""
+
+
 def refuse_settings(names: Iterable[str]) -> None:
     """Refuse settings of other clients that this one does not have.
 
@@ -28,6 +39,10 @@ def refuse_settings(names: Iterable[str]) -> None:
         ConfigError: with what to use instead.
     """
     for name in names:
+        if name in _ARGUMENTS:
+            raise ConfigError(
+                f"{name} is no setting, but an argument beside the settings: {_ARGUMENTS[name]}", key=name
+            )
         advice = advice_for(name.strip().replace("_", "."))
         if advice is not None:
             raise ConfigError(f"{name} is a setting of other clients; here: {advice}", key=name)

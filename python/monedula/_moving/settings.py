@@ -35,7 +35,8 @@ PREFIXES: dict[str, str] = {
     "metrics.": _METRICS,
     "sasl.oauthbearer.jwks.": _BROKER,
     "schema.registry.": (
-        "there is no schema registry here yet: keys and values are bytes, which your own code decodes and encodes"
+        "no registry is asked here yet: monedula.Avro decodes keys and values by schemas that you give it; "
+        "your own code encodes"
     ),
     "ssl.engine.": _NOT_TLS.format("engine"),
     "ssl.provider": _NOT_TLS.format("provider"),
@@ -87,7 +88,7 @@ SETTINGS: dict[str, str] = {
     "internal.termination.signal": _LEAVE,
     "internal.throw.on.fetch.stable.offset.unsupported": _LEAVE,
     "kafka.client": _LEAVE,
-    "key.deserializer": "keys come out as bytes; decode the column",
+    "key.deserializer": "Consumer(settings, key=monedula.Json(schema)) for JSON, and bytes without it",
     "key.serializer": "keys are bytes or texts; serialize them before send()",
     "log.cb": _LOGGING,
     "log.connection.close": _LOGGING,
@@ -194,7 +195,8 @@ SETTINGS: dict[str, str] = {
     "topic.metadata.refresh.sparse": f"only topics in use are asked for; {_LEAVE}",
     "topics": "Consumer(settings, topics=[...])",
     "transaction.two.phase.commit.enable": "there is no two-phase commit here (KIP-939)",
-    "value.deserializer": "values come out as bytes; decode the column",
+    "value.deserializer": "Consumer(settings, value=monedula.Json(schema)) for JSON, and bytes without it",
+    "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
     "value.serializer": "values are bytes or texts; serialize them before send()",
 }
 """By the whole name."""

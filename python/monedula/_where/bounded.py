@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from math import ceil
 
-from monedula._monedula import Batch, JsonSpec, ReaderCore
+from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula._where import condition_of
 from monedula._where.conditions import Box, Condition, boxes, columns_of
 from monedula._where.ranges import Found, Plan, narrowed
@@ -40,8 +40,8 @@ def reader_of(
     headers: bool,
     max_rows: int,
     max_bytes: int,
-    key: JsonSpec | None,
-    value: JsonSpec | None,
+    key: ColumnSpec | None,
+    value: ColumnSpec | None,
 ) -> ReaderCore:
     """A reader that has begun to read what the user's condition `where` selects.
 

@@ -32,6 +32,7 @@ from monedula.cli.templates import LETTERS, Template
 from monedula.cli.topic_names import Names, compiled, expanded, is_pattern
 from monedula.errors import BrokersUnavailableError
 from monedula.partitions import Position
+from monedula.typed import Typed
 
 _logger = logging.getLogger(__name__)
 
@@ -255,7 +256,7 @@ def _bounded(target: _Target, settings: dict[str, str], what: Any, start: Place,
             done, total = stream.progress
             bar.at(done, total if target.max_rows is None or target.filter else min(total, target.max_rows))
     ranges = dict(stream.ranges)
-    left_out = any(isinstance(each, monedula.Json) and each.drops for each in target.shape.values())
+    left_out = any(isinstance(each, Typed) and each.drops for each in target.shape.values())
     has_offsets = any(first < after for first, after in ranges.values())
     dropped = "what is there cannot be decoded, and --bad drop leaves it out"
     target.say_if_empty(dropped if left_out and has_offsets else _empty(start, end, ranges))

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from monedula.errors import ArgumentError, ConfigError, KafkaError
+from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError
 
 FAILED = 1
 """It depends on the cluster, or on the content of a file, whether this could work."""
@@ -86,6 +86,8 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             except (ArgumentError, ConfigError) as error:
                 # With a code, it is a broker's answer.
                 _end(name, str(error), WRONG_ARGUMENTS if error.code is None else FAILED)
+            except DecodeError as error:
+                _end(name, f"{error}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
                 _end(name, str(error), FAILED)
             except BrokenPipeError:

@@ -71,7 +71,7 @@ class Run:
         """Why the run ends: what a handler raised, or the writing of a dead letter."""
         self._unwritten: BaseException | None = None
         """The failure, if it is about the writing of a dead letter."""
-        self.bound = None if plan.until is None else UntilLoop(consumer._core, plan.until)
+        self.bound = None if plan.until is None else UntilLoop(consumer, plan.until)
         # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
         self.holder = new_holder()
         self.limit = 1 if plan.batch_size is None else plan.batch_size

@@ -26,7 +26,7 @@ def under_way(consumer: "ConsumerBase", plan: Plan) -> Generator[tuple[Run, Dead
         raise ArgumentError("run() is under way already: a consumer has one run at a time")
     plan = plan.check(consumer.schema.names, consumer._awaits)
     if plan.dead_letter is not None and consumer._refused.decodes:
-        message = "dead letters have the bytes of records, and this consumer decodes them: give Json(..., dead_letter=)"
+        message = "dead letters have the bytes of records, and this consumer decodes them: give value= a dead_letter"
         raise ArgumentError(f"{message} for records that cannot be decoded, and on_error= for those that are handled")
     named = consumer._named
     group = group_of(consumer._settings, is_subscribed=named is None or bool(named))

@@ -27,6 +27,26 @@ _UNSUPPORTED = {
 }
 
 
+_ELSEWHERE = {
+    **dict.fromkeys(("str", "text", "utf8", "large_string", "object", "json", "uuid"), "string"),
+    **dict.fromkeys(("int64", "i64", "int8", "uint32", "serial"), "bigint"),
+    **dict.fromkeys(("int32", "i32", "integer32", "number"), "int"),
+    **dict.fromkeys(("float64", "f64", "double precision"), "double"),
+    **dict.fromkeys(("float32", "f32"), "float"),
+    **dict.fromkeys(("bool", "bit"), "boolean"),
+    **dict.fromkeys(("bytes", "bytea", "blob"), "binary"),
+    **dict.fromkeys(("datetime", "timestamptz", "datetime64"), "timestamp"),
+    "list": "array<string>",
+    "dict": "struct<name: string> or map<string, string>",
+    "record": "struct<name: string>",
+}
+"""Types of Arrow, polars, Python and SQL databases, and what they are in Spark's DDL."""
+
+
+def _hint(word: str) -> str:
+    return f"; Spark's DDL says {_ELSEWHERE[word]}" if word in _ELSEWHERE else ""
+
+
 def scalar(word: str) -> "pa.DataType | None":
     """The Arrow type of a word of Spark's DDL that takes no arguments, in any case of letters."""
     import pyarrow as pa
@@ -188,7 +208,7 @@ class _Parser:
             return pa.decimal128(precision, scale)
         found = scalar(word)
         if found is None:
-            reason = _UNSUPPORTED.get(word, "there is no such type")
+            reason = _UNSUPPORTED.get(word, "there is no such type" + _hint(word))
             raise self._wrong(at, f"field {path}: {word}: {reason}")
         return found
 

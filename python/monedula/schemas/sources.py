@@ -42,6 +42,7 @@ def schema_of(source: Any) -> "pa.Schema":
 
         fields = pl.DataFrame(schema=dict(source)).to_arrow().schema
     elif isinstance(source, Mapping):
+        _check_document(source)
         fields = _from_document(dict(source))
     elif hasattr(source, "jsonValue"):
         fields = spark_json.fields_of(source.jsonValue())
@@ -49,10 +50,35 @@ def schema_of(source: Any) -> "pa.Schema":
         fields = source
     else:
         raise ArgumentError(
-            f"schema: a value of type {type(source).__name__} is no schema; pass a pyarrow, polars or pyspark schema, "
-            "Spark's DDL, or a JSON Schema"
+            f"schema: a value of type {type(source).__name__} is no schema; pass {_hint(source)}a pyarrow, polars or "
+            "pyspark schema, Spark's DDL, or a JSON Schema"
         )
     return pa.schema(_supported(fields, ""))
+
+
+def _hint(source: Any) -> str:
+    """What to pass instead of data, or of the types of a pandas frame."""
+    module = type(source).__module__.partition(".")[0]
+    if module == "pandas":
+        return "pyarrow.Schema.from_pandas(frame, preserve_index=False), or "
+    if hasattr(source, "schema"):
+        return f"the .schema of the {type(source).__name__}, or "
+    if isinstance(source, list | tuple):
+        return "'id bigint, user string' or pyarrow.schema([('id', pyarrow.int64())]), "
+    return ""
+
+
+_WORDS = ("type", "properties", "$ref", "$schema", "$defs", "allOf", "anyOf", "oneOf", "enum", "const", "fields")
+
+
+def _check_document(source: "Mapping[Any, Any]") -> None:
+    """Refuse a dict of types by name, which would be read as a JSON Schema that says nothing."""
+    if source and not any(word in source for word in _WORDS):
+        name, kind = next(iter(source.items()))
+        raise ArgumentError(
+            f"schema: a dict is a JSON Schema or has polars' types, and this one has {name!r}: {kind!r}; write the "
+            "types as Spark's DDL, such as 'id bigint, user string', or as pyarrow.schema({'id': pyarrow.int64()})"
+        )
 
 
 def _from_text(text: str) -> "list[pa.Field[Any]]":

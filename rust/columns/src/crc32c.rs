@@ -75,8 +75,10 @@ mod wide {
             }
         }
         let factors = every_lane(VECTOR_FACTORS);
-        let [first, others @ ..] = vectors;
-        let mut vector = others.into_iter().fold(first, |vector, next| fold(vector, factors, next));
+        let [mut vector, others @ ..] = vectors;
+        for next in others {
+            vector = fold(vector, factors, next);
+        }
         let (blocks, rest) = rest.as_chunks::<VECTOR_BYTES>();
         for block in blocks {
             let [next] = load(block);
@@ -126,10 +128,13 @@ mod wide {
     #[target_feature(enable = "avx512f")]
     fn load<const BYTES: usize, const COUNT: usize>(block: &[u8; BYTES]) -> [__m512i; COUNT] {
         const { assert!(COUNT * VECTOR_BYTES == BYTES) };
-        std::array::from_fn(|index| {
+        let mut vectors = [_mm512_setzero_si512(); COUNT];
+        // No closure: what would call it was not compiled for this processor, so that neither becomes part of the loop.
+        for (index, vector) in vectors.iter_mut().enumerate() {
             // SAFETY: the block has `COUNT` vectors. The load needs no alignment.
-            unsafe { _mm512_loadu_si512(block.as_ptr().add(index * VECTOR_BYTES).cast()) }
-        })
+            *vector = unsafe { _mm512_loadu_si512(block.as_ptr().add(index * VECTOR_BYTES).cast()) };
+        }
+        vectors
     }
 
     #[cfg(test)]

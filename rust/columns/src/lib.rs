@@ -48,7 +48,8 @@ pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
 pub use texts::{Bytes, Offsets, Texts};
 pub use typed::{
-    BadValue, BatchColumns, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn, TypedSpec,
+    BadValue, BatchColumns, Beside, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn,
+    TypedSpec,
 };
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
 pub use write::{Growing, Validity};

@@ -127,9 +127,11 @@ mod tests {
 
     #[test]
     fn all_sizes_are_zeros() {
+        // Miri looks at some of half a million bytes.
+        let step = if cfg!(miri) { 1009 } else { 1 };
         for bytes in [0, 1, LINE_BYTES, 1000, MIN_MAPPED_BYTES - 1, MIN_MAPPED_BYTES] {
             let memory = Memory::try_zeroed(bytes).expect("memory");
-            assert!(memory.len() >= bytes && memory.bytes().iter().all(|&byte| byte == 0), "{bytes}");
+            assert!(memory.len() >= bytes && memory.bytes().iter().step_by(step).all(|&byte| byte == 0), "{bytes}");
         }
     }
 }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
+use monedula_protocol::records::HeaderReader;
+
 use crate::batch::ColumnBatch;
 use crate::builder::BatchBuilder;
 use crate::pool::BufferPool;
@@ -20,11 +22,11 @@ pub trait TypedColumn: Send {
     fn data_type(&self) -> DataType;
 
     /// Appends a value as a row; `None` is a record without one. Unwinds with [`OutOfMemory`](crate::OutOfMemory) if
-    /// there is no memory.
+    /// there is no memory. What is beside the value in its record may say how it is to be read.
     ///
     /// # Errors
     /// A value that cannot be decoded; nothing is appended then.
-    fn append(&mut self, value: Option<&[u8]>) -> Result<Decoded, BadValue>;
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, BadValue>;
 
     /// Number of rows so far.
     fn rows(&self) -> usize;
@@ -38,6 +40,49 @@ pub trait TypedColumn: Send {
     /// Finishes the rows as an array, with the bytes of memory that it holds; starts anew.
     fn finish(&mut self) -> (ArrayRef, usize);
 }
+
+/// What a record has beside a key or value that is decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'r> {
+    is_key: bool,
+    /// Their count and they themselves, as the record has them.
+    headers: &'r [u8],
+}
+
+impl<'r> Beside<'r> {
+    /// Nothing: a value of no record.
+    pub const NOTHING: Beside<'static> = Beside { is_key: false, headers: &[0] };
+
+    pub(crate) fn new(is_key: bool, headers: &'r [u8]) -> Self {
+        Self { is_key, headers }
+    }
+
+    /// The header by which Confluent's serializers name the schema of the key or value. The last counts, as in theirs.
+    #[inline(always)]
+    pub fn schema_id(self) -> Option<&'r [u8]> {
+        if self.headers.len() <= 1 {
+            None
+        } else {
+            self.last(if self.is_key { KEY_SCHEMA_ID } else { VALUE_SCHEMA_ID })
+        }
+    }
+
+    /// Headers that are cut off are another's matter: the walk checks them where they are asked for.
+    #[inline(never)]
+    fn last(self, name: &[u8]) -> Option<&'r [u8]> {
+        let mut headers = HeaderReader::new(self.headers).ok()?;
+        let mut found = None;
+        while let Ok(Some(header)) = headers.read() {
+            if header.key == name {
+                found = header.value;
+            }
+        }
+        found
+    }
+}
+
+const KEY_SCHEMA_ID: &[u8] = b"__key_schema_id";
+const VALUE_SCHEMA_ID: &[u8] = b"__value_schema_id";
 
 /// What a typed column made of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::builder::BatchBuilder;
 use crate::records::{BadRecord, Source, Stop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
-use crate::typed::{BadValue, Cause, Decoded, OnBadValue, TypedColumns, TypedField};
+use crate::typed::{BadValue, Beside, Cause, Decoded, OnBadValue, TypedColumns, TypedField};
 
 /// Typed columns, and the others beside them.
 pub(crate) struct TypedRows<'b> {
@@ -66,7 +66,8 @@ impl<'b> TypedRows<'b> {
         let TypedColumns { key, value, .. } = &mut *self.typed;
         let decode = |name, field: &mut Option<TypedField>, bytes| {
             let Some(field) = field else { return Ok(Decoded::Whole) };
-            field.column.append(bytes).map_err(|bad| (name, field.on_bad, bad))
+            let beside = Beside::new(name == "key", record.headers);
+            field.column.append(bytes, beside).map_err(|bad| (name, field.on_bad, bad))
         };
         let decoded = (decode("value", value, record.value)?, decode("key", key, record.key)?);
         Ok(decoded == (Decoded::Whole, Decoded::Whole))

@@ -34,9 +34,14 @@ pub(crate) enum Column {
     Utf8(Texts),
     Binary(Bytes),
     Date(Fixed<4>),
-    /// Microseconds since 1970, in UTC if there is a zone, else by a clock without one.
+    /// Milliseconds since midnight.
+    Time32(Fixed<4>),
+    /// Microseconds since midnight.
+    Time64(Fixed<8>),
+    /// Microseconds since 1970, or nanoseconds, in UTC if there is a zone, else by a clock without one.
     Timestamp {
         values: Fixed<8>,
+        unit: TimeUnit,
         zone: Option<Arc<str>>,
     },
     Struct(Structs),
@@ -71,8 +76,9 @@ macro_rules! each_column {
             Column::Boolean($column) => $result,
             Column::Int8($column) => $result,
             Column::Int16($column) => $result,
-            Column::Int32($column) | Column::Float32($column) | Column::Date($column) => $result,
-            Column::Int64($column) | Column::Float64($column) => $result,
+            Column::Int32($column) | Column::Float32($column) => $result,
+            Column::Date($column) | Column::Time32($column) => $result,
+            Column::Int64($column) | Column::Float64($column) | Column::Time64($column) => $result,
             Column::Decimal { values: $column, .. } => $result,
             Column::Timestamp { values: $column, .. } => $result,
             Column::Utf8($column) => $result,
@@ -115,6 +121,8 @@ impl Column {
             Self::Utf8(_) => "utf8",
             Self::Binary(_) => "binary",
             Self::Date(_) => "date32",
+            Self::Time32(_) => "time32",
+            Self::Time64(_) => "time64",
             Self::Timestamp { .. } => "timestamp",
             Self::Struct(_) => "struct",
             Self::List(_) => "list",
@@ -127,9 +135,9 @@ impl Column {
         match self {
             Self::Boolean(_) | Self::Int8(_) => 1,
             Self::Int16(_) => 2,
-            Self::Int32(_) | Self::Float32(_) | Self::Date(_) => 4,
+            Self::Int32(_) | Self::Float32(_) | Self::Date(_) | Self::Time32(_) => 4,
             Self::Utf8(_) | Self::Binary(_) | Self::List(_) | Self::Map(_) => 4,
-            Self::Int64(_) | Self::Float64(_) | Self::Timestamp { .. } => 8,
+            Self::Int64(_) | Self::Float64(_) | Self::Time64(_) | Self::Timestamp { .. } => 8,
             Self::Decimal { .. } => 16,
             Self::Struct(structs) => 1 + structs.children.iter().map(Self::row_bytes).sum::<usize>(),
         }
@@ -160,14 +168,16 @@ impl Column {
             Self::Utf8(column) => Arc::new(finishing.counted(column.finish(finishing.pool))),
             Self::Binary(column) => Arc::new(finishing.counted(column.finish(finishing.pool))),
             Self::Date(column) => column.finish_date(finishing),
-            Self::Timestamp { values, zone } => values.finish_timestamp(zone.as_ref(), finishing),
+            Self::Time32(column) => column.finish_time(finishing),
+            Self::Time64(column) => column.finish_time(finishing),
+            Self::Timestamp { values, unit, zone } => values.finish_timestamp(*unit, zone.as_ref(), finishing),
             Self::Struct(column) => Arc::new(column.finish(finishing)),
             Self::List(column) => column.finish(finishing),
             Self::Map(column) => column.finish(finishing),
         }
     }
 
-    /// A column of this type, whose fields have gone through [`nullable`].
+    /// A column of this type, whose fields have gone through [`nullable`] or come of an Avro schema.
     pub(crate) fn new(data_type: &DataType, pool: &BufferPool) -> Self {
         match data_type {
             DataType::Boolean => Self::Boolean(Bits::new(pool)),
@@ -179,7 +189,11 @@ impl Column {
             DataType::Float64 => Self::Float64(Fixed::new(pool)),
             DataType::Binary => Self::Binary(Bytes::new(pool)),
             DataType::Date32 => Self::Date(Fixed::new(pool)),
-            DataType::Timestamp(_, zone) => Self::Timestamp { values: Fixed::new(pool), zone: zone.clone() },
+            DataType::Time32(_) => Self::Time32(Fixed::new(pool)),
+            DataType::Time64(_) => Self::Time64(Fixed::new(pool)),
+            DataType::Timestamp(unit, zone) => {
+                Self::Timestamp { values: Fixed::new(pool), unit: *unit, zone: zone.clone() }
+            }
             DataType::Decimal128(precision, scale) => {
                 Self::Decimal { values: Fixed::new(pool), precision: *precision, scale: *scale }
             }

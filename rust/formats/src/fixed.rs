@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int32Array, Int64Array, TimestampMicrosecondArray,
+    Int32Array, Int64Array, Time32MillisecondArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    TimestampNanosecondArray,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_schema::TimeUnit;
 use monedula_columns::{BufferPool, Growing, Validity};
 
 use crate::column::Finishing;
@@ -86,6 +88,11 @@ impl Fixed<4> {
         let (values, nulls) = self.finish(finishing);
         Arc::new(Date32Array::new(values, nulls))
     }
+
+    pub(crate) fn finish_time(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        let (values, nulls) = self.finish(finishing);
+        Arc::new(Time32MillisecondArray::new(values, nulls))
+    }
 }
 
 impl Fixed<8> {
@@ -99,9 +106,24 @@ impl Fixed<8> {
         Arc::new(Float64Array::new(values, nulls))
     }
 
-    pub(crate) fn finish_timestamp(&mut self, zone: Option<&Arc<str>>, finishing: &mut Finishing<'_>) -> ArrayRef {
+    pub(crate) fn finish_time(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         let (values, nulls) = self.finish(finishing);
-        Arc::new(TimestampMicrosecondArray::new(values, nulls).with_timezone_opt(zone.cloned()))
+        Arc::new(Time64MicrosecondArray::new(values, nulls))
+    }
+
+    pub(crate) fn finish_timestamp(
+        &mut self,
+        unit: TimeUnit,
+        zone: Option<&Arc<str>>,
+        finishing: &mut Finishing<'_>,
+    ) -> ArrayRef {
+        let (values, nulls) = self.finish(finishing);
+        match unit {
+            TimeUnit::Nanosecond => {
+                Arc::new(TimestampNanosecondArray::new(values, nulls).with_timezone_opt(zone.cloned()))
+            }
+            _ => Arc::new(TimestampMicrosecondArray::new(values, nulls).with_timezone_opt(zone.cloned())),
+        }
     }
 }
 

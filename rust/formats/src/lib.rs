@@ -1,6 +1,7 @@
-//! Turns the values of Kafka records into typed Arrow columns: JSON, decoded straight from the bytes.
+//! Turns the values of Kafka records into typed Arrow columns: JSON and Avro, decoded straight from the bytes.
 //!
-//! A [`JsonDecoder`] is made for a list of Arrow fields. Each value that it is given becomes one row of a struct column.
+//! A [`JsonDecoder`] is made for a list of Arrow fields, an [`AvroDecoder`] for a reader's schema and those of writers. Each
+//! value that it is given becomes one row of a column.
 //! There is one rule for bad values: what a row wrote is taken back in every column and in every child, and it is taken
 //! back only then; good rows pay nothing for it. Every column derives from its own number of rows what has to go.
 //!
@@ -9,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod avro;
 mod column;
 mod error;
 mod fixed;
@@ -16,5 +18,8 @@ mod json;
 mod nested;
 mod typed;
 
+pub use avro::{
+    AvroAppended, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing, WriterKey,
+};
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};

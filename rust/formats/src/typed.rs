@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BadValue, Decoded, TypedColumn};
+use monedula_columns::{BadValue, Beside, Decoded, TypedColumn};
 
+use crate::avro::{AvroAppended, AvroDecoder, BadAvro, Framing};
 use crate::json::{Appended, JsonDecoder};
 
 impl TypedColumn for JsonDecoder {
@@ -13,7 +14,7 @@ impl TypedColumn for JsonDecoder {
         DataType::Struct(self.fields().clone())
     }
 
-    fn append(&mut self, value: Option<&[u8]>) -> Result<Decoded, BadValue> {
+    fn append(&mut self, value: Option<&[u8]>, _: Beside<'_>) -> Result<Decoded, BadValue> {
         match self.append(value) {
             Ok(Appended::Good) => Ok(Decoded::Whole),
             Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
@@ -36,6 +37,45 @@ impl TypedColumn for JsonDecoder {
     fn finish(&mut self) -> (ArrayRef, usize) {
         let (array, memory_bytes) = self.finish();
         (Arc::new(array), memory_bytes)
+    }
+}
+
+impl TypedColumn for AvroDecoder {
+    fn data_type(&self) -> DataType {
+        self.data_type().clone()
+    }
+
+    #[inline]
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, BadValue> {
+        let header = if self.framing() == Framing::Confluent { beside.schema_id() } else { None };
+        match self.append_framed(value, header) {
+            Ok(AvroAppended::Good) => Ok(Decoded::Whole),
+            Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
+            Err(bad) => Err(bad.into()),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.rows()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.truncate(rows);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn finish(&mut self) -> (ArrayRef, usize) {
+        self.finish()
+    }
+}
+
+impl From<BadAvro> for BadValue {
+    fn from(bad: BadAvro) -> Self {
+        let reason = bad.reason.to_string();
+        Self { path: bad.path, reason, position: bad.position }
     }
 }
 

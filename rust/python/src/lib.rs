@@ -50,7 +50,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Span>()?;
     module.add_class::<broker::BrokerCore>()?;
     module.add_class::<consumer::ConsumerCore>()?;
-    module.add_class::<formats::JsonSpec>()?;
+    module.add_class::<formats::ColumnSpec>()?;
     module.add_class::<group::MemberCore>()?;
     module.add_class::<group::PendingCallback>()?;
     module.add_class::<group::WorkGate>()?;

@@ -3,18 +3,19 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimestampMicrosecondType,
+    Int64Type, Time32MillisecondType, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDate, PyDelta, PyDict, PyList, PyType};
+use pyo3::types::{PyBytes, PyDate, PyDelta, PyDict, PyList, PyTime, PyType};
 use pyo3::{IntoPyObjectExt, types::PyDateTime};
 
 /// A cell as Python has it: a struct and a map as a dict, a list as a list, a decimal as `Decimal`, a timestamp as
-/// `datetime`. Times that Python cannot hold are the number of days or microseconds since 1970.
+/// `datetime`. Times that Python cannot hold are the number of days or microseconds since 1970; timestamps in nanoseconds,
+/// which `datetime` has not, are always numbers.
 pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
     if column.is_null(row) {
         return Ok(py.None().into_bound(py));
@@ -35,6 +36,11 @@ pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -
             DECIMAL.import(py, "decimal", "Decimal")?.call1((text,))
         }
         DataType::Date32 => date(py, number::<Date32Type>(column, row)),
+        DataType::Time32(_) => time(py, i64::from(number::<Time32MillisecondType>(column, row)) * 1_000),
+        DataType::Time64(_) => time(py, number::<Time64MicrosecondType>(column, row)),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            number::<TimestampNanosecondType>(column, row).into_bound_py_any(py)
+        }
         DataType::Timestamp(_, zone) => datetime(py, number::<TimestampMicrosecondType>(column, row), zone.is_some()),
         DataType::Struct(fields) => {
             let value = PyDict::new(py);
@@ -75,6 +81,13 @@ fn date(py: Python<'_>, days: i32) -> PyResult<Bound<'_, PyAny>> {
         Ok(date) => Ok(date),
         Err(_) => days.into_bound_py_any(py),
     }
+}
+
+/// Microseconds since midnight, less than a day, as a time.
+fn time(py: Python<'_>, micros: i64) -> PyResult<Bound<'_, PyAny>> {
+    let (seconds, rest) = (micros / 1_000_000, (micros % 1_000_000) as u32);
+    let (hour, minute, second) = ((seconds / 3_600) as u8, (seconds / 60 % 60) as u8, (seconds % 60) as u8);
+    Ok(PyTime::new(py, hour, minute, second, rest, None)?.into_any())
 }
 
 /// Microseconds since 1970 as a time in UTC, or by a clock without a zone, if Python has that.

@@ -71,23 +71,37 @@ pub type AclBinding = Acl<String>;
 /// What ACLs are asked for.
 pub type AclFilter = Acl<Option<String>>;
 
-impl<Text> Acl<Text> {
-    fn write(&self, f: &mut fmt::Formatter<'_>, shown: fn(&Text) -> &str) -> fmt::Result {
-        let Self { resource_type, pattern_type, operation, permission_type, .. } = self;
-        let [name, principal, host] = [&self.resource_name, &self.principal, &self.host].map(shown);
-        write!(f, "({permission_type} {principal} to {operation} {pattern_type} {resource_type} {name} from {host})")
-    }
-}
-
 impl fmt::Display for AclBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, |text| text)
+        let Self { resource_type, resource_name, pattern_type, principal, host, operation, permission_type } = self;
+        write!(
+            f,
+            "({permission_type} {principal} to {operation} {pattern_type} {resource_type} {resource_name} from {host})"
+        )
     }
 }
 
+/// Names what restricts the filter, and nothing else.
 impl fmt::Display for AclFilter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, |text| text.as_deref().unwrap_or("any"))
+        let Self { resource_type, resource_name, pattern_type, principal, host, operation, permission_type } = self;
+        let words = [
+            ("permission", permission_type.to_string()),
+            ("operation", operation.to_string()),
+            ("resource", resource_type.to_string()),
+            ("pattern", pattern_type.to_string()),
+        ];
+        let texts = [("name", resource_name), ("principal", principal), ("host", host)];
+        let restrictions: Vec<String> = words
+            .iter()
+            .filter(|(_, word)| word != "any")
+            .map(|(name, word)| format!("{name} {word}"))
+            .chain(texts.iter().filter_map(|(name, text)| text.as_ref().map(|text| format!("{name} {text}"))))
+            .collect();
+        match restrictions.is_empty() {
+            true => f.write_str("(all of them)"),
+            false => write!(f, "({})", restrictions.join(", ")),
+        }
     }
 }
 

@@ -310,11 +310,11 @@ impl<'o> Row<'o> {
                 let (text, options) = self.objects.plain(quoted)?;
                 days.push(date(text, options).ok_or(unreadable)?.to_ne_bytes());
             }
-            (Column::Timestamp { values, zone }, Value::Text(quoted)) => {
+            (Column::Timestamp { values, zone, .. }, Value::Text(quoted)) => {
                 let (text, options) = self.objects.plain(quoted)?;
                 values.push(timestamp(text, zone.is_some(), options).ok_or(unreadable)?.to_ne_bytes());
             }
-            (Column::Timestamp { values, zone: Some(_) }, Value::Number(text, true)) => {
+            (Column::Timestamp { values, zone: Some(_), .. }, Value::Number(text, true)) => {
                 let micros = integer(text).and_then(|seconds| seconds.checked_mul(1_000_000));
                 values.push(micros.ok_or(out_of_range)?.to_ne_bytes());
             }

@@ -1,0 +1,220 @@
+//! Reads the primitive values of Avro's binary encoding, and steps over whole values.
+
+use super::error::{AvroReason, Decoded, Fault};
+use super::schema::{AvroSchema, Kind, TypeId};
+
+/// How deep values may be nested that are stepped over. Those that are decoded are as deep as the columns.
+const MAX_DEPTH: usize = 1_000;
+
+/// A place in a value.
+pub(crate) struct Cursor<'v> {
+    bytes: &'v [u8],
+    pub(crate) at: usize,
+}
+
+impl<'v> Cursor<'v> {
+    pub(crate) fn new(bytes: &'v [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    #[cold]
+    pub(crate) fn fault(&self, reason: AvroReason) -> Box<Fault> {
+        Fault::new(reason, self.at)
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// The next bytes.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, length: usize) -> Decoded<&'v [u8]> {
+        match self.bytes.get(self.at..).and_then(|rest| rest.get(..length)) {
+            Some(taken) => {
+                self.at += length;
+                Ok(taken)
+            }
+            None => Err(self.fault(AvroReason::Truncated)),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn array<const LENGTH: usize>(&mut self) -> Decoded<[u8; LENGTH]> {
+        match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
+            Some(taken) => {
+                self.at += LENGTH;
+                Ok(*taken)
+            }
+            None => Err(self.fault(AvroReason::Truncated)),
+        }
+    }
+
+    /// A number of at most so many bits, as zigzag has it.
+    #[inline(always)]
+    fn unsigned<const BITS: u32>(&mut self) -> Decoded<u64> {
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_unsigned::<BITS>(),
+        }
+    }
+
+    #[inline]
+    fn long_unsigned<const BITS: u32>(&mut self) -> Decoded<u64> {
+        let (mut value, mut shift) = (0_u64, 0);
+        for byte in self.bytes.get(self.at..).unwrap_or_default() {
+            let part = u64::from(byte & 0x7f);
+            if shift + (u64::BITS - part.leading_zeros()) > BITS || shift >= BITS {
+                return Err(self.fault(AvroReason::BadNumber));
+            }
+            value |= part << shift;
+            shift += 7;
+            if *byte < 0x80 {
+                self.at += shift as usize / 7;
+                return Ok(value);
+            }
+        }
+        Err(self.fault(AvroReason::Truncated))
+    }
+
+    #[inline(always)]
+    pub(crate) fn long(&mut self) -> Decoded<i64> {
+        let zigzag = self.unsigned::<64>()?;
+        Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+    }
+
+    #[inline(always)]
+    pub(crate) fn int(&mut self) -> Decoded<i32> {
+        let zigzag = self.unsigned::<32>()? as u32;
+        Ok((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32))
+    }
+
+    /// The number of a branch or symbol.
+    #[inline(always)]
+    pub(crate) fn index(&mut self) -> Decoded<i64> {
+        self.long()
+    }
+
+    #[inline(always)]
+    pub(crate) fn boolean(&mut self) -> Decoded<bool> {
+        match self.array::<1>()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [other] => Err(Fault::new(AvroReason::BadBoolean(other), self.at - 1)),
+        }
+    }
+
+    /// Bytes behind their length.
+    #[inline(always)]
+    pub(crate) fn bytes(&mut self) -> Decoded<&'v [u8]> {
+        let start = self.at;
+        let length = self.long()?;
+        match usize::try_from(length).ok().filter(|length| *length <= self.left()) {
+            Some(length) => self.take(length),
+            None => Err(Fault::new(AvroReason::BadLength(length), start)),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn text(&mut self) -> Decoded<&'v str> {
+        let start = self.at;
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|_| Fault::new(AvroReason::NotUtf8, start))
+    }
+
+    /// The head of a block of an array or map: how many items it has, none at the end, and how many bytes if it says so.
+    /// Items of at least `min_bytes` each cannot be more than the value has bytes for.
+    #[inline(always)]
+    pub(crate) fn block(&mut self, min_bytes: usize) -> Decoded<(u64, Option<usize>)> {
+        let start = self.at;
+        let count = self.long()?;
+        let bytes = if count < 0 {
+            let length = self.long()?;
+            let Some(length) = usize::try_from(length).ok().filter(|length| *length <= self.left()) else {
+                return Err(Fault::new(AvroReason::BadLength(length), start));
+            };
+            Some(length)
+        } else {
+            None
+        };
+        if count != 0 && min_bytes != 0 && count.unsigned_abs() > (self.left() / min_bytes) as u64 {
+            return Err(Fault::new(AvroReason::BadLength(count), start));
+        }
+        Ok((count.unsigned_abs(), bytes))
+    }
+
+    /// Steps over a value of a writer's type. The time it takes is bounded by the value's bytes: what has none is not
+    /// gone into.
+    pub(crate) fn skip(&mut self, schema: &AvroSchema, id: TypeId, depth: usize) -> Decoded {
+        let each = &schema.types[id];
+        if each.is_empty {
+            return Ok(());
+        }
+        if depth == MAX_DEPTH {
+            return Err(self.fault(AvroReason::TooDeep));
+        }
+        match &each.kind {
+            Kind::Null => {}
+            Kind::Boolean => {
+                self.boolean()?;
+            }
+            Kind::Int => {
+                self.int()?;
+            }
+            Kind::Long | Kind::Enum { .. } => {
+                self.long()?;
+            }
+            Kind::Float => {
+                self.array::<4>()?;
+            }
+            Kind::Double => {
+                self.array::<8>()?;
+            }
+            Kind::Bytes | Kind::String => {
+                self.bytes()?;
+            }
+            Kind::Fixed { size, .. } => {
+                self.take(*size)?;
+            }
+            Kind::Union(branches) => {
+                let start = self.at;
+                let branch = self.index()?;
+                let id = usize::try_from(branch).ok().and_then(|branch| branches.get(branch));
+                let Some(id) = id else { return Err(Fault::new(AvroReason::NoBranch(branch), start)) };
+                self.skip(schema, *id, depth + 1)?;
+            }
+            Kind::Record { fields, .. } => {
+                for field in fields {
+                    self.skip(schema, field.type_id, depth + 1).map_err(|fault| fault.in_field(&field.name))?;
+                }
+            }
+            Kind::Array(items) => self.skip_blocks(schema, *items, false, depth)?,
+            Kind::Map(values) => self.skip_blocks(schema, *values, true, depth)?,
+        }
+        Ok(())
+    }
+
+    fn skip_blocks(&mut self, schema: &AvroSchema, id: TypeId, has_keys: bool, depth: usize) -> Decoded {
+        let is_empty = schema.types[id].is_empty && !has_keys;
+        loop {
+            let (count, bytes) = self.block(usize::from(!is_empty))?;
+            match (count, bytes) {
+                (0, _) => return Ok(()),
+                (_, Some(bytes)) => {
+                    self.take(bytes)?;
+                }
+                _ if is_empty => {}
+                _ => {
+                    for index in 0..count {
+                        if has_keys {
+                            self.bytes()?;
+                        }
+                        self.skip(schema, id, depth + 1).map_err(|fault| fault.in_brackets(index))?;
+                    }
+                }
+            }
+        }
+    }
+}

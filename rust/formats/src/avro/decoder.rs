@@ -1,0 +1,192 @@
+//! The decoder: values in, a column out; which writer's schema a value is of, and what becomes of bad values.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+use monedula_columns::BufferPool;
+
+use super::cursor::Cursor;
+use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
+use super::framing::{Framing, WriterKey};
+use super::options::AvroOptions;
+use super::plan::{Step, resolve};
+use super::row::Row;
+use super::schema::AvroSchema;
+use super::shape::Shape;
+use crate::column::{Column, Finishing};
+use crate::json::Mode;
+
+/// How values of any of the writers' schemas become one column, that of the reader's schema.
+#[derive(Debug)]
+pub struct AvroPlan {
+    reader: AvroSchema,
+    data_type: DataType,
+    framing: Framing,
+    /// By their keys, ascending.
+    writers: Vec<(WriterKey, Writer)>,
+    options: AvroOptions,
+}
+
+#[derive(Debug)]
+struct Writer {
+    schema: AvroSchema,
+    step: Step,
+}
+
+impl AvroPlan {
+    /// The plan for a reader's schema and the writers', which the framing says how values name.
+    ///
+    /// # Errors
+    /// A reader's schema that cannot be a column, or a writer's that cannot be read by it.
+    pub fn new(
+        reader: AvroSchema,
+        writers: Vec<(WriterKey, AvroSchema)>,
+        framing: Framing,
+        options: AvroOptions,
+    ) -> Result<Self, BadSchema> {
+        let shape = Shape::of(&reader, &options)?;
+        let mut planned = Vec::new();
+        for (key, schema) in writers {
+            let step = resolve(&schema, &reader, &shape, framing == Framing::Confluent).map_err(|bad| {
+                let writer =
+                    key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
+                BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }
+            })?;
+            planned.push((key, Writer { schema, step }));
+        }
+        planned.sort_by_key(|(key, _)| *key);
+        Ok(Self { data_type: shape.data_type(&reader), reader, framing, writers: planned, options })
+    }
+
+    /// The type of the column.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+}
+
+/// What [`AvroDecoder::append`] made of a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AvroAppended {
+    /// A row with all that the schema asks for.
+    Good,
+    /// A row of nulls: why.
+    Bad(BadAvro),
+}
+
+/// Decodes Avro values into the rows of a column.
+pub struct AvroDecoder {
+    plan: Arc<AvroPlan>,
+    root: Column,
+    /// The writer of the last value: most are followed by one of the same.
+    last: usize,
+    pool: BufferPool,
+}
+
+impl AvroDecoder {
+    /// A decoder with memory from this pool.
+    pub fn new(plan: Arc<AvroPlan>, pool: BufferPool) -> Self {
+        Self { root: Column::new(&plan.data_type, &pool), plan, last: 0, pool }
+    }
+
+    /// The type of the column.
+    pub fn data_type(&self) -> &DataType {
+        &self.plan.data_type
+    }
+
+    pub(crate) fn framing(&self) -> Framing {
+        self.plan.framing
+    }
+
+    /// Number of rows so far.
+    pub fn rows(&self) -> usize {
+        self.root.rows()
+    }
+
+    /// Bytes of all rows so far in Arrow's layout, without the bits of nulls.
+    pub fn bytes(&self) -> usize {
+        self.root.bytes()
+    }
+
+    /// Takes back the rows from `rows` on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.root.truncate(rows);
+    }
+
+    /// Finishes the rows as an array, and how many bytes of memory it holds; starts anew.
+    pub fn finish(&mut self) -> (ArrayRef, usize) {
+        let mut finishing = Finishing { pool: &self.pool, memory_bytes: 0 };
+        let array = self.root.finish(&mut finishing);
+        (array, finishing.memory_bytes)
+    }
+
+    /// Appends a value as a row; without a value, the row is null. Unwinds with
+    /// [`OutOfMemory`](monedula_columns::OutOfMemory) if there is no memory for the columns.
+    ///
+    /// # Errors
+    /// With [`Mode::FailFast`], what is wrong with a bad value; there is no row then.
+    pub fn append(&mut self, value: Option<&[u8]>) -> Result<AvroAppended, BadAvro> {
+        self.append_framed(value, None)
+    }
+
+    /// As [`Self::append`], of a value whose schema may be named by a header of its record, as Confluent's serializers
+    /// write it if they are told to.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    #[inline]
+    pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<AvroAppended, BadAvro> {
+        let Some(value) = value else {
+            self.root.push_null();
+            return Ok(AvroAppended::Good);
+        };
+        let row = self.root.rows();
+        match self.decode(value, header) {
+            Ok(()) => Ok(AvroAppended::Good),
+            Err(fault) => self.refuse(row, *fault),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, row: usize, fault: Fault) -> Result<AvroAppended, BadAvro> {
+        self.root.truncate(row);
+        let Fault { path, reason, position } = fault;
+        let bad = BadAvro { path, reason, position };
+        if self.plan.options.mode == Mode::FailFast {
+            return Err(bad);
+        }
+        // A struct of nulls, as Spark has it; a tombstone alone is null.
+        match &mut self.root {
+            Column::Struct(structs) => structs.end_row(),
+            other => other.push_null(),
+        }
+        Ok(AvroAppended::Bad(bad))
+    }
+
+    #[inline]
+    fn decode(&mut self, value: &[u8], header: Option<&[u8]>) -> Decoded {
+        let Self { plan, root, last, .. } = self;
+        let framed = match header {
+            None => plan.framing.key(value),
+            Some(header) => Framing::key_of_header(header),
+        };
+        let (key, start) = framed.map_err(|reason| Fault::new(reason, 0))?;
+        let writer = match plan.writers.get(*last) {
+            Some((known, writer)) if *known == key => writer,
+            _ => {
+                let found = plan.writers.binary_search_by_key(&key, |(known, _)| *known);
+                let id = || key.text().unwrap_or_default().into();
+                *last = found.map_err(|_| Fault::new(AvroReason::UnknownSchema(id()), 0))?;
+                &plan.writers[*last].1
+            }
+        };
+        let max_row_bytes = plan.options.max_row_bytes;
+        let mut row = Row { writer: &writer.schema, reader: &plan.reader, bytes_left: max_row_bytes, max_row_bytes };
+        let mut cursor = Cursor::new(value, start);
+        row.value(&writer.step, root, &mut cursor)?;
+        match cursor.left() {
+            0 => Ok(()),
+            left => Err(cursor.fault(AvroReason::TrailingBytes(left))),
+        }
+    }
+}

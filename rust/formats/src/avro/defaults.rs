@@ -1,0 +1,117 @@
+//! The default of a reader's field, from JSON into the bytes that a writer with the reader's schema would have written.
+
+use serde_json::Value;
+
+use super::schema::{AvroSchema, Kind, TypeId};
+
+/// How deep a default may be nested: one of a record in itself never ends.
+const MAX_DEPTH: usize = 64;
+/// How large a default may be.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Appends the value to `out`.
+///
+/// # Errors
+/// Why it is no value of the type.
+pub(crate) fn encode(
+    schema: &AvroSchema,
+    id: TypeId,
+    json: &Value,
+    out: &mut Vec<u8>,
+    depth: usize,
+) -> Result<(), String> {
+    if depth > MAX_DEPTH || out.len() > MAX_BYTES {
+        return Err("the default is nested too deep, or too large".to_owned());
+    }
+    let kind = schema.kind(id);
+    let unfit = || format!("the default {json} is no {}", kind.text());
+    match (kind, json) {
+        (Kind::Null, Value::Null) => {}
+        (Kind::Boolean, Value::Bool(value)) => out.push(u8::from(*value)),
+        (Kind::Int, Value::Number(number)) => {
+            let value = number.as_i64().and_then(|value| i32::try_from(value).ok()).ok_or_else(unfit)?;
+            long(i64::from(value), out);
+        }
+        (Kind::Long, Value::Number(number)) => long(number.as_i64().ok_or_else(unfit)?, out),
+        (Kind::Float, json) => out.extend((float(json).ok_or_else(unfit)? as f32).to_le_bytes()),
+        (Kind::Double, json) => out.extend(float(json).ok_or_else(unfit)?.to_le_bytes()),
+        (Kind::String, Value::String(text)) => bytes(text.as_bytes(), out),
+        (Kind::Bytes, Value::String(text)) => bytes(&latin(text).ok_or_else(unfit)?, out),
+        (Kind::Fixed { size, .. }, Value::String(text)) => {
+            out.extend(latin(text).filter(|bytes| bytes.len() == *size).ok_or_else(unfit)?);
+        }
+        (Kind::Enum { symbols, .. }, Value::String(text)) => {
+            long(symbols.iter().position(|symbol| **symbol == **text).ok_or_else(unfit)? as i64, out);
+        }
+        (Kind::Array(items), Value::Array(values)) => {
+            if !values.is_empty() {
+                long(values.len() as i64, out);
+            }
+            values.iter().try_for_each(|value| encode(schema, *items, value, out, depth + 1))?;
+            out.push(0);
+        }
+        (Kind::Map(values), Value::Object(entries)) => {
+            if !entries.is_empty() {
+                long(entries.len() as i64, out);
+            }
+            for (key, value) in entries {
+                bytes(key.as_bytes(), out);
+                encode(schema, *values, value, out, depth + 1)?;
+            }
+            out.push(0);
+        }
+        (Kind::Record { fields, .. }, Value::Object(given)) => {
+            for field in fields {
+                let value = given.get(&*field.name).or(field.default.as_ref());
+                let value = value.ok_or_else(|| format!("the default lacks {}, which has none", field.name))?;
+                encode(schema, field.type_id, value, out, depth + 1)?;
+            }
+        }
+        // The specification had the first branch alone; of later versions, any may be meant.
+        (Kind::Union(branches), json) => {
+            let start = out.len();
+            for (number, branch) in branches.iter().enumerate() {
+                long(number as i64, out);
+                if encode(schema, *branch, json, out, depth + 1).is_ok() {
+                    return Ok(());
+                }
+                out.truncate(start);
+            }
+            return Err(unfit());
+        }
+        _ => return Err(unfit()),
+    }
+    Ok(())
+}
+
+fn float(json: &Value) -> Option<f64> {
+    match json {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" | "INF" => Some(f64::INFINITY),
+            "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Bytes as JSON has them: characters up to U+00FF.
+fn latin(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|character| u8::try_from(u32::from(character)).ok()).collect()
+}
+
+fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    long(bytes.len() as i64, out);
+    out.extend(bytes);
+}
+
+fn long(value: i64, out: &mut Vec<u8>) {
+    let mut zigzag = (value as u64) << 1 ^ (value >> 63) as u64;
+    while zigzag >= 0x80 {
+        out.push(zigzag as u8 | 0x80);
+        zigzag >>= 7;
+    }
+    out.push(zigzag as u8);
+}

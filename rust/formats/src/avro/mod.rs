@@ -1,0 +1,20 @@
+//! Avro into columns, with the semantics of Spark's `from_avro`: a writer's schema is resolved to the reader's once, into a
+//! plan, and each value is decoded along it.
+
+mod canonical;
+mod cursor;
+mod decoder;
+mod defaults;
+mod error;
+mod framing;
+mod options;
+mod plan;
+mod row;
+mod schema;
+mod shape;
+
+pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
+pub use error::{AvroReason, BadAvro, BadSchema};
+pub use framing::{Framing, WriterKey};
+pub use options::AvroOptions;
+pub use schema::AvroSchema;

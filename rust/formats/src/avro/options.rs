@@ -1,0 +1,55 @@
+//! The options of a decoder, by the names that Spark's `from_avro` has for them.
+
+use crate::json::{BadOption, Mode};
+
+/// The options of a decoder, with the defaults of Spark's `from_avro`, but for the mode. [`AvroOptions::set`] takes them by
+/// Spark's names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AvroOptions {
+    /// What becomes of a bad value: no row and an error, or a row of nulls. Default permissive.
+    pub mode: Mode,
+    /// How often a record may be in itself as columns; 0 is not at all, and such a schema is refused. Default 0.
+    pub recursive_field_max_depth: usize,
+    /// The fields of a union's struct are named by their types behind this; without it, `member0` and so on.
+    pub stable_union_prefix: Option<String>,
+    /// How much one row may take as columns, in bytes. Default 64 MiB.
+    pub max_row_bytes: usize,
+}
+
+impl Default for AvroOptions {
+    fn default() -> Self {
+        Self { mode: Mode::default(), recursive_field_max_depth: 0, stable_union_prefix: None, max_row_bytes: 64 << 20 }
+    }
+}
+
+const PREFIX: &str = "member_";
+
+impl AvroOptions {
+    /// Sets options by their names in Spark, in any case of letters.
+    ///
+    /// # Errors
+    /// An option that is unknown, not supported, or has a bad value.
+    pub fn set(&mut self, given: &[(String, String)]) -> Result<(), BadOption> {
+        let (mut is_stable, mut prefix) = (false, PREFIX);
+        for (name, value) in given {
+            let refused = |reason: &str| Err(BadOption { name: name.clone(), reason: reason.to_owned() });
+            match (&*name.to_ascii_lowercase(), &*value.to_ascii_lowercase()) {
+                ("recursivefieldmaxdepth", depth) => match depth.parse() {
+                    Ok(-1) => self.recursive_field_max_depth = 0,
+                    Ok(depth @ 0..=15) => self.recursive_field_max_depth = depth as usize,
+                    _ => return refused("expected a number of at most 15"),
+                },
+                ("enablestableidentifiersforuniontype", "true") => is_stable = true,
+                ("enablestableidentifiersforuniontype", "false") => is_stable = false,
+                ("enablestableidentifiersforuniontype", _) => return refused("expected true or false"),
+                ("stableidentifierprefixforuniontype", _) => prefix = value,
+                ("avroschema", _) => return refused("is an argument of its own, the reader's schema"),
+                ("datetimerebasemode", "corrected" | "exception") => {}
+                ("datetimerebasemode", _) => return refused("only CORRECTED is supported: dates are Gregorian"),
+                _ => return refused("there is no such option of from_avro"),
+            }
+        }
+        self.stable_union_prefix = is_stable.then(|| prefix.to_owned());
+        Ok(())
+    }
+}

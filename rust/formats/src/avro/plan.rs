@@ -1,0 +1,362 @@
+//! How values of a writer's schema become the columns of a reader's: the resolution of the two, made once.
+
+use super::defaults;
+use super::error::BadSchema;
+use super::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
+use super::shape::{Form, Member, Shape, Target};
+
+/// How many steps a plan may have: a writer's union repeats those of all that is in it.
+const MAX_STEPS: usize = 100_000;
+
+/// What reads one value of the writer's and appends one row to a column.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Null,
+    Boolean,
+    /// An int into 32 bits.
+    Int,
+    /// A long into 64 bits.
+    Long,
+    IntAsLong,
+    /// An int or a long in another unit than the column's.
+    Time(TimeStep),
+    Float,
+    IntAsFloat,
+    LongAsFloat,
+    Double,
+    IntAsDouble,
+    LongAsDouble,
+    FloatAsDouble,
+    /// A string or bytes into texts.
+    Text,
+    /// Bytes or a string into bytes.
+    Bytes,
+    Fixed(usize),
+    /// The whole rest of the value, as Confluent's serializers write bytes that are not in a record.
+    Rest,
+    /// An unscaled number behind its length.
+    Decimal,
+    DecimalFixed(usize),
+    /// The reader's symbol for each of the writer's.
+    Enum(Box<[Symbol]>),
+    Record(Box<RecordStep>),
+    List(Box<ItemStep>),
+    Map(Box<ItemStep>),
+    /// A union of the writer's: what is done with each branch.
+    Branches(Box<[Self]>),
+    /// Into a field of a union's struct, whose others are null.
+    Member(usize, Box<Self>),
+    /// A value that is in no column.
+    Cut(TypeId),
+    /// A branch that the reader's type cannot take.
+    Unresolvable(Box<str>),
+}
+
+#[derive(Debug)]
+pub(crate) struct TimeStep {
+    pub(crate) is_int: bool,
+    pub(crate) multiply: i64,
+    pub(crate) divide: i64,
+    /// For a time of day, how many units of the column's a day has.
+    pub(crate) day: Option<i64>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Symbol {
+    Known(Box<str>),
+    /// A symbol that the reader does not have.
+    Unknown(Box<str>),
+}
+
+#[derive(Debug)]
+pub(crate) struct RecordStep {
+    /// In the writer's order.
+    pub(crate) fields: Box<[FieldStep]>,
+    /// The columns that the writer has no field for.
+    pub(crate) defaults: Box<[DefaultStep]>,
+}
+
+#[derive(Debug)]
+pub(crate) enum FieldStep {
+    Column(usize, Step),
+    Skip(TypeId, Box<str>),
+}
+
+#[derive(Debug)]
+pub(crate) struct DefaultStep {
+    pub(crate) column: usize,
+    /// Reads the reader's own encoding.
+    pub(crate) step: Step,
+    pub(crate) bytes: Box<[u8]>,
+}
+
+/// What is done with the items of an array, or the values of a map.
+#[derive(Debug)]
+pub(crate) struct ItemStep {
+    pub(crate) step: Step,
+    /// How many bytes each takes in a value, at least.
+    pub(crate) min_bytes: usize,
+}
+
+/// The steps from a writer's schema to a reader's shape.
+///
+/// # Errors
+/// Where the two cannot be resolved, and why.
+pub(crate) fn resolve(
+    writer: &AvroSchema,
+    reader: &AvroSchema,
+    shape: &Shape,
+    is_confluent: bool,
+) -> Result<Step, BadSchema> {
+    if is_confluent && matches!((writer.kind(writer.root), &shape.form), (Kind::Bytes, Form::Scalar(Target::Bytes))) {
+        return Ok(Step::Rest);
+    }
+    Resolver { writer, reader, steps: 0 }.step(writer.root, shape, "")
+}
+
+struct Resolver<'s> {
+    writer: &'s AvroSchema,
+    reader: &'s AvroSchema,
+    steps: usize,
+}
+
+type Resolved<T = Step> = Result<T, BadSchema>;
+
+impl Resolver<'_> {
+    fn step(&mut self, id: TypeId, shape: &Shape, path: &str) -> Resolved {
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(bad(path, format!("reading the schema takes more than {MAX_STEPS} steps")));
+        }
+        let (written, wanted) = (&self.writer.types[id], &self.reader.types[shape.reader]);
+        match (&written.kind, &shape.form) {
+            (Kind::Union(branches), _) => self.branches(branches, shape, path),
+            (_, Form::Union(members)) => self.union_branch(id, members, path),
+            (Kind::Record { fields, .. }, Form::Record(columns)) => self.record(fields, columns, shape, path),
+            (Kind::Array(items), Form::List(shape)) => {
+                let step = self.step(*items, shape, &format!("{path}[]"))?;
+                Ok(Step::List(Box::new(ItemStep { step, min_bytes: usize::from(!self.writer.types[*items].is_empty) })))
+            }
+            (Kind::Map(values), Form::Map(shape)) => {
+                let step = self.step(*values, shape, &format!("{path}{{}}"))?;
+                // The length of the key takes one.
+                Ok(Step::Map(Box::new(ItemStep { step, min_bytes: 1 })))
+            }
+            (_, Form::Scalar(target)) => scalar(written, wanted, *target).map_err(|reason| bad(path, reason)),
+            (kind, _) => Err(bad(path, unfit(kind, &wanted.kind))),
+        }
+    }
+
+    /// The steps for a union of the writer's, of which one branch at least can be read.
+    fn branches(&mut self, branches: &[TypeId], shape: &Shape, path: &str) -> Resolved {
+        let (mut steps, mut refused, mut is_readable) = (Vec::new(), None, false);
+        for branch in branches {
+            let is_null = branches.len() > 1 && matches!(self.writer.kind(*branch), Kind::Null);
+            match self.step(*branch, shape, path) {
+                Ok(step) => {
+                    is_readable |= !is_null;
+                    steps.push(step);
+                }
+                Err(bad) => {
+                    let reason = if bad.path == path { bad.reason.clone() } else { bad.to_string() };
+                    steps.push(Step::Unresolvable(reason.into()));
+                    // That a null cannot be read says less than that a value cannot.
+                    if refused.is_none() || !is_null {
+                        refused = Some(bad);
+                    }
+                }
+            }
+        }
+        match refused {
+            Some(bad) if !is_readable => Err(bad),
+            _ => Ok(Step::Branches(steps.into())),
+        }
+    }
+
+    /// The step for a value into the reader's union: the first branch of its kind, or else one that takes its kind too.
+    fn union_branch(&mut self, id: TypeId, members: &[Member], path: &str) -> Resolved {
+        let Some(number) = self.branch_for(id, members, path) else {
+            let kind = self.writer.kind(id);
+            return Err(bad(path, format!("{} is in no branch of the reader's union", kind.text())));
+        };
+        match &members[number] {
+            Member::Null => Ok(Step::Null),
+            Member::Same(shape) => self.step(id, shape, path),
+            Member::Field(column, _, shape) => Ok(Step::Member(*column, Box::new(self.step(id, shape, path)?))),
+            Member::Cut => Ok(Step::Cut(id)),
+        }
+    }
+
+    fn branch_for(&mut self, id: TypeId, members: &[Member], path: &str) -> Option<usize> {
+        let (writer, reader) = (self.writer, self.reader);
+        let written = writer.kind(id);
+        let kinds: Vec<_> = members.iter().map(|member| kind_of(reader, member)).collect();
+        let is_same = |kind: &Option<&Kind>| {
+            kind.is_some_and(|kind| std::mem::discriminant(kind) == std::mem::discriminant(written))
+        };
+        let same: Vec<_> = (0..members.len()).filter(|number| is_same(&kinds[*number])).collect();
+        let Some(name) = written.name() else {
+            let promoted = |kind: &Option<&Kind>| kind.is_some_and(|kind| is_promoted(written, kind));
+            let found = same.first().copied().or_else(|| kinds.iter().position(promoted));
+            return found;
+        };
+        let called = |number: &&usize| kinds[**number].and_then(Kind::name);
+        let exact = same.iter().find(|number| called(number).is_some_and(|other| other.full == name.full));
+        let named = || same.iter().find(|number| called(number).is_some_and(|other| other.is_of(name)));
+        // A record that was cut has no shape to compare, and a union that names nothing alike may have the same fields.
+        let alike = |number: &&usize| match &members[**number] {
+            Member::Same(shape) | Member::Field(_, _, shape) => self.step(id, shape, path).is_ok(),
+            Member::Null | Member::Cut => false,
+        };
+        exact.or_else(named).or_else(|| same.iter().find(alike)).copied()
+    }
+
+    fn record(&mut self, written: &[Field], columns: &[(usize, Shape)], shape: &Shape, path: &str) -> Resolved {
+        let reader = self.reader;
+        let Kind::Record { fields: wanted, .. } = reader.kind(shape.reader) else {
+            return Err(bad(path, "the reader's type is no record".to_owned()));
+        };
+        let mut fields: Vec<_> =
+            written.iter().map(|field| FieldStep::Skip(field.type_id, field.name.clone())).collect();
+        let mut defaults = Vec::new();
+        for (column, (index, shape)) in columns.iter().enumerate() {
+            let field = &wanted[*index];
+            let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+            let by_name = |name: &str| written.iter().position(|other| *other.name == *name);
+            let is_free = |number: &usize| matches!(fields[*number], FieldStep::Skip(..));
+            let by_alias = || field.aliases.iter().find_map(|alias| by_name(alias).filter(is_free));
+            match by_name(&field.name).filter(is_free).or_else(by_alias) {
+                Some(number) => {
+                    let step = self.step(written[number].type_id, shape, &below)?;
+                    fields[number] = FieldStep::Column(column, step);
+                }
+                None => defaults.push(self.default(column, field, shape, &below)?),
+            }
+        }
+        Ok(Step::Record(Box::new(RecordStep { fields: fields.into(), defaults: defaults.into() })))
+    }
+
+    fn default(&mut self, column: usize, field: &Field, shape: &Shape, path: &str) -> Resolved<DefaultStep> {
+        let Some(json) = &field.default else {
+            let reason = "the writer has no such field, and the reader's has no default";
+            return Err(bad(path, reason.to_owned()));
+        };
+        let mut bytes = Vec::new();
+        defaults::encode(self.reader, field.type_id, json, &mut bytes, 0).map_err(|reason| bad(path, reason))?;
+        // The default is written as the reader's schema has it, and so it is read.
+        let mut own = Resolver { writer: self.reader, reader: self.reader, steps: self.steps };
+        let step = own.step(field.type_id, shape, path)?;
+        self.steps = own.steps;
+        Ok(DefaultStep { column, step, bytes: bytes.into() })
+    }
+}
+
+fn kind_of<'s>(reader: &'s AvroSchema, member: &Member) -> Option<&'s Kind> {
+    match member {
+        Member::Null => Some(&Kind::Null),
+        Member::Same(shape) | Member::Field(_, _, shape) => Some(reader.kind(shape.reader)),
+        Member::Cut => None,
+    }
+}
+
+/// Whether a value of the writer's kind may be read as the reader's, which is another.
+fn is_promoted(written: &Kind, wanted: &Kind) -> bool {
+    matches!(
+        (written, wanted),
+        (Kind::Int, Kind::Long | Kind::Float | Kind::Double)
+            | (Kind::Long, Kind::Float | Kind::Double)
+            | (Kind::Float, Kind::Double)
+            | (Kind::String, Kind::Bytes)
+            | (Kind::Bytes, Kind::String)
+    )
+}
+
+fn scalar(written: &Type, wanted: &Type, target: Target) -> Result<Step, String> {
+    let unfit = || unfit(&written.kind, &wanted.kind);
+    Ok(match (&written.kind, target) {
+        (Kind::Boolean, Target::Boolean) => Step::Boolean,
+        (Kind::Int, Target::Int32 | Target::Date) => Step::Int,
+        (Kind::Int, Target::Int64) => Step::IntAsLong,
+        (Kind::Long, Target::Int64) => Step::Long,
+        (kind @ (Kind::Int | Kind::Long), Target::TimeMillis | Target::TimeMicros | Target::Timestamp { .. }) => {
+            time(written, wanted, target, matches!(kind, Kind::Int)).ok_or_else(unfit)?
+        }
+        (Kind::Float, Target::Float32) => Step::Float,
+        (Kind::Int, Target::Float32) => Step::IntAsFloat,
+        (Kind::Long, Target::Float32) => Step::LongAsFloat,
+        (Kind::Double, Target::Float64) => Step::Double,
+        (Kind::Int, Target::Float64) => Step::IntAsDouble,
+        (Kind::Long, Target::Float64) => Step::LongAsDouble,
+        (Kind::Float, Target::Float64) => Step::FloatAsDouble,
+        (Kind::String | Kind::Bytes, Target::Text) if matches!(wanted.kind, Kind::String) => Step::Text,
+        (Kind::String | Kind::Bytes, Target::Bytes) if matches!(wanted.kind, Kind::Bytes) => Step::Bytes,
+        (Kind::Bytes, Target::Decimal { .. }) if matches!(wanted.kind, Kind::Bytes) => {
+            same_scale(written, wanted)?;
+            Step::Decimal
+        }
+        (Kind::Fixed { size, .. }, Target::Bytes | Target::Decimal { .. }) => match &wanted.kind {
+            Kind::Fixed { size: other, .. } if other != size => {
+                return Err(format!("a fixed of {size} bytes cannot be read as one of {other}"));
+            }
+            Kind::Fixed { .. } if target == Target::Bytes => Step::Fixed(*size),
+            Kind::Fixed { .. } => {
+                same_scale(written, wanted)?;
+                Step::DecimalFixed(*size)
+            }
+            _ => return Err(unfit()),
+        },
+        (Kind::Enum { symbols, .. }, Target::Text) => match &wanted.kind {
+            Kind::Enum { symbols: known, default, .. } => {
+                let symbol = |symbol: &str| match (known.iter().any(|known| **known == *symbol), default) {
+                    (true, _) => Symbol::Known(symbol.into()),
+                    (false, Some(default)) => Symbol::Known(default.clone()),
+                    (false, None) => Symbol::Unknown(symbol.into()),
+                };
+                Step::Enum(symbols.iter().map(|each| symbol(each)).collect())
+            }
+            _ => return Err(unfit()),
+        },
+        _ => return Err(unfit()),
+    })
+}
+
+/// Another scale would make other numbers of the same bytes.
+fn same_scale(written: &Type, wanted: &Type) -> Result<(), String> {
+    match (written.logical, wanted.logical) {
+        (Some(Logical::Decimal { scale: one, .. }), Some(Logical::Decimal { scale: two, .. })) if one != two => {
+            Err(format!("a decimal of scale {one} cannot be read as one of scale {two}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A time or a moment. The number is in the writer's unit if the writer names one, and else in the reader's.
+fn time(written: &Type, wanted: &Type, target: Target, is_int: bool) -> Option<Step> {
+    let unit = |logical: Option<Logical>| match (logical?, target) {
+        (Logical::Time(unit), Target::TimeMillis | Target::TimeMicros) => Some(unit),
+        (Logical::Timestamp(unit) | Logical::LocalTimestamp(unit), Target::Timestamp { .. }) => Some(unit),
+        _ => None,
+    };
+    if target == Target::TimeMillis && !is_int {
+        return None;
+    }
+    let from = unit(written.logical).or_else(|| unit(wanted.logical))?;
+    let (to, day) = match target {
+        Target::TimeMillis => (1_000, Some(86_400_000)),
+        Target::TimeMicros => (1_000_000, Some(86_400_000_000)),
+        Target::Timestamp { is_nanos: true, .. } => (1_000_000_000, None),
+        _ => (1_000_000, None),
+    };
+    if from == to && day.is_none() && !is_int {
+        return Some(Step::Long);
+    }
+    Some(Step::Time(TimeStep { is_int, multiply: (to / from).max(1), divide: (from / to).max(1), day }))
+}
+
+fn unfit(written: &Kind, wanted: &Kind) -> String {
+    format!("{} of the writer's cannot be read as {}", written.text(), wanted.text())
+}
+
+fn bad(path: &str, reason: String) -> BadSchema {
+    BadSchema { path: path.to_owned(), reason }
+}

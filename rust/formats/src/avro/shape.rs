@@ -1,0 +1,277 @@
+//! What a reader's schema becomes as columns, by the rules of Spark's `from_avro`: unions of several types are structs, and
+//! a record in itself is cut at a depth.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+
+use super::error::BadSchema;
+use super::options::AvroOptions;
+use super::schema::{AvroSchema, Kind, Logical, TypeId};
+
+/// How many columns a schema may become: records that are used at several places are counted at each.
+const MAX_COLUMNS: usize = 10_000;
+/// How deep the types may be nested: decoding recurses as deep.
+const MAX_DEPTH: usize = 64;
+/// What a 16-byte decimal has digits for.
+const MAX_PRECISION: usize = 38;
+
+/// A reader's type as a column.
+pub(crate) struct Shape {
+    pub(crate) reader: TypeId,
+    pub(crate) form: Form,
+}
+
+pub(crate) enum Form {
+    Scalar(Target),
+    /// Those fields of a record that are columns, by their numbers in the record.
+    Record(Vec<(usize, Shape)>),
+    List(Box<Shape>),
+    Map(Box<Shape>),
+    /// What becomes of each branch of a union.
+    Union(Vec<Member>),
+}
+
+/// A branch of a reader's union.
+pub(crate) enum Member {
+    Null,
+    /// It is in the union's column itself.
+    Same(Shape),
+    /// It is in a field of the union's struct: which, and its name.
+    Field(usize, String, Shape),
+    /// It is in no column: a record in itself, too deep.
+    Cut,
+}
+
+/// The column of a value that has no parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Boolean,
+    Int32,
+    Int64,
+    Float32,
+    Float64,
+    Text,
+    Bytes,
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
+    Date,
+    TimeMillis,
+    TimeMicros,
+    /// In UTC or by a clock without a zone; in nanoseconds or else microseconds.
+    Timestamp {
+        is_zoned: bool,
+        is_nanos: bool,
+    },
+}
+
+impl Shape {
+    /// The shape of a whole schema.
+    ///
+    /// # Errors
+    /// A type that cannot be a column.
+    pub(crate) fn of(schema: &AvroSchema, options: &AvroOptions) -> Result<Self, BadSchema> {
+        let mut maker = Maker { schema, options, columns: 0, open: Vec::new() };
+        let shape = maker.shape(schema.root, "", 0)?;
+        shape.ok_or_else(|| BadSchema { path: String::new(), reason: "nothing is left of the schema".to_owned() })
+    }
+
+    pub(crate) fn data_type(&self, schema: &AvroSchema) -> DataType {
+        match &self.form {
+            Form::Scalar(target) => target.data_type(),
+            Form::Record(fields) => {
+                let Kind::Record { fields: named, .. } = schema.kind(self.reader) else { return DataType::Null };
+                let column = |(index, shape): &(usize, Self)| field(&named[*index].name, shape.data_type(schema));
+                DataType::Struct(fields.iter().map(column).collect())
+            }
+            Form::List(items) => DataType::List(Arc::new(field("element", items.data_type(schema)))),
+            Form::Map(values) => {
+                let key = Field::new("key", DataType::Utf8, false);
+                let entries = Fields::from(vec![key, field("value", values.data_type(schema))]);
+                DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
+            }
+            Form::Union(members) => {
+                let same = members.iter().find_map(|member| match member {
+                    Member::Same(shape) => Some(shape.data_type(schema)),
+                    _ => None,
+                });
+                let fields = members.iter().filter_map(|member| match member {
+                    Member::Field(_, name, shape) => Some(field(name, shape.data_type(schema))),
+                    _ => None,
+                });
+                same.unwrap_or_else(|| DataType::Struct(fields.collect()))
+            }
+        }
+    }
+}
+
+/// Every column may be null: a record may have no value, and a bad one may be kept as a row of nulls.
+fn field(name: &str, data_type: DataType) -> Field {
+    Field::new(name, data_type, true)
+}
+
+impl Target {
+    fn data_type(self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::Float32 => DataType::Float32,
+            Self::Float64 => DataType::Float64,
+            Self::Text => DataType::Utf8,
+            Self::Bytes => DataType::Binary,
+            Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
+            Self::Date => DataType::Date32,
+            Self::TimeMillis => DataType::Time32(TimeUnit::Millisecond),
+            Self::TimeMicros => DataType::Time64(TimeUnit::Microsecond),
+            Self::Timestamp { is_zoned, is_nanos } => {
+                let unit = if is_nanos { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+                DataType::Timestamp(unit, is_zoned.then(|| "UTC".into()))
+            }
+        }
+    }
+}
+
+struct Maker<'s> {
+    schema: &'s AvroSchema,
+    options: &'s AvroOptions,
+    columns: usize,
+    /// The records that the type is in.
+    open: Vec<TypeId>,
+}
+
+impl Maker<'_> {
+    /// The shape of a type; none if it is cut.
+    fn shape(&mut self, id: TypeId, path: &str, depth: usize) -> Result<Option<Shape>, BadSchema> {
+        self.columns += 1;
+        if self.columns > MAX_COLUMNS || depth > MAX_DEPTH {
+            let reason = format!("more than {MAX_COLUMNS} columns, or types nested deeper than {MAX_DEPTH}");
+            return Err(bad(path, reason));
+        }
+        let schema = self.schema;
+        let form = match schema.kind(id) {
+            Kind::Record { fields, name } => {
+                let times = self.open.iter().filter(|open| **open == id).count();
+                let max = self.options.recursive_field_max_depth;
+                if times > 0 && max == 0 {
+                    let reason = format!(
+                        "the record {} is in itself; the option recursiveFieldMaxDepth (1 to 15) says how deep columns go",
+                        name.full
+                    );
+                    return Err(bad(path, reason));
+                }
+                if times > 0 && times >= max {
+                    return Ok(None);
+                }
+                self.open.push(id);
+                let mut columns = Vec::new();
+                for (index, field) in fields.iter().enumerate() {
+                    let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+                    columns.extend(self.shape(field.type_id, &below, depth + 1)?.map(|shape| (index, shape)));
+                }
+                self.open.pop();
+                Some(Form::Record(columns))
+            }
+            Kind::Array(items) => {
+                self.shape(*items, &format!("{path}[]"), depth + 1)?.map(|items| Form::List(Box::new(items)))
+            }
+            Kind::Map(values) => {
+                self.shape(*values, &format!("{path}{{}}"), depth + 1)?.map(|values| Form::Map(Box::new(values)))
+            }
+            Kind::Union(branches) => self.union(branches, path, depth)?,
+            _ => Some(Form::Scalar(self.scalar(id, path)?)),
+        };
+        Ok(form.map(|form| Shape { reader: id, form }))
+    }
+
+    fn union(&mut self, branches: &[TypeId], path: &str, depth: usize) -> Result<Option<Form>, BadSchema> {
+        let schema = self.schema;
+        let is_null = |id: &TypeId| matches!(schema.kind(*id), Kind::Null);
+        let others: Vec<_> = branches.iter().filter(|id| !is_null(id)).collect();
+        let widened = match others[..] {
+            [one, two] => match (schema.kind(*one), schema.kind(*two)) {
+                (Kind::Int, Kind::Long) | (Kind::Long, Kind::Int) => Some(Target::Int64),
+                (Kind::Float, Kind::Double) | (Kind::Double, Kind::Float) => Some(Target::Float64),
+                _ => None,
+            },
+            [] => return Err(bad(path, NULLS.to_owned())),
+            _ => None,
+        };
+        let mut members = Vec::new();
+        let (mut columns, mut number) = (0, 0);
+        for id in branches {
+            if is_null(id) {
+                members.push(Member::Null);
+                continue;
+            }
+            if let Some(target) = widened {
+                members.push(Member::Same(Shape { reader: *id, form: Form::Scalar(target) }));
+                continue;
+            }
+            let name = match &self.options.stable_union_prefix {
+                Some(prefix) => {
+                    let kind = schema.kind(*id);
+                    format!("{prefix}{}", kind.name().map_or(kind.text(), |name| name.short()).to_lowercase())
+                }
+                None => format!("member{number}"),
+            };
+            number += 1;
+            if others.len() == 1 {
+                let Some(shape) = self.shape(*id, path, depth)? else { return Ok(None) };
+                members.push(Member::Same(shape));
+                continue;
+            }
+            let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            if members.iter().any(|member| matches!(member, Member::Field(_, known, _) if *known == name)) {
+                let reason = "two branches of the union have this name; leave out enableStableIdentifiersForUnionType";
+                return Err(bad(&below, reason.to_owned()));
+            }
+            match self.shape(*id, &below, depth + 1)? {
+                Some(shape) => {
+                    members.push(Member::Field(columns, name, shape));
+                    columns += 1;
+                }
+                None => members.push(Member::Cut),
+            }
+        }
+        Ok(Some(Form::Union(members)))
+    }
+
+    fn scalar(&self, id: TypeId, path: &str) -> Result<Target, BadSchema> {
+        let each = &self.schema.types[id];
+        Ok(match (&each.kind, each.logical) {
+            (_, Some(Logical::Decimal { precision, scale })) => {
+                if precision > MAX_PRECISION {
+                    let reason = format!("a decimal of {precision} digits; columns have {MAX_PRECISION} at most");
+                    return Err(bad(path, reason));
+                }
+                Target::Decimal { precision: precision as u8, scale: scale as i8 }
+            }
+            (_, Some(Logical::Date)) => Target::Date,
+            (_, Some(Logical::Time(1_000))) => Target::TimeMillis,
+            (_, Some(Logical::Time(_))) => Target::TimeMicros,
+            (_, Some(Logical::Timestamp(unit))) => {
+                Target::Timestamp { is_zoned: true, is_nanos: unit == 1_000_000_000 }
+            }
+            (_, Some(Logical::LocalTimestamp(unit))) => {
+                Target::Timestamp { is_zoned: false, is_nanos: unit == 1_000_000_000 }
+            }
+            (Kind::Boolean, None) => Target::Boolean,
+            (Kind::Int, None) => Target::Int32,
+            (Kind::Long, None) => Target::Int64,
+            (Kind::Float, None) => Target::Float32,
+            (Kind::Double, None) => Target::Float64,
+            (Kind::Bytes | Kind::Fixed { .. }, None) => Target::Bytes,
+            (Kind::String | Kind::Enum { .. }, None) => Target::Text,
+            _ => return Err(bad(path, NULLS.to_owned())),
+        })
+    }
+}
+
+const NULLS: &str = "values of type null are in no column; leave the field out of the reader's schema";
+
+fn bad(path: &str, reason: String) -> BadSchema {
+    BadSchema { path: path.to_owned(), reason }
+}

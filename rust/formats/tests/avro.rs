@@ -1,0 +1,14 @@
+//! Avro: schemas, how writers' are resolved to readers', bad values, and what hostile ones may cost.
+
+#[path = "../../protocol/tests/support/allocations.rs"]
+mod allocations;
+#[path = "avro/bad_rows.rs"]
+mod bad_rows;
+#[path = "avro/hostile.rs"]
+mod hostile;
+#[path = "avro/resolution.rs"]
+mod resolution;
+#[path = "avro/schemas.rs"]
+mod schemas;
+#[path = "avro/support.rs"]
+mod support;
