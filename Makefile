@@ -131,7 +131,10 @@ build-wheel: .venv/.locked
 sdist: .venv/.locked  ## the source distribution in dist/
 	maturin sdist --out dist
 
-bench: extension-release  ## the comparisons of benches/README.md and benches/spark, on small topics
+# PROFILE=dev for whether they run at all, with what the tests have built; figures are those of release.
+PROFILE := release
+bench: export MONEDULA_PROGRAMS_PROFILE := $(PROFILE)
+bench: $(if $(filter dev,$(PROFILE)),extension,extension-release)  ## the comparisons of benches/README.md and benches/spark, on small topics; PROFILE=dev without another build
 	python benches/harness.py --fresh --records 300000 --rounds 1 --peers monedula,confluent_pyarrow,drain --security PLAINTEXT,SSL
 	python -m benches.spark --fresh --records 200000 --rounds 1 --triggers 3 --arms jvm,monedula,ceiling --queries noop,typed,stream,write
 	python -m benches.broker --records 400000 --rounds 1 --members 1000

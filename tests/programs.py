@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+PROFILE_VARIABLE = "MONEDULA_PROGRAMS_PROFILE"
+"""Environment variable of `make bench PROFILE=dev`: whether benches run is seen with programs that the tests built."""
 BUILD_SECONDS = 1800
 
 
@@ -24,7 +26,7 @@ def build(*programs: str, release: bool = True) -> list[Path]:
     Raises:
         BuildError: they cannot be built.
     """
-    profile = ["--release"] if release else []
+    profile = ["--release"] if is_released(release) else []
     command = ["cargo", "build", *profile, "--locked", "--workspace", "--exclude", "monedula-python"]
     for program in programs:
         folder, _, name = program.rpartition("/")
@@ -38,4 +40,9 @@ def build(*programs: str, release: bool = True) -> list[Path]:
 def path(program: str, *, release: bool = True) -> Path:
     """Where a program stands once it is built."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / ("release" if release else "debug") / program
+    return target / ("release" if is_released(release) else "debug") / program
+
+
+def is_released(wanted: bool) -> bool:
+    """Whether a program is built as released, which takes minutes more: unless the environment variable says `dev`."""
+    return wanted and os.environ.get(PROFILE_VARIABLE, "release") == "release"
