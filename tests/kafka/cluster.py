@@ -240,6 +240,18 @@ class KafkaCluster:
 
         self._wait_until(leads, timeout_seconds, f"node {node_id} to lead {topic}-{partition}")
 
+    def wait_partitions(self, topic: str, count: int, timeout_seconds: float = 60.0) -> None:
+        """Wait until every running node names this many partitions of a topic, each with a leader."""
+
+        def are_known() -> bool:
+            for node in self._running():
+                seen = wire.metadata(node.host, node.port).topics.get(topic, {})
+                if sum(each.leader >= 0 for each in seen.values()) != count:
+                    return False
+            return True
+
+        self._wait_until(are_known, timeout_seconds, f"every node to know {count} partitions of {topic}")
+
     def close(self) -> None:
         """End every process and remove the temporary directory. Safe to call again."""
         self._end(keep_logs=False)

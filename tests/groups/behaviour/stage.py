@@ -225,6 +225,8 @@ class KafkaStage(Stage):
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         self.cluster.helper.add_partitions(topic, partitions)
+        # librdkafka fails records of a partition that the node it asks does not know yet.
+        self.cluster.wait_partitions(topic, partitions)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         self.cluster.helper.move_leader(topic, partition, node)
