@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -45,6 +46,9 @@ def take_turns(
     parser.add_argument("--records", type=int, default=records)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="a part of a reader's name")
+    parser.add_argument(
+        "--cores", type=int, help="how many cores a reader may use, the last ones; default: all (Linux)"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--read", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -53,6 +57,8 @@ def take_turns(
         return None
     if given.read:
         name, bootstrap = given.read
+        if given.cores:
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-given.cores :])
         print(json.dumps(readers[name](bootstrap, given.records)))
         return None
     command = [sys.executable, script, "--records", str(given.records)]
@@ -64,7 +70,7 @@ def take_turns(
         bootstrap = server.stdout.readline().strip()
         for _ in range(given.rounds):
             for name in names:
-                read = [*command, "--read", name, bootstrap]
+                read = [*command, "--read", name, bootstrap, *(["--cores", str(given.cores)] if given.cores else [])]
                 ended = subprocess.run(read, capture_output=True, text=True, check=False)
                 if ended.returncode:
                     sys.exit(f"{name}: {ended.stderr}")

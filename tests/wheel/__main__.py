@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.kafka.tools import Record
 
 SIZE_MAX_BYTES = 7_700_000
-"""6.93 MB with TLS and SASL, 7.23 with metrics that are pushed, `run` and `until`, 7.54 with typed columns."""
+"""6.93 MB with TLS and SASL, 7.23 with metrics that are pushed, `run` and `until`, 7.64 with typed columns."""
 
 TOPIC = "wheel"
 RECORDS = 1000
