@@ -26,7 +26,7 @@ demo-kafka: extension-release  ## the same on a real Kafka; the first time, Mave
 QUICK := tests/arrow tests/consumer tests/groups tests/house tests/producer tests/testing \
 	--ignore=tests/groups/behaviour --ignore=tests/producer/real --ignore=tests/producer/test_process.py \
 	--ignore=tests/producer/test_transactions_killed.py --ignore=tests/house/test_once_more.py
-check: extension  ## what a developer runs between two edits: no JVM, and under three minutes where nothing is to be built
+check: extension  ## what a developer runs between two edits: no JVM; the goal is under three minutes where nothing is to be built
 	cargo fmt --all --check
 	ruff check --quiet
 	ruff format --check --quiet
