@@ -75,6 +75,8 @@ pub(super) struct Task {
     pub(super) known: Option<BTreeMap<Arc<str>, TopicInfo>>,
     pub(super) resolved: BTreeSet<Arc<str>>,
     pub(super) resolving: bool,
+    /// Whether the member was given topics since it last asked for an assignment.
+    topics_changed: bool,
     /// All topics that the group subscribes to, while this member is the leader.
     led: BTreeSet<Arc<str>>,
     unauthorized: BTreeSet<Arc<str>>,
@@ -107,6 +109,7 @@ impl Task {
             known: None,
             resolved: BTreeSet::new(),
             resolving: false,
+            topics_changed: false,
             led: BTreeSet::new(),
             unauthorized: BTreeSet::new(),
             unknown: BTreeSet::new(),
@@ -208,6 +211,7 @@ impl Task {
                     led.assigned
                 });
                 self.handle(Input::AssignmentComputed { ticket, outcome });
+                self.give_changes_since_it_was_asked_for();
             }
         }
     }
@@ -311,7 +315,19 @@ impl Task {
         let known = topic_infos(&view.cluster, view.complete, self.subscribed.union(&self.led));
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
+            self.topics_changed = true;
             self.handle(Input::Topics { topics: known });
+        }
+    }
+
+    /// The member compares topics with those of its assignment, and had none to compare with while it was being computed:
+    /// a topic that became known meanwhile would not be assigned before another one changed. Without a change nothing is
+    /// given: brokers that contradict each other must not cause rebalances without end.
+    fn give_changes_since_it_was_asked_for(&mut self) {
+        if std::mem::take(&mut self.topics_changed) {
+            self.counted = None;
+            self.give_topics(&self.parts.metadata.view());
+            self.topics_changed = false;
         }
     }
 
@@ -354,7 +370,10 @@ impl Task {
                 // The call's task may have ended, and its answer may be on the way.
                 let _ = self.calls.remove(&id).map(|abandon| abandon.send(()));
             }
-            Output::ComputeAssignment { ticket, assignor, members } => self.assign(ticket, assignor, members),
+            Output::ComputeAssignment { ticket, assignor, members } => {
+                self.topics_changed = false;
+                self.assign(ticket, assignor, members);
+            }
             Output::RefreshMetadata => self.parts.metadata.want(),
             Output::ResolveTopicIds { ids } => self.resolve(ids),
             Output::Raise { error, fatal } => self.raise(error, fatal),

@@ -1,6 +1,7 @@
 //! A cluster and consumers in a group.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use monedula_broker::control::{Command, Record};
@@ -14,6 +15,7 @@ use monedula_client::group::{
 };
 use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
+use monedula_engine::assign::Assignor;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -116,6 +118,17 @@ impl World {
 
     /// A consumer of the group with these settings in addition to the usual ones.
     pub(crate) fn consumer(&self, settings: &[(&str, &str)]) -> User {
+        let (config, columns) = (self.config(settings), ColumnSet::default());
+        User::new(Consumer::new(config, columns, self.runtime.handle(), 7))
+    }
+
+    /// A consumer of the group with these assignors.
+    pub(crate) fn consumer_with(&self, settings: &[(&str, &str)], assignors: Vec<Arc<dyn Assignor>>) -> User {
+        let (config, columns) = (self.config(settings), ColumnSet::default());
+        User::new(Consumer::with_assignors(config, columns, self.runtime.handle(), 7, assignors))
+    }
+
+    fn config(&self, settings: &[(&str, &str)]) -> ClientConfig {
         let servers: Vec<String> = self.broker.addresses().iter().map(|(_, address)| address.to_string()).collect();
         let servers = servers.join(",");
         let mut all = vec![
@@ -130,8 +143,7 @@ impl World {
         ];
         all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));
         all.extend(settings);
-        let config = ClientConfig::parse(all).expect("settings");
-        User::new(Consumer::new(config, ColumnSet::default(), self.runtime.handle(), 7))
+        ClientConfig::parse(all).expect("settings")
     }
 }
 

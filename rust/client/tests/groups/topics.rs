@@ -1,10 +1,14 @@
 //! Topics that are created, deleted and recreated under a subscription; fetching by the member's rack.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 
 use monedula_broker::control::Command;
 use monedula_broker::{Effect, Fault, NodeId, Selector};
 use monedula_client::group::{CallbackKind, Listens, Subscribed};
+use monedula_engine::assign::{AssignError, Assignment, Assignor, Protocol, Subscription, Topics, builtin};
 use serde_json::json;
 
 use crate::support::{GROUP, User, World, until};
@@ -117,6 +121,51 @@ fn a_topic_that_brokers_do_not_know_at_first_is_assigned_once_they_do(protocol: 
         user.poll_until("it is owned", |user| user.owned() == [0, 1, 2].into());
         assert!(protocol == "consumer" || unknown.hits().expect("a number") > 0, "{skip} {count}");
     }
+}
+
+/// An assignor that waits for a word before it assigns for the first time.
+struct Slow {
+    assignor: Arc<dyn Assignor>,
+    asked: AtomicBool,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl Assignor for Slow {
+    fn name(&self) -> &str {
+        self.assignor.name()
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.assignor.protocol()
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
+        if !self.asked.swap(true, Ordering::SeqCst) {
+            assert!(topics.is_empty(), "no broker knows the topic");
+            self.go_on.lock().expect("a lock").recv().expect("the test's word");
+        }
+        self.assignor.assign(topics, members)
+    }
+}
+
+// The leader was stable, owned nothing, and knew the topic: it had learned of it while its assignment was computed.
+#[test]
+fn a_topic_that_becomes_known_while_partitions_are_assigned_is_assigned_next() {
+    let world = World::new(&["orders:3"], 1);
+    let what = Effect::Error { error: "UNKNOWN_TOPIC_OR_PARTITION".into(), whole: false };
+    let when = Selector { apis: vec!["Metadata".into()], topic: Some("orders".into()), ..Selector::default() };
+    let unknown = world.broker.fault(Fault { when, what, ..Fault::default() }).expect("a fault");
+    let (go_on, word) = std::sync::mpsc::channel();
+    let (assignor, asked) = (builtin("range").expect("an assignor"), AtomicBool::new(false));
+    let slow = Arc::new(Slow { assignor, asked, go_on: Mutex::new(word) });
+    let mut user = world.consumer_with(&[], vec![slow.clone()]);
+    user.subscribe(&["orders"]);
+    let is_doubtful = |user: &User| user.consumer.group_status().is_some_and(|status| status.has_doubtful_topics);
+    user.poll_until("it assigns", |user| slow.asked.load(Ordering::SeqCst) && is_doubtful(user));
+    unknown.remove().expect("removed");
+    user.poll_until("the topic is known", |user| !is_doubtful(user));
+    go_on.send(()).expect("it waits");
+    user.poll_until("it is owned", |user| user.owned() == [0, 1, 2].into());
 }
 
 fn a_topic_that_is_created_after_it_was_subscribed_to_is_read_soon(protocol: &str) {
