@@ -128,13 +128,11 @@ impl Callbacks {
         Ok(())
     }
 
-    /// Prepares for the callback of a record that is sent next. The thread is started before: that runs Python code, and a record
-    /// that another thread sends meanwhile would be called back first.
+    /// Has the thread for a callback started: that runs Python code.
     ///
     /// # Errors
     /// If the callback is not callable, or no thread can be started.
-    pub(super) fn prepare(self: &Arc<Self>, callback: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let Some(callback) = callback else { return Ok(()) };
+    pub(super) fn prepare(self: &Arc<Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
         check_callable(callback)?;
         let starts = self.state().add_runner();
         starts.map_or(Ok(()), |number| self.start(callback.py(), number))

@@ -1,7 +1,7 @@
 //! The future of one sent record, and the record's metadata.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use monedula_client::producer::{Delivered, Sent};
@@ -23,7 +23,8 @@ use crate::seconds::Seconds;
 /// The outcome of a sent record.
 #[pyclass(frozen, freelist = 4096, module = "monedula")]
 pub(crate) struct SendFuture {
-    parts: Own<Parts>,
+    /// Empty until the record is sent, for a future that was made before.
+    parts: OnceLock<Own<Parts>>,
 }
 
 struct Parts {
@@ -101,7 +102,7 @@ impl SendFuture {
 impl SendFuture {
     /// Whether the record's outcome is known.
     fn done(&self) -> PyResult<bool> {
-        Ok(self.parts.get()?.sending.is_done())
+        Ok(self.parts()?.sending.is_done())
     }
 
     /// Wait until the record is acknowledged, and return its place.
@@ -115,7 +116,7 @@ impl SendFuture {
     ///     KafkaTimeoutError: after `timeout`; the record may still be delivered.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<RecordMetadata> {
-        let parts = self.parts.get()?;
+        let parts = self.parts()?;
         if let Some(outcome) = parts.seen_outcome(py) {
             return outcome;
         }
@@ -129,7 +130,7 @@ impl SendFuture {
     ///     KafkaTimeoutError: after `timeout`.
     #[pyo3(signature = (timeout=None))]
     fn exception(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Option<PyErr>> {
-        let parts = self.parts.get()?;
+        let parts = self.parts()?;
         if !parts.sending.is_done() {
             parts.wait(py, timeout)?;
         }
@@ -176,19 +177,19 @@ impl SendFuture {
     /// Wakes an event loop with `number` once the future is done.
     fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
         let waker = waker.shared()?;
-        self.parts.get()?.sending.on_done(Box::new(move || waker.wake(number)));
+        self.parts()?.sending.on_done(Box::new(move || waker.wake(number)));
         Ok(())
     }
 
     /// Calls `callback` with an `ObservedFuture` once the future is done, on the producer's callback thread.
     fn _observe(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Parts { sending, callbacks, .. } = slf.get().parts.get()?;
+        let Parts { sending, callbacks, .. } = slf.get().parts()?;
         let observed = ObservedFuture::of(slf.as_any())?;
         callbacks.add(slf.py(), callback, observed, |waker| sending.on_done(waker))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(match self.parts.get()?.sending.outcome(py) {
+        Ok(match self.parts()?.sending.outcome(py) {
             None => "<monedula.SendFuture in flight>".into(),
             Some(Ok(metadata)) => format!("<monedula.SendFuture {}>", metadata.__repr__(py)),
             Some(Err(error)) => format!("<monedula.SendFuture failed: {error}>"),
@@ -199,35 +200,54 @@ impl SendFuture {
 impl SendFuture {
     #[inline]
     pub(crate) fn of(sent: Sent, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: Own::new(Parts::of(Sending::Sent(sent), callbacks)) }
+        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Sent(sent), callbacks))) }
     }
 
     pub(crate) fn deferred(deferred: Arc<DeferredSend>, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: Own::new(Parts::of(Sending::Deferred(deferred), callbacks)) }
+        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Deferred(deferred), callbacks))) }
+    }
+
+    /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one, and
+    /// the garbage collector may run Python code.
+    pub(super) fn of_next(py: Python<'_>) -> PyResult<Bound<'_, Self>> {
+        Self { parts: OnceLock::new() }.into_untracked(py)
+    }
+
+    /// The record was sent.
+    pub(super) fn set_sent(&self, sent: Sent, callbacks: &Arc<Callbacks>) {
+        let _ = self.parts.set(Own::new(Parts::of(Sending::Sent(sent), callbacks)));
+    }
+
+    #[inline]
+    fn parts(&self) -> PyResult<&Parts> {
+        match self.parts.get() {
+            Some(parts) => parts.get(),
+            None => Err(PyRuntimeError::new_err("this future's record is not sent yet")),
+        }
     }
 
     /// Somebody is told of the record's outcome: if it failed, the failure is seen.
     pub(crate) fn look(&self, py: Python<'_>) {
-        if let Ok(parts) = self.parts.get() {
+        if let Ok(parts) = self.parts() {
             let _ = parts.seen_outcome(py);
         }
     }
 
     /// The outcome, for telemetry: a failure stays unseen.
     pub(super) fn unseen_outcome(&self, py: Python<'_>) -> PyResult<Option<PyResult<RecordMetadata>>> {
-        Ok(self.parts.get()?.sending.outcome(py))
+        Ok(self.parts()?.sending.outcome(py))
     }
 
     /// The core's future of a record that was not deferred.
     pub(crate) fn sent(&self) -> PyResult<&Sent> {
-        match &self.parts.get()?.sending {
+        match &self.parts()?.sending {
             Sending::Sent(sent) => Ok(sent),
             Sending::Deferred(_) => Err(PyRuntimeError::new_err("this future's record stands in a line")),
         }
     }
 
     pub(crate) fn call_when_done(&self, slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Parts { sending, callbacks, .. } = self.parts.get()?;
+        let Parts { sending, callbacks, .. } = self.parts()?;
         callbacks.add(slf.py(), callback, slf.clone().into_any().unbind(), |waker| sending.on_done(waker))
     }
 }

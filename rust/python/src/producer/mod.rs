@@ -139,7 +139,7 @@ impl ProducerCore {
             return arguments.detour(slf, on_delivery);
         }
         let shared = core.shared.get()?;
-        shared.callbacks.prepare(on_delivery)?;
+        let prepared = shared.prepare(on_delivery)?;
         let sent = match arguments.send(shared)? {
             Ok(sent) => sent,
             Err(Refused::Full { needed }) if core.waits => {
@@ -148,7 +148,7 @@ impl ProducerCore {
             Err(Refused::Full { .. }) => return arguments.detour(slf, on_delivery),
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
-        shared.future_of(py, sent, on_delivery)
+        shared.future_of(py, sent, prepared)
     }
 
     /// As `send`, but never by the detour. Waits for room at most `seconds`. The record was sent `ago` seconds ago, and
@@ -168,7 +168,7 @@ impl ProducerCore {
         timestamp: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let (py, shared) = (slf.py(), slf.get().shared.get()?);
-        shared.callbacks.prepare(on_delivery)?;
+        let prepared = shared.prepare(on_delivery)?;
         let since = Duration::try_from_secs_f64(ago).ok().and_then(|ago| Instant::now().checked_sub(ago));
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since, sent_in };
         let sent = match arguments.send(shared)? {
@@ -179,7 +179,7 @@ impl ProducerCore {
             }
             Err(Refused::Error(error)) => return Err(refused(py, error)),
         };
-        shared.future_of(py, sent, on_delivery)
+        shared.future_of(py, sent, prepared)
     }
 
     /// Raises if a record is invalid, or if nothing can be sent now.

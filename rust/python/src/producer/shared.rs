@@ -23,6 +23,12 @@ pub(crate) struct Shared {
     pub(super) max_block: Duration,
 }
 
+/// The callback of a record that is sent next, and the record's future.
+pub(super) struct PreparedCallback<'a, 'py> {
+    callback: &'a Bound<'py, PyAny>,
+    future: Bound<'py, SendFuture>,
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         let tasks = self.producer.leave();
@@ -35,18 +41,34 @@ impl Drop for Shared {
 }
 
 impl Shared {
-    /// The future of a record that was just sent, with its callback, which [`Callbacks::prepare`] has seen.
+    /// Prepares for a record that is sent next. Until its callback is registered nothing may release the GIL: a record that
+    /// another thread sends meanwhile would be called back first.
+    ///
+    /// # Errors
+    /// If the callback is not callable, or no thread can be started for it.
+    #[inline]
+    pub(super) fn prepare<'a, 'py>(
+        &self,
+        on_delivery: Option<&'a Bound<'py, PyAny>>,
+    ) -> PyResult<Option<PreparedCallback<'a, 'py>>> {
+        let Some(callback) = on_delivery else { return Ok(None) };
+        self.callbacks.prepare(callback)?;
+        Ok(Some(PreparedCallback { callback, future: SendFuture::of_next(callback.py())? }))
+    }
+
+    /// The future of a record that was just sent, with its callback.
     #[inline]
     pub(super) fn future_of<'py>(
         &self,
         py: Python<'py>,
         sent: Sent,
-        on_delivery: Option<&Bound<'py, PyAny>>,
+        prepared: Option<PreparedCallback<'_, 'py>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
-        let future = SendFuture::of(sent, &self.callbacks).into_untracked(py)?;
-        if let Some(callback) = on_delivery {
-            future.get().call_when_done(&future, callback)?;
-        }
+        let Some(PreparedCallback { callback, future }) = prepared else {
+            return SendFuture::of(sent, &self.callbacks).into_untracked(py);
+        };
+        future.get().set_sent(sent, &self.callbacks);
+        future.get().call_when_done(&future, callback)?;
         Ok(future)
     }
 

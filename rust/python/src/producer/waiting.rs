@@ -45,13 +45,14 @@ impl WaitingRecordsCore {
         creates: bool,
     ) -> PyResult<Option<(Bound<'py, SendFuture>, bool)>> {
         let shared = self.shared.get()?;
-        shared.callbacks.prepare(on_delivery)?;
+        on_delivery.map_or(Ok(()), |callback| shared.callbacks.prepare(callback))?;
         let deferred = Arc::<DeferredSend>::default();
         let waiting = Waiting(Arc::new((record, deferred.clone())));
+        // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
+        // registered.
+        let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;
         let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| refused(py, error))?;
         let Some(is_first) = pushed else { return Ok(None) };
-        // Before the thread that sends the record gets the GIL.
-        let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;
         if let Some(callback) = on_delivery {
             future.get().call_when_done(&future, callback)?;
         }
