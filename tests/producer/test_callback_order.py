@@ -63,8 +63,8 @@ def test_callbacks_of_many_threads_are_in_the_order_of_the_records(
 ) -> None:
     with Broker(nodes=3) as broker:
         broker.create_topic("orders", 3)
-        # Connections break before a request: batches in flight are sent again, all of them. Where the answer is lost, batches behind
-        # it may be acknowledged first, and are called back first.
+        # Connections break before a request: batches in flight are sent again, all of them. If an answer were lost,
+        # the batches behind its batch could be acknowledged first, and called back first.
         broker.fault(api="Produce", close=True, skip=5, count=4)
         sender = producer(
             bootstrap_servers=broker.bootstrap_servers,
