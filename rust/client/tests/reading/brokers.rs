@@ -60,6 +60,20 @@ fn brokers_that_have_nothing_leave_the_budget_to_those_that_have() {
 
 const BATCH_ROWS: usize = 10;
 
+/// Waits as a user does who is slower than every broker: until each partition has records to hand out. Where the budget has no
+/// room for that, until brokers have had time to answer.
+fn be_slow(reader: &Reader, records_of_each: i64, most: Duration) {
+    let has_records =
+        |index: i32, queued: u64| queued > 0 || reader.rows.get(&index).is_some_and(|read| *read == records_of_each);
+    for _ in 0..most.as_micros() / 200 {
+        std::thread::sleep(Duration::from_micros(200));
+        let statuses = reader.consumer.statuses();
+        if statuses.iter().all(|(of, status)| has_records(of.partition, status.queued_records)) {
+            return;
+        }
+    }
+}
+
 /// Reads slowly, so that the budget is always full. Each time one of these `parts` of all records is read, compares the
 /// positions of the partitions.
 fn positions_stay_together(
@@ -78,11 +92,12 @@ fn positions_stay_together(
     }
     let mut reader = Reader::of(&world, partitions, settings);
     let all = i64::from(partitions) * (batches * BATCH_ROWS) as i64;
+    // A stall of one broker of three shows at once; one of many partitions does not.
+    let slowness = Duration::from_micros(if partitions < 10 { 5000 } else { 200 });
     for (part, of) in parts {
         let target = all * part / of;
         reader.read_until("a part is read", BATCH_ROWS, |reader| {
-            // Simulates a user that is slower than the brokers.
-            std::thread::sleep(Duration::from_micros(200));
+            be_slow(reader, (batches * BATCH_ROWS) as i64, slowness);
             reader.total() >= target
         });
         let positions = (0..partitions).map(|index| reader.rows.get(&index).copied().unwrap_or(0));
