@@ -32,9 +32,13 @@ check: extension  ## what a developer runs between two edits: no JVM; the goal i
 	ruff format --check --quiet
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target check-rust check-python
 
+# In CI a test that hangs ends the run while there is time to tell which one it is: Rust names the tests that take over 60 s.
+IN_TIME := $(if $(CI),timeout --kill-after=60 1800)
 # Side by side: both mostly wait.
+check-rust: SHELL := bash -o pipefail
 check-rust:
-	env -u MAKEFLAGS -u MFLAGS RUST_TEST_THREADS=4 $(CARGO_TEST) --quiet
+	@mkdir -p target
+	$(IN_TIME) env -u MAKEFLAGS -u MFLAGS RUST_TEST_THREADS=4 $(CARGO_TEST) --quiet 2>&1 | tee target/check-rust.txt
 
 check-python:
 	MONEDULA_TESTS_WITHOUT_JVM=1 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
