@@ -110,7 +110,10 @@ impl AvroSchema {
             Ok(json) => json,
             // A primitive type may be given by its bare name.
             Err(_) if primitive(text.trim()).is_some() => Value::String(text.trim().to_owned()),
-            Err(error) => return Err(BadSchema { path: String::new(), reason: format!("is not JSON: {error}") }),
+            Err(error) if error.to_string().starts_with("recursion limit") => {
+                return Err(bad("", "is nested too deep: JSON is read to a depth of 127, some 40 records".to_owned()));
+            }
+            Err(error) => return Err(bad("", format!("is not JSON: {error}"))),
         };
         let mut parser = Parser { types: Vec::new(), named: HashMap::new() };
         let root = parser.schema(&json, "", "")?;
@@ -378,7 +381,8 @@ fn logical(object: &Map<String, Value>, kind: &Kind) -> Option<Logical> {
     let logical = object.get("logicalType")?.as_str()?;
     Some(match (logical, kind) {
         ("decimal", Kind::Bytes | Kind::Fixed { .. }) => {
-            let (precision, scale) = (number("precision")?, number("scale").unwrap_or(0));
+            let scale = object.get("scale").filter(|scale| !scale.is_null());
+            let (precision, scale) = (number("precision")?, scale.map_or(Some(0), |_| number("scale"))?);
             if precision == 0 || scale > precision {
                 return None;
             }
