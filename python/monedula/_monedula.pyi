@@ -263,6 +263,7 @@ class ColumnSpec:
         mode: str,
         flatten: bool,
         options: Sequence[tuple[str, str]] = ...,
+        may_ask: bool = ...,
     ) -> ColumnSpec: ...
     def decode(self, values: Sequence[bytes | None]) -> Table: ...
     @property

@@ -18,7 +18,7 @@ Settings = Mapping[str, Any]
 """Kafka's settings by name; values are texts, paths, numbers, booleans, or lists of texts."""
 
 
-_SECRET_NAMES = re.compile(r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private")
+_SECRET_NAMES = re.compile(r"pass?wor|passphrase|secret|jaas|hmac|\.key$|\.key\.pem$|private|user\.info$|auth\.token$")
 
 
 class ConfigKey(NamedTuple):

@@ -412,6 +412,23 @@ class DecodeError(PartitionError, ValueError):
         self.reason = reason
 
 
+class SchemaRegistryError(PartitionError):
+    """The schema that a record was written with cannot be had from the registry: it is down, or refuses.
+
+    Nothing is skipped: the position stays at the record, and the next poll asks again. Other partitions go on. An id
+    that the registry does not know is a `DecodeError` instead.
+
+    Attributes:
+        column: `"key"` or `"value"`.
+        reason: the URL, what was asked for, and the registry's own words.
+    """
+
+    def __init__(self, message: str = "", *, column: str = "value", reason: str = "", **details: Any) -> None:
+        super().__init__(message, **details)
+        self.column = column
+        self.reason = reason
+
+
 class ClosedError(KafkaError, RuntimeError):
     """The consumer, producer, admin client or stream is closed."""
 

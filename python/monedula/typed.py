@@ -152,21 +152,26 @@ class Avro(Typed):
     those that the writer's lacks have their defaults, and aliases and numbers are resolved as in Avro's specification.
     A schema is its JSON text, or that text as `json.loads` returns it.
 
+    With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas of values
+    are asked for there by the ids that values name, in the background: a partition waits for an unknown one, and the
+    others go on. Where the registry fails, `SchemaRegistryError` is raised, and the next poll asks again.
+
     Types are those of Spark's `from_avro`: a union with null is the other type, int with long is long, float with
     double is double, and other unions are structs with the fields `member0`, `member1` and so on, of which one is not
     null. An enum is a string, a fixed is binary. A schema that is no record is a column of its own type, as for keys.
 
     Args:
         schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
-            last if they have no ids.
+            last if they have no ids. One of them is needed where a registry is asked, too.
         writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
         schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
             as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
             their fingerprints say which is meant.
         framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
             one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
-            `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids, single-object if it is a
-            list, else bare.
+            `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids, or if there is neither
+            `schemas` nor `writer` and the client's settings have `schema.registry.url`; single-object if `schemas` is
+            a list; else bare.
         mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
             `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
             leaves it out; `metrics()` counts those in `records_dropped`.
@@ -185,7 +190,7 @@ class Avro(Typed):
     """
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "framing": "bare",
+        "framing": None,
         "mode": "fail",
         "dead_letter": None,
         "flatten": False,
@@ -208,26 +213,32 @@ class Avro(Typed):
         texts = {
             name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()
         }
+        given_framing = framing
         framing, writers = _writers(writer, schemas, framing)
+        # A registry knows schemas by what Confluent's framing names them by.
+        may_ask = framing == "confluent" or (given_framing is None and writer is None and schemas is None)
         if schema is None:
             if not writers:
-                raise ArgumentError("schema: give the reader's schema, or those of the writers")
+                raise ArgumentError(
+                    "schema: give the reader's schema, or those of the writers. The types of the columns must be known "
+                    "before the first record is read, also where a registry is asked for the writers' schemas"
+                )
             numbered = [each for each in writers if each[1] is None]
             schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
         reader = _schema_text("schema", schema)
-        if framing == "single_object" or not writers:
+        if framing == "single_object" or (framing == "bare" and not writers):
             writers = [*writers, (0, None, reader)]
         self._arguments: dict[str, Any] = {
             "writer": writer,
             "schemas": schemas,
-            "framing": framing,
+            "framing": given_framing if framing == "bare" else framing,
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "options": texts,
         }
         self._given = reader
-        self.spec = ColumnSpec.avro(reader, writers, framing, behaviour, flatten, list(texts.items()))
+        self.spec = ColumnSpec.avro(reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask)
 
 
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -250,9 +261,9 @@ def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[
         if not schemas:
             raise ArgumentError("schemas is empty: no value could be decoded")
         return "confluent", [(*_key(key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()]
-    if framing == "confluent":
-        raise ArgumentError("framing='confluent' needs schemas={id: schema}: values name their schema by its id")
     if schemas is None:
+        if framing == "confluent" and writer is not None:
+            raise ArgumentError("framing='confluent': values name their schema by its id; leave writer out")
         return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
     if isinstance(schemas, str) or not isinstance(schemas, Sequence):
         raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")

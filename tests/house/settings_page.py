@@ -31,6 +31,10 @@ SECTIONS = {
     "Connections, time-outs and retries": "Of every client.",
     "Reading": "Of consumers and of `monedula.read`.",
     "Consumer groups": "Of consumers with a `group.id`. [Consumer groups](groups.md) explains them.",
+    "Schema registry": (
+        "Of consumers and of `monedula.read`, for `monedula.Avro`. "
+        "[Typed columns](typed-columns.md#registry) explains them."
+    ),
     "Sending": "Of producers. [Producers](producer.md) explains them.",
     "Administration": "Of `Admin` and `AsyncAdmin`.",
     "TLS": "Of every client. [Security](security.md) explains them.",
@@ -46,6 +50,7 @@ UNITS_BY_NAME = {
     "max.request.size": "bytes",
     "sasl.kerberos.min.time.before.relogin": "ms",
     "auto.commit.records": "records",
+    "schema.registry.max.retries": "",
     "max.moves.per.round": "partitions",
     "decode.threads": "threads",
     "retry.backoff.factor": "",
@@ -64,6 +69,8 @@ def section_of(key: ConfigKey) -> str:
         return "TLS"
     if key.name.startswith(("sasl.", "https.")):
         return "SASL"
+    if key.name.startswith("schema.registry."):
+        return "Schema registry"
     if key.role == "consumer":
         return "Consumer groups" if OF_GROUPS.search(key.name) else "Reading"
     return ROLES[key.role]

@@ -3,7 +3,7 @@
 _POSITION = "a position is {}, in assign({{('orders', 0): {}}}) and in seek(('orders', 0), {})"
 _CALLBACKS = "subscribe(topics, on_assigned=f, on_revoked=f, on_lost=f) takes functions"
 _BYTES = "keys and values are bytes; serialize them before send(), and decode what is read"
-_REGISTRY = "no schema registry is asked here yet; monedula.Avro decodes by schemas that you give it"
+_REGISTRY = "Consumer({..., 'schema.registry.url': url}, value=monedula.Avro(schema)) decodes; your own code encodes"
 _METADATA = "Admin(settings).describe_topics(topic) and describe_cluster() return plain objects"
 
 

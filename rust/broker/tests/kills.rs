@@ -132,6 +132,7 @@ fn kill_and_look(rounds: usize) {
                 .collect();
             // Each round kills after another number of requests.
             while acknowledged.load(Ordering::Relaxed) < ACKNOWLEDGED + round * 7 % 100 {
+                assert!(!writers.iter().all(|writer| writer.is_finished()), "round {round}: nobody writes any more");
                 thread::yield_now();
             }
             broker.kill();

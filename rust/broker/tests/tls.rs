@@ -154,7 +154,9 @@ fn nodes_stay_silent_on_command() {
     control(&broker, json!({ "command": "stay_silent", "silent": true }));
     let mut socket = TcpStream::connect(address(&broker)).unwrap();
     socket.write_all(&encode_request(&MetadataRequest::default(), 12, 1, None).unwrap()).unwrap();
+    let until = Instant::now() + TIMEOUT;
     while control(&broker, json!({ "command": "connections" })).as_array().unwrap().is_empty() {
+        assert!(Instant::now() < until, "the broker has no connection");
         std::thread::yield_now();
     }
     control(&broker, json!({ "command": "stay_silent", "silent": false }));

@@ -16,6 +16,7 @@ pub use crate::config_values::ConfigError;
 use crate::config_values::Values;
 use crate::files;
 use crate::net::tls::Tls;
+use crate::registry::{SchemaRegistry, registry};
 use crate::sasl::{Sasl, TokenSource};
 pub use monedula_protocol::security_protocol::SecurityProtocol;
 
@@ -86,6 +87,8 @@ pub struct ClientConfig {
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
     pub rebootstrap_trigger: Duration,
+    /// Where schemas are asked for; `None` if `schema.registry.url` is not given.
+    pub schema_registry: Option<Arc<SchemaRegistry>>,
     /// Warnings to log about doubtful settings and about those of other clients' roles.
     pub warnings: Vec<String>,
 }
@@ -195,6 +198,7 @@ impl ClientConfig {
             allow_auto_create_topics: values.bool("allow.auto.create.topics"),
             rebootstrap: values.text("metadata.recovery.strategy") == "rebootstrap",
             rebootstrap_trigger: values.millis("metadata.recovery.rebootstrap.trigger.ms"),
+            schema_registry: registry(values)?,
             warnings,
         })
     }

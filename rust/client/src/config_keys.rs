@@ -2,6 +2,7 @@
 
 mod consumer;
 mod producer;
+mod registry;
 mod sasl;
 mod tls;
 
@@ -98,6 +99,7 @@ const LISTS: &[(Role, &[Key])] = &[
     (Role::Producer, producer::KEYS),
     (Role::All, tls::KEYS),
     (Role::All, sasl::KEYS),
+    (Role::Consumer, registry::KEYS),
 ];
 
 const fn count(lists: &[(Role, &[Key])]) -> usize {

@@ -340,7 +340,9 @@ fn fetch_buffer(
     if config.group_id.is_some() {
         buffer.keep_ledger(config.auto_commit_records);
     }
-    Arc::new(buffer)
+    let buffer = Arc::new(buffer);
+    buffer.know_itself();
+    buffer
 }
 
 fn walk_options(config: &ClientConfig) -> WalkOptions {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_columns::{OutOfMemory, WalkError};
+use monedula_columns::{OutOfMemory, WalkError, WalkErrorKind};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use monedula_engine::group::GroupError;
@@ -61,7 +61,7 @@ pub enum ClientError {
     #[error(transparent)]
     Partition(#[from] Fault),
     /// Records cannot be decoded.
-    #[error("{error}. Seek past it to go on")]
+    #[error("{error}{}", advice(error))]
     Decode {
         /// The partition.
         partition: TopicPartition,
@@ -382,10 +382,19 @@ fn too_large_advice(api: &str) -> &'static str {
     }
 }
 
+/// What to do about bytes that cannot be decoded.
+fn advice(error: &WalkError) -> &'static str {
+    match error.kind {
+        WalkErrorKind::Lacks { .. } => ". The next poll asks again; the position stays at the record",
+        _ => ". Seek past it to go on",
+    }
+}
+
 /// The message of an error of a bounded read, with its own advice where a consumer's would be to seek.
 fn of_read(error: &ClientError) -> String {
     match error {
         ClientError::Decode { error, .. } => match error.next_offset {
+            _ if matches!(error.kind, WalkErrorKind::Lacks { .. }) => format!("{error}. Read again to ask again"),
             Some(next_offset) => format!("{error}. A read that starts at {next_offset} goes on behind it"),
             None => error.to_string(),
         },

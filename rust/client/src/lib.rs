@@ -27,6 +27,7 @@ mod offsets;
 pub mod producer;
 mod reach;
 pub mod reader;
+pub mod registry;
 pub mod residual;
 pub mod sasl;
 pub mod tasks;

@@ -59,4 +59,13 @@ pub enum WalkErrorKind {
         /// What is wrong with it. Boxed, so that results with errors stay small.
         bad: Box<BadValue>,
     },
+    /// A record whose key or value cannot be decoded since something is lacking, such as its schema. The bytes may be
+    /// walked again.
+    #[error("the {column} cannot be decoded: {reason}")]
+    Lacks {
+        /// `key` or `value`.
+        column: &'static str,
+        /// What is lacking, and why.
+        reason: String,
+    },
 }

@@ -14,6 +14,7 @@
 //! over buffers that this crate filled, texts that were checked), and `crc32c` (instructions that not every processor has).
 
 mod aborted;
+mod awaited;
 mod batch;
 mod builder;
 mod constant;
@@ -37,6 +38,7 @@ mod walker;
 mod write;
 
 pub use aborted::AbortedTransaction;
+pub use awaited::Awaited;
 pub use batch::{ColumnBatch, Span};
 pub use builder::BatchBuilder;
 pub use crc32c::crc32c;
@@ -49,7 +51,7 @@ pub use schema::{ColumnSet, ColumnSetError};
 pub use texts::{Bytes, Offsets, Texts, text_of};
 pub use typed::{
     BadValue, BatchColumns, Beside, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn,
-    TypedSpec,
+    TypedSpec, Undecoded,
 };
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
 pub use write::{Growing, Validity};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use monedula_protocol::records::{BatchHeader, RawRecord, RecordFault, RecordsError};
 
+use crate::awaited::Awaited;
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
 use crate::headers::HeadersRefused;
@@ -55,6 +56,17 @@ pub(crate) enum Stop {
     Passed,
     /// At a record whose key or value cannot be decoded.
     BadValue(Box<BadRecord>),
+    /// At a record that cannot be decoded before this has arrived.
+    Awaits(Arc<Awaited>),
+    /// At a record for which something is lacking that cannot be had.
+    Lacks(Box<Lacking>),
+}
+
+/// A record for which something is lacking.
+pub(crate) struct Lacking {
+    pub(crate) offset: i64,
+    pub(crate) column: &'static str,
+    pub(crate) reason: String,
 }
 
 /// A record whose key or value cannot be decoded.

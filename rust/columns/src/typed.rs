@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
 use monedula_protocol::records::HeaderReader;
 
+use crate::awaited::Awaited;
 use crate::batch::ColumnBatch;
 use crate::builder::BatchBuilder;
 use crate::pool::BufferPool;
@@ -25,8 +26,8 @@ pub trait TypedColumn: Send {
     /// there is no memory. What is beside the value in its record may say how it is to be read.
     ///
     /// # Errors
-    /// A value that cannot be decoded; nothing is appended then.
-    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, BadValue>;
+    /// A value that cannot be decoded, or not yet; nothing is appended then.
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded>;
 
     /// Number of rows so far.
     fn rows(&self) -> usize;
@@ -91,6 +92,34 @@ pub enum Decoded {
     Whole,
     /// A row with nulls where the value is bad.
     WithNulls,
+}
+
+/// Why a value got no row.
+#[derive(Debug)]
+pub enum Undecoded {
+    /// It cannot be decoded: [`OnBadValue`] says what becomes of its record.
+    Bad(BadValue),
+    /// What it is decoded with is asked for. The walk stops before its record, and goes on there later.
+    Awaits(Arc<Awaited>),
+    /// What it is decoded with cannot be had: why. That says nothing about the value: the walk stops before its record,
+    /// whatever is to become of bad ones.
+    Lacks(String),
+}
+
+impl From<BadValue> for Undecoded {
+    fn from(bad: BadValue) -> Self {
+        Self::Bad(bad)
+    }
+}
+
+impl fmt::Display for Undecoded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad(bad) => write!(formatter, "{bad}"),
+            Self::Awaits(_) => formatter.write_str("its schema is being asked for"),
+            Self::Lacks(why) => formatter.write_str(why),
+        }
+    }
 }
 
 /// A value that cannot be decoded.

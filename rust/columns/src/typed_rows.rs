@@ -7,10 +7,10 @@ use monedula_protocol::records::{BatchHeader, RawRecord};
 
 use crate::batch::Span;
 use crate::builder::BatchBuilder;
-use crate::records::{BadRecord, Source, Stop, offset_of};
+use crate::records::{BadRecord, Lacking, Source, Stop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
-use crate::typed::{BadValue, Beside, Cause, Decoded, OnBadValue, TypedColumns, TypedField};
+use crate::typed::{Beside, Cause, Decoded, OnBadValue, TypedColumns, TypedField, Undecoded};
 
 /// Typed columns, and the others beside them.
 pub(crate) struct TypedRows<'b> {
@@ -62,7 +62,7 @@ impl<'b> TypedRows<'b> {
     }
 
     /// Decodes a record's key and value. Returns whether both have all that is asked for.
-    fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, BadValue)> {
+    fn decode(&mut self, record: &RawRecord<'_>) -> Result<bool, (&'static str, OnBadValue, Undecoded)> {
         let TypedColumns { key, value, .. } = &mut *self.typed;
         let decode = |name, field: &mut Option<TypedField>, bytes| {
             let Some(field) = field else { return Ok(Decoded::Whole) };
@@ -73,15 +73,22 @@ impl<'b> TypedRows<'b> {
         Ok(decoded == (Decoded::Whole, Decoded::Whole))
     }
 
-    /// Does with a record that cannot be decoded what is to be done with it. Its row is taken back already.
+    /// Does with a record that is not decoded what is to be done with it. Its row is taken back already.
     #[cold]
     fn refuse(
         &mut self,
         record: &RawRecord<'_>,
         header: &BatchHeader,
         payload: &[u8],
-        (column, on_bad, bad): (&'static str, OnBadValue, BadValue),
+        (column, on_bad, undecoded): (&'static str, OnBadValue, Undecoded),
     ) -> Stop {
+        let bad = match undecoded {
+            Undecoded::Bad(bad) => bad,
+            Undecoded::Awaits(awaited) => return Stop::Awaits(awaited),
+            Undecoded::Lacks(reason) => {
+                return Stop::Lacks(Box::new(Lacking { offset: offset_of(header, record), column, reason }));
+            }
+        };
         match on_bad {
             OnBadValue::Fail => Stop::BadValue(Box::new(BadRecord { offset: offset_of(header, record), column, bad })),
             OnBadValue::Drop => {

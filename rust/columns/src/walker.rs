@@ -11,11 +11,12 @@ use monedula_protocol::records::{
 };
 
 use crate::aborted::{AbortMarkers, AbortedList, AbortedTransaction};
+use crate::awaited::Awaited;
 use crate::builder::BatchBuilder;
 use crate::crc32c::crc32c;
 use crate::error::{WalkError, WalkErrorKind};
 use crate::inflate::{Inflated, Located, Trouble, locate};
-use crate::records::{BadRecord, Cursor, Source, Stop, append, skip_below};
+use crate::records::{BadRecord, Cursor, Lacking, Source, Stop, append, skip_below};
 
 /// How a walk checks, filters and decompresses batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub enum Walked {
     Full,
     /// All bytes that were fed are walked, or the end of a bounded walk is reached.
     Drained,
+    /// The next record cannot be decoded before something has arrived that [`PartitionWalker::awaited`] knows.
+    Awaits,
 }
 
 /// Walks the fetched bytes of one partition into a builder. The walk can be resumed at any record.
@@ -94,6 +97,7 @@ pub struct PartitionWalker {
     chunks: VecDeque<Chunk>,
     open: Option<OpenBatch>,
     markers: AbortMarkers,
+    awaited: Option<Arc<Awaited>>,
 }
 
 /// A piece of a Fetch response for the partition, and the response's aborted transactions.
@@ -174,6 +178,7 @@ impl PartitionWalker {
             chunks: VecDeque::new(),
             open: None,
             markers: AbortMarkers::default(),
+            awaited: None,
         }
     }
 
@@ -249,6 +254,11 @@ impl PartitionWalker {
         }
     }
 
+    /// What the last walk waits for, if it returned [`Walked::Awaits`].
+    pub fn awaited(&mut self) -> Option<Arc<Awaited>> {
+        self.awaited.take()
+    }
+
     /// Drops all bytes that were fed and are not walked yet: after an error, or before a seek. The position does not
     /// change.
     pub fn discard_pending(&mut self) {
@@ -315,6 +325,16 @@ impl PartitionWalker {
                 Stop::Fault(fault) => open.cursor.error(&open.header, fault).into(),
                 Stop::HeadersTooLarge => WalkErrorKind::HeadersTooLarge,
                 Stop::BadValue(record) => return Err(self.bad_value(*record)),
+                Stop::Awaits(awaited) => {
+                    self.awaited = Some(awaited);
+                    return Ok(Walked::Awaits);
+                }
+                Stop::Lacks(lacking) => {
+                    let Lacking { offset, column, reason } = *lacking;
+                    self.position = self.position.max(offset);
+                    let kind = WalkErrorKind::Lacks { column, reason };
+                    return Err(self.error(Trouble { next_offset: Some(offset + 1), kind }));
+                }
                 // The walk of a batch goes on behind such a record.
                 Stop::Passed => continue,
             };

@@ -20,7 +20,8 @@ mod nested;
 mod typed;
 
 pub use avro::{
-    AvroAppended, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing, WriterKey,
+    Asked, AvroAppended, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
+    SchemaSource, WriterKey,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};

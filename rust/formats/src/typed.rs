@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BadValue, Beside, Decoded, TypedColumn};
+use monedula_columns::{BadValue, Beside, Decoded, TypedColumn, Undecoded};
 
 use crate::avro::{AvroAppended, AvroDecoder, BadAvro, Framing};
 use crate::json::{Appended, JsonDecoder};
@@ -14,11 +14,11 @@ impl TypedColumn for JsonDecoder {
         DataType::Struct(self.fields().clone())
     }
 
-    fn append(&mut self, value: Option<&[u8]>, _: Beside<'_>) -> Result<Decoded, BadValue> {
+    fn append(&mut self, value: Option<&[u8]>, _: Beside<'_>) -> Result<Decoded, Undecoded> {
         match self.append(value) {
             Ok(Appended::Good) => Ok(Decoded::Whole),
             Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(bad.into()),
+            Err(bad) => Err(BadValue::from(bad).into()),
         }
     }
 
@@ -46,12 +46,12 @@ impl TypedColumn for AvroDecoder {
     }
 
     #[inline]
-    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, BadValue> {
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
         let header = if self.framing() == Framing::Confluent { beside.schema_id() } else { None };
         match self.append_framed(value, header) {
             Ok(AvroAppended::Good) => Ok(Decoded::Whole),
             Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(bad.into()),
+            Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),
         }
     }
 

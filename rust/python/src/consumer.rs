@@ -66,7 +66,7 @@ impl ConsumerCore {
         value: PySpec<'_>,
     ) -> PyResult<Self> {
         let settings = config::parse(py, settings)?;
-        let columns = batch_columns(py, columns, headers, &key, &value)?;
+        let columns = batch_columns(py, columns, headers, (&key, &value), settings.schema_registry.as_ref())?;
         let runtime = runtime::handle()?;
         let (consumer, desk) = match strategy {
             None => (Consumer::new(settings, columns, &runtime, config::seed()), None),

@@ -43,6 +43,11 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("partition", partition.partition)?;
             details.set_item("offset", error.offset)?;
             details.set_item("next_offset", error.next_offset)?;
+            if let WalkErrorKind::Lacks { column, reason } = &error.kind {
+                details.set_item("column", column)?;
+                details.set_item("reason", reason)?;
+                details.set_item("retriable", true)?;
+            }
             if let WalkErrorKind::BadValue { column, bad } = &error.kind {
                 details.set_item("column", column)?;
                 details.set_item("path", &bad.path)?;
@@ -222,6 +227,7 @@ fn class_of(error: &ClientError) -> &'static str {
         },
         ClientError::Decode { error, .. } => match error.kind {
             WalkErrorKind::BadValue { .. } => "DecodeError",
+            WalkErrorKind::Lacks { .. } => "SchemaRegistryError",
             _ => "CorruptRecordError",
         },
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",

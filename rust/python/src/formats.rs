@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
+use monedula_client::registry::{Answer, SchemaKey, SchemaRegistry};
+use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
-    AvroDecoder, AvroOptions, AvroPlan, AvroSchema, Framing, JsonDecoder, JsonOptions, Mode, WriterKey,
+    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, JsonDecoder, JsonOptions,
+    Mode, SchemaSource, WriterKey,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -61,6 +63,8 @@ pub(crate) struct ColumnSpec {
     data_type: DataType,
     /// Of JSON, of which some fields may be decoded without the others.
     json: Option<(Fields, JsonOptions)>,
+    /// Of Avro, whose writers' schemas may be asked for.
+    avro: Option<AvroGiven>,
 }
 
 #[pymethods]
@@ -84,9 +88,10 @@ impl ColumnSpec {
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
-    /// Confluent's framing.
+    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry.
     #[staticmethod]
-    #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new()))]
+    #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new(), may_ask = false))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn avro(
         py: Python<'_>,
         reader: &str,
@@ -95,6 +100,7 @@ impl ColumnSpec {
         mode: &str,
         flatten: bool,
         options: Vec<(String, String)>,
+        may_ask: bool,
     ) -> PyResult<Self> {
         let (mode, on_bad) = behaviour(py, mode)?;
         let parse = |name: &str, text: &str| {
@@ -126,14 +132,11 @@ impl ColumnSpec {
         }
         let mut given = AvroOptions { mode, ..AvroOptions::default() };
         given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
-        let plan = AvroPlan::new(reader, schemas, framing, given)
-            .map(Arc::new)
-            .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let avro = AvroGiven { reader, schemas, framing, options: given, may_ask };
+        let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
-        let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
-            Box::new(AvroDecoder::new(Arc::clone(&plan), pool.clone()))
-        };
-        Ok(Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json: None })
+        let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
+        Ok(Self { typed, data_type, json: None, avro: Some(avro) })
     }
 
     /// The same for some of the fields; for all of them if these would be others without the rest.
@@ -185,7 +188,74 @@ impl ColumnSpec {
                 Err(unsupported) => unreachable!("{unsupported}"),
             }
         };
-        Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json }
+        Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None }
+    }
+
+    /// What decodes the column of a client, which may have a registry.
+    fn typed(&self, py: Python<'_>, registry: Option<&Arc<SchemaRegistry>>) -> PyResult<TypedSpec> {
+        let Some(avro) = &self.avro else { return Ok(self.typed.clone()) };
+        let registry = match registry {
+            Some(registry) if avro.may_ask => Registry(Arc::clone(registry)),
+            None if avro.framing == Framing::Confluent && avro.schemas.is_empty() => {
+                let message = "framing='confluent' needs the setting schema.registry.url, where the schemas of values are \
+                               asked for, or schemas={id: schema}: values name their schema by its id";
+                return Err(argument_error(py, message.into()));
+            }
+            _ => return Ok(self.typed.clone()),
+        };
+        let plan = avro.plan(Framing::Confluent).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        Ok(TypedSpec { make: make_avro(plan.asking(Arc::new(registry))), ..self.typed.clone() })
+    }
+}
+
+/// What an Avro column was asked for with.
+#[derive(Clone)]
+struct AvroGiven {
+    reader: AvroSchema,
+    schemas: Vec<(WriterKey, AvroSchema)>,
+    framing: Framing,
+    options: AvroOptions,
+    may_ask: bool,
+}
+
+impl AvroGiven {
+    /// In another framing than the given, no given schema is a writer's.
+    fn plan(&self, framing: Framing) -> Result<AvroPlan, BadSchema> {
+        let schemas = if framing == self.framing { self.schemas.clone() } else { Vec::new() };
+        AvroPlan::new(self.reader.clone(), schemas, framing, self.options.clone())
+    }
+}
+
+fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
+    let plan = Arc::new(plan);
+    Arc::new(move |pool: &BufferPool| Box::new(AvroDecoder::new(Arc::clone(&plan), pool.clone())))
+}
+
+/// A registry as a source of schemas.
+#[derive(Debug)]
+struct Registry(Arc<SchemaRegistry>);
+
+impl SchemaSource for Registry {
+    fn ask(&self, key: WriterKey) -> Asked<AvroSchema> {
+        let key = match key {
+            WriterKey::Id(id) => SchemaKey::Id(id),
+            WriterKey::Guid(guid) => SchemaKey::Guid(guid),
+            WriterKey::Only | WriterKey::Fingerprint(_) => {
+                return Asked::Refused(AvroReason::NoSchema("a registry knows schemas by id and GUID".into()));
+            }
+        };
+        match self.0.ask(key) {
+            Answer::Awaits(awaited) => Asked::Awaits(awaited),
+            Answer::Missing(why) => Asked::Refused(AvroReason::NoSchema(why.into())),
+            Answer::Failed(why) => Asked::Failed(why),
+            Answer::Known(schema) => match AvroSchema::parse_beside(&schema.text, &schema.references) {
+                Ok(schema) => Asked::Known(schema),
+                Err(bad) => {
+                    let why = format!("the registry's schema of {key:?} cannot be read: {bad}");
+                    Asked::Refused(AvroReason::NoSchema(why.into()))
+                }
+            },
+        }
     }
 }
 
@@ -209,12 +279,12 @@ pub(crate) fn batch_columns(
     py: Python<'_>,
     names: Option<Vec<String>>,
     headers: bool,
-    key: &PySpec<'_>,
-    value: &PySpec<'_>,
+    (key, value): (&PySpec<'_>, &PySpec<'_>),
+    registry: Option<&Arc<SchemaRegistry>>,
 ) -> PyResult<BatchColumns> {
     let set = config::columns(py, names, headers)?;
-    let typed = |spec: &PySpec<'_>| spec.as_ref().map(|spec| spec.typed.clone());
-    let columns = BatchColumns { set, key: typed(key), value: typed(value) };
+    let typed = |spec: &PySpec<'_>| spec.as_ref().map(|spec| spec.typed(py, registry)).transpose();
+    let columns = BatchColumns { set, key: typed(key)?, value: typed(value)? };
     for (name, spec, column) in [("key", &columns.key, ColumnSet::KEY), ("value", &columns.value, ColumnSet::VALUE)] {
         if spec.is_some() && !set.contains(column) {
             let message =

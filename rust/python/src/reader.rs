@@ -80,7 +80,10 @@ impl ReaderCore {
             true => asked,
             false => asked.with(config::columns(py, Some(compared), false)?),
         };
-        let columns = batch_columns(py, Some(read.names().map(String::from).collect()), false, &key, &value)?;
+        let columns = {
+            let names = Some(read.names().map(String::from).collect());
+            batch_columns(py, names, false, (&key, &value), settings.schema_registry.as_ref())?
+        };
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
         let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());

@@ -399,8 +399,15 @@ impl Task {
                 self.inputs.push_back(Input::Finished { ticket, offsets });
             }
             Output::Callback { ticket, kind, partitions } => self.call_back(ticket, kind, partitions),
-            Output::Released { partitions } => {
-                buffer.released(&partitions);
+            Output::Released { partitions, are_lost } => {
+                let uncalled = match are_lost {
+                    true => buffer.lost(&partitions, self.listens.to(CallbackKind::Lost)),
+                    false => {
+                        buffer.released(&partitions);
+                        Vec::new()
+                    }
+                };
+                self.inputs.extend(uncalled.into_iter().map(|ticket| Input::CalledBack { ticket }));
                 self.parts.metadata.release(partitions.iter().map(|partition| partition.topic.clone()));
             }
             Output::Committed { ticket, outcomes } => self.committed(ticket, outcomes),
@@ -477,10 +484,6 @@ impl Task {
                 self.check_heartbeat_interval();
             }
             GroupEvent::Retried { api, .. } => self.parts.metrics.retriable_error(api),
-            GroupEvent::Lost { partitions, .. } => {
-                let uncalled = self.parts.buffer.lost(partitions, self.listens.to(CallbackKind::Lost));
-                self.inputs.extend(uncalled.into_iter().map(|ticket| Input::CalledBack { ticket }));
-            }
             GroupEvent::LeaseExpired => {
                 let stalled = self.parts.buffer.queued_records();
                 self.shared.figures().counted.records_stalled += stalled;

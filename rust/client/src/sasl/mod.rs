@@ -19,6 +19,7 @@ use monedula_protocol::secret::Secret;
 
 use self::kerberos::Kerberos;
 pub(crate) use self::kerberos::Login as KerberosLogin;
+pub(crate) use self::oidc::{Timeouts, agent};
 use self::token::TokenProvider;
 pub use self::token::{Token, TokenError, TokenSource};
 

@@ -73,13 +73,13 @@ pub(super) struct Claims {
 
 /// The timeouts of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timeouts {
-    pub(super) connect: Duration,
-    pub(super) read: Duration,
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    pub(crate) read: Duration,
 }
 
-/// An HTTP client for the endpoint. `authorities` are those that it trusts; `None` for the system's.
-pub(super) fn agent(timeouts: Timeouts, authorities: Option<Vec<CertificateDer<'static>>>) -> Agent {
+/// An HTTP client for the endpoint, or for another server. `authorities` are those that it trusts; `None` for the system's.
+pub(crate) fn agent(timeouts: Timeouts, authorities: Option<Vec<CertificateDer<'static>>>) -> Agent {
     let certificates = authorities.unwrap_or_else(|| rustls_native_certs::load_native_certs().certs);
     let roots: Vec<Certificate<'static>> =
         certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();

@@ -113,7 +113,7 @@ impl Outbox {
             return None;
         }
         let not_notified: BTreeSet<TopicPartition> = lost.difference(notified).cloned().collect();
-        self.push(Output::Released { partitions: lost.clone() });
+        self.push(Output::Released { partitions: lost.clone(), are_lost: true });
         self.event(GroupEvent::Lost { partitions: lost, reason: reason.into() });
         (!not_notified.is_empty()).then(|| self.call_back(CallbackKind::Lost, not_notified))
     }

@@ -100,6 +100,8 @@ pub enum Output {
     Released {
         /// The partitions.
         partitions: BTreeSet<TopicPartition>,
+        /// They were lost, not revoked: a Revoked callback for them that has not begun becomes one for lost partitions.
+        are_lost: bool,
     },
     /// The answer to [`Input::Commit`](super::Input::Commit), and the end of each commit that the member makes itself.
     Committed {

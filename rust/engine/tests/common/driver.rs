@@ -113,7 +113,7 @@ impl Driver {
                 self.note_partitions(&format!("{kind:?}"), &partitions);
                 self.owe(Owed::Callback(ticket, kind));
             }
-            Output::Released { partitions } => {
+            Output::Released { partitions, .. } => {
                 self.finished.retain(|partition, _| !partitions.contains(partition));
                 self.note_partitions("dropped", &partitions);
             }

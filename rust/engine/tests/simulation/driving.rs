@@ -119,7 +119,7 @@ impl World {
                 process.inbox.push_back(Input::Finished { ticket, offsets });
             }
             Output::Callback { ticket, kind, partitions } => self.callback(pid, ticket, kind, partitions),
-            Output::Released { partitions } => self.dropped(pid, &partitions),
+            Output::Released { partitions, .. } => self.dropped(pid, &partitions),
             Output::Committed { ticket, outcomes } => self.committed(pid, ticket, &outcomes),
             Output::Lease { until } => {
                 let until = self.bug.map_or(until, |bug| bug.lease(until));

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::BufferPool;
+use monedula_columns::{BufferPool, Undecoded};
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
 use super::framing::{Framing, WriterKey};
 use super::options::AvroOptions;
-use super::plan::{Step, resolve};
+use super::plan::resolve;
 use super::row::Row;
 use super::schema::AvroSchema;
 use super::shape::Shape;
+use super::source::{Asked, LateWriters, SchemaSource, Writer};
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
 
@@ -23,15 +24,12 @@ pub struct AvroPlan {
     reader: AvroSchema,
     data_type: DataType,
     framing: Framing,
-    /// By their keys, ascending.
-    writers: Vec<(WriterKey, Writer)>,
+    /// Those that were given, by their keys, ascending.
+    writers: Vec<(WriterKey, Arc<Writer>)>,
+    /// Where other writers' schemas are asked for.
+    late: Option<LateWriters>,
+    shape: Shape,
     options: AvroOptions,
-}
-
-#[derive(Debug)]
-struct Writer {
-    schema: AvroSchema,
-    step: Step,
 }
 
 impl AvroPlan {
@@ -53,12 +51,30 @@ impl AvroPlan {
                     key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
                 BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }
             })?;
-            planned.push((key, Writer { schema, step }));
+            planned.push((key, Arc::new(Writer { schema, step })));
         }
         planned.sort_by_key(|(key, _)| *key);
         // Schemas that differ in logical types alone have one fingerprint: the first that was given is meant.
         planned.dedup_by_key(|(key, _)| *key);
-        Ok(Self { data_type: shape.data_type(&reader), reader, framing, writers: planned, options })
+        let data_type = shape.data_type(&reader);
+        Ok(Self { data_type, reader, framing, writers: planned, late: None, shape, options })
+    }
+
+    /// The same, with a source of the schemas that were not given.
+    #[must_use]
+    pub fn asking(self, source: Arc<dyn SchemaSource>) -> Self {
+        Self { late: Some(LateWriters::new(source)), ..self }
+    }
+
+    /// The writer's schema for a key that no given schema has.
+    fn ask(&self, key: WriterKey) -> Asked<Arc<Writer>> {
+        let Some(late) = &self.late else {
+            return Asked::Refused(AvroReason::UnknownSchema(key.text().unwrap_or_default().into()));
+        };
+        late.ask(key, |schema| {
+            let step = resolve(&schema, &self.reader, &self.shape, self.framing == Framing::Confluent)?;
+            Ok(Writer { schema, step })
+        })
     }
 
     /// The type of the column.
@@ -80,6 +96,10 @@ pub enum AvroAppended {
 pub struct AvroDecoder {
     plan: Arc<AvroPlan>,
     root: Column,
+    /// Those of the plan, and those that were asked for since, by their keys, ascending.
+    writers: Vec<(WriterKey, Arc<Writer>)>,
+    /// Why the last value has no row, if that is not its own fault.
+    missing: Option<Undecoded>,
     /// The writer of the last value: most are followed by one of the same.
     last: usize,
     pool: BufferPool,
@@ -88,7 +108,8 @@ pub struct AvroDecoder {
 impl AvroDecoder {
     /// A decoder with memory from this pool.
     pub fn new(plan: Arc<AvroPlan>, pool: BufferPool) -> Self {
-        Self { root: Column::new(&plan.data_type, &pool), plan, last: 0, pool }
+        let (root, writers) = (Column::new(&plan.data_type, &pool), plan.writers.clone());
+        Self { root, writers, missing: None, plan, last: 0, pool }
     }
 
     /// The type of the column.
@@ -159,7 +180,7 @@ impl AvroDecoder {
         };
         self.root.truncate(row);
         let bad = BadAvro { path, reason, position };
-        if self.plan.options.mode == Mode::FailFast {
+        if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
         // A struct of nulls, as Spark has it; a tombstone alone is null.
@@ -189,16 +210,11 @@ impl AvroDecoder {
 
     #[inline]
     fn decode_as(&mut self, key: WriterKey, value: &[u8], start: usize) -> Decoded {
-        let Self { plan, root, last, .. } = self;
-        let writer = match plan.writers.get(*last) {
-            Some((known, writer)) if *known == key => writer,
-            _ => {
-                let found = plan.writers.binary_search_by_key(&key, |(known, _)| *known);
-                let id = || key.text().unwrap_or_default().into();
-                *last = found.map_err(|_| Fault::new(AvroReason::UnknownSchema(id()), 0))?;
-                &plan.writers[*last].1
-            }
-        };
+        if self.writers.get(self.last).is_none_or(|(known, _)| *known != key) {
+            self.last = self.find(key)?;
+        }
+        let Self { plan, root, last, writers, .. } = self;
+        let Some((_, writer)) = writers.get(*last) else { return Ok(()) };
         let max_row_bytes = plan.options.max_row_bytes;
         let mut row = Row { writer: &writer.schema, reader: &plan.reader, bytes_left: max_row_bytes, max_row_bytes };
         let mut cursor = Cursor::new(value, start);
@@ -207,5 +223,35 @@ impl AvroDecoder {
             0 => Ok(()),
             left => Err(cursor.fault(AvroReason::TrailingBytes(left))),
         }
+    }
+
+    /// The number of the writer with this key.
+    fn find(&mut self, key: WriterKey) -> Decoded<usize> {
+        let place = match self.writers.binary_search_by_key(&key, |(known, _)| *known) {
+            Ok(found) => return Ok(found),
+            Err(place) => place,
+        };
+        let reason = match self.plan.ask(key) {
+            Asked::Known(writer) => {
+                self.writers.insert(place, (key, writer));
+                return Ok(place);
+            }
+            Asked::Refused(reason) => reason,
+            Asked::Awaits(awaited) => {
+                self.missing = Some(Undecoded::Awaits(awaited));
+                AvroReason::NoSchema("its schema is being asked for".into())
+            }
+            Asked::Failed(why) => {
+                let reason = AvroReason::NoSchema(why.as_str().into());
+                self.missing = Some(Undecoded::Lacks(why));
+                reason
+            }
+        };
+        Err(Fault::new(reason, 0))
+    }
+
+    /// Why the last value has no row, if that is not its own fault.
+    pub(crate) fn take_missing(&mut self) -> Option<Undecoded> {
+        self.missing.take()
     }
 }

@@ -59,6 +59,8 @@ pub enum AvroReason {
     RowTooLarge(usize),
     /// The value does not begin as the framing has it: what was expected.
     NotFramed(&'static str),
+    /// No schema can be had for this value: why.
+    NoSchema(Box<str>),
     /// No schema was given with this id or fingerprint.
     UnknownSchema(Box<str>),
 }
@@ -89,6 +91,7 @@ impl fmt::Display for AvroReason {
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),
+            Self::NoSchema(why) => formatter.write_str(why),
             Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
         }
     }

@@ -12,9 +12,11 @@ mod plan;
 mod row;
 mod schema;
 mod shape;
+mod source;
 
 pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
 pub use error::{AvroReason, BadAvro, BadSchema};
 pub use framing::{Framing, WriterKey};
 pub use options::AvroOptions;
 pub use schema::AvroSchema;
+pub use source::{Asked, SchemaSource};

@@ -106,17 +106,19 @@ impl AvroSchema {
     /// # Errors
     /// Text that is no JSON, or no schema: where, and why.
     pub fn parse(text: &str) -> Result<Self, BadSchema> {
-        let json = match serde_json::from_str(text) {
-            Ok(json) => json,
-            // A primitive type may be given by its bare name.
-            Err(_) if primitive(text.trim()).is_some() => Value::String(text.trim().to_owned()),
-            Err(error) if error.to_string().starts_with("recursion limit") => {
-                return Err(bad("", "is nested too deep: JSON is read to a depth of 127, some 40 records".to_owned()));
-            }
-            Err(error) => return Err(bad("", format!("is not JSON: {error}"))),
-        };
+        Self::parse_beside(text, &[])
+    }
+
+    /// As [`Self::parse`], of a text that names types of other schemas. Each of these may name those before it.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_beside(text: &str, others: &[String]) -> Result<Self, BadSchema> {
         let mut parser = Parser { types: Vec::new(), named: HashMap::new() };
-        let root = parser.schema(&json, "", "")?;
+        for other in others {
+            parser.schema(&json_of(other)?, "", "")?;
+        }
+        let root = parser.schema(&json_of(text)?, "", "")?;
         let mut schema = Self { types: parser.types, root };
         schema.find_empty();
         Ok(schema)
@@ -142,6 +144,18 @@ impl AvroSchema {
             }
             found.into_iter().for_each(|id| self.types[id].is_empty = true);
         }
+    }
+}
+
+fn json_of(text: &str) -> Result<Value, BadSchema> {
+    match serde_json::from_str(text) {
+        Ok(json) => Ok(json),
+        // A primitive type may be given by its bare name.
+        Err(_) if primitive(text.trim()).is_some() => Ok(Value::String(text.trim().to_owned())),
+        Err(error) if error.to_string().starts_with("recursion limit") => {
+            Err(bad("", "is nested too deep: JSON is read to a depth of 127, some 40 records".to_owned()))
+        }
+        Err(error) => Err(bad("", format!("is not JSON: {error}"))),
     }
 }
 

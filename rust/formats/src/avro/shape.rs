@@ -17,11 +17,13 @@ const MAX_DEPTH: usize = 64;
 const MAX_PRECISION: usize = 38;
 
 /// A reader's type as a column.
+#[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) reader: TypeId,
     pub(crate) form: Form,
 }
 
+#[derive(Debug)]
 pub(crate) enum Form {
     Scalar(Target),
     /// Those fields of a record that are columns, by their numbers in the record.
@@ -33,6 +35,7 @@ pub(crate) enum Form {
 }
 
 /// A branch of a reader's union.
+#[derive(Debug)]
 pub(crate) enum Member {
     Null,
     /// It is in the union's column itself.

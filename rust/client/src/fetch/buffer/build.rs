@@ -7,6 +7,7 @@ use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{Holder, Place};
 
+use super::awaiting::is_lack;
 use super::partition_buffer::Piece;
 use super::{FetchBuffer, State, Want};
 use crate::error::ClientError;
@@ -126,15 +127,17 @@ impl FetchBuffer {
             |partition: &TopicPartition, error| ClientError::Decode { partition: partition.clone(), error };
         if taken.walker.holds_payload() {
             let walked = taken.walker.walk_open(builder, scratch);
-            walked.map_err(|error| unreadable(&taken.partition, error))?;
+            if walked.map_err(|error| unreadable(&taken.partition, error))? == Walked::Awaits {
+                return Ok(Walked::Awaits);
+            }
             if taken.walker.pending_bytes() > 0 {
                 return Ok(Walked::Full);
             }
         }
         loop {
             match taken.walker.walk(builder, scratch) {
-                Ok(Walked::Full) => return Ok(Walked::Full),
                 Ok(Walked::Drained) => {}
+                Ok(stopped) => return Ok(stopped),
                 Err(error) => return Err(unreadable(&taken.partition, error)),
             }
             if !self.feed(taken)? {
@@ -199,15 +202,20 @@ impl FetchBuffer {
 
     /// Gives a walker back after `rows` of it were walked. False if the batch should end here.
     fn put_back(&self, taken: Taken, walked: Result<Walked, ClientError>, rows: u64) -> bool {
-        let Taken { partition, span, walker } = taken;
+        let Taken { partition, span, mut walker } = taken;
+        let awaited = walker.awaited();
         let mut state = self.state();
         let Some(buffer) = state.current(&partition, span) else { return true };
         let position = walker.position();
         buffer.position = Some(position);
-        buffer.mid_piece = matches!(walked, Ok(Walked::Full)) && walker.pending_bytes() > 0;
+        let stays = match &walked {
+            Ok(walked) => *walked != Walked::Drained,
+            Err(error) => is_lack(error),
+        };
+        buffer.mid_piece = stays && walker.pending_bytes() > 0;
         buffer.walker = Some(walker);
         let failed = walked.err();
-        if let Some(error) = &failed {
+        if let Some(error) = failed.as_ref().filter(|error| !is_lack(error)) {
             buffer.fault = Some(error.clone());
             buffer.inflated = None;
             buffer.pieces.clear();
@@ -220,10 +228,18 @@ impl FetchBuffer {
         buffer.queued_bytes -= bytes;
         state.uncount(records, bytes);
         self.hold_at_bound(&mut state, &partition);
+        if let Some(awaited) = awaited {
+            self.hold_until(&mut state, &partition, &awaited);
+            return true;
+        }
         let Some(error) = failed else {
             state.offer(&partition);
             return true;
         };
+        if is_lack(&error) {
+            self.raise_lack(&mut state, error);
+            return false;
+        }
         if let ClientError::Decode { .. } = error {
             self.command(FetchCommand::Unreadable { partition, span, offset: position });
         }

@@ -55,7 +55,7 @@ impl Callbacks {
 
     /// Turns each on_revoked that has not begun and is about `partitions` only into an on_lost; or takes it out, if
     /// nobody `listens` to that, and returns its ticket.
-    fn revoked_to_lost(&mut self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
+    pub(super) fn revoked_to_lost(&mut self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
         let is_late = |callback: &PendingCallback| {
             callback.kind == CallbackKind::Revoked && callback.partitions.iter().all(|one| partitions.contains(one))
         };
@@ -77,12 +77,6 @@ impl FetchBuffer {
         state.stop_all_rows();
         drop(state);
         self.arrived.notify_all();
-    }
-
-    /// These partitions are lost: an on_revoked for them that has not begun becomes an on_lost. If nobody `listens` to
-    /// that there is none, and their tickets are returned.
-    pub(crate) fn lost(&self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
-        self.state().membership.callbacks.revoked_to_lost(partitions, listens)
     }
 
     /// The next callback to be run, if none is running.

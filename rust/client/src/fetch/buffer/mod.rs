@@ -5,6 +5,7 @@
 //! moments only. Order: `build_state` before `state`.
 
 mod assignment;
+mod awaiting;
 mod build;
 mod callbacks;
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod waiting;
 mod work;
 
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use monedula_columns::{BatchBuilder, BatchColumns, BufferPool, Scratch, WalkOptions};
@@ -104,6 +105,8 @@ pub(crate) struct FetchBuffer {
     /// Notified when the group's task has something to do: a revocation is finished, a commit is due, or a poll was
     /// awaited.
     pub(crate) group_wanted: Notify,
+    /// For those that call later.
+    me: OnceLock<Weak<Self>>,
 }
 
 /// What building a batch needs, once for all batches.
@@ -139,6 +142,7 @@ impl FetchBuffer {
             commands,
             drained: Notify::new(),
             group_wanted: Notify::new(),
+            me: OnceLock::new(),
         }
     }
 
@@ -174,6 +178,7 @@ impl FetchBuffer {
     pub(crate) fn restart(&self, partition: &TopicPartition) -> Option<u64> {
         let _build = self.lock_build();
         let mut state = self.state();
+        self.go_on(&mut state, partition);
         state.forget_queued(partition);
         state.forget_returned(partition);
         state.stop_rows_of(partition);

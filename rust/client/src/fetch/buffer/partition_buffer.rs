@@ -51,6 +51,9 @@ pub(super) struct PartitionBuffer {
     pub(super) end: Option<i64>,
     /// Where a loop with `until` stops.
     pub(super) bound: Bound,
+    /// Whether its next record waits for something, such as a schema, or for the error that it did not come to be
+    /// raised.
+    pub(super) awaits: bool,
     /// Whether nothing more of it is handed out in that loop.
     pub(super) bound_holds: bool,
     pub(super) paused: bool,
@@ -92,6 +95,7 @@ impl PartitionBuffer {
             target: None,
             end,
             bound: Bound::None,
+            awaits: false,
             bound_holds: false,
             paused: false,
             assigned_span: span,
@@ -121,7 +125,7 @@ impl PartitionBuffer {
 
     /// Whether nothing of it is to be handed out or fetched, whatever there is.
     pub(super) fn is_held_back(&self) -> bool {
-        self.is_closed_to_rows() || self.bound_holds
+        self.is_closed_to_rows() || self.bound_holds || self.awaits
     }
 
     /// Whether not even rows of batches that were handed out before may be taken.
@@ -148,6 +152,7 @@ impl PartitionBuffer {
         let Self {
             end,
             bound,
+            awaits,
             bound_holds,
             paused,
             assigned_span,
@@ -163,6 +168,7 @@ impl PartitionBuffer {
         *self = Self {
             gate,
             bound,
+            awaits,
             bound_holds,
             paused,
             assigned_span,

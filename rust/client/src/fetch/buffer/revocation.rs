@@ -2,6 +2,7 @@
 //! released.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
@@ -62,10 +63,24 @@ impl FetchBuffer {
         self.state().membership.released_at.map(|at| at.elapsed())
     }
 
-    /// The member does not own these any more.
+    /// The member does not own these any more: they were revoked.
     pub(crate) fn released(&self, partitions: &BTreeSet<TopicPartition>) {
         let _build = self.lock_build();
+        self.release(self.state(), partitions);
+    }
+
+    /// The member does not own these any more: they are lost. An on_revoked for them that has not begun becomes an on_lost. If
+    /// nobody `listens` to that there is none, and their tickets are returned. Both in one step: a poll in between ran the
+    /// on_revoked of partitions that were gone.
+    pub(crate) fn lost(&self, partitions: &BTreeSet<TopicPartition>, listens: bool) -> Vec<u64> {
+        let _build = self.lock_build();
         let mut state = self.state();
+        let uncalled = state.membership.callbacks.revoked_to_lost(partitions, listens);
+        self.release(state, partitions);
+        uncalled
+    }
+
+    fn release(&self, mut state: MutexGuard<'_, State>, partitions: &BTreeSet<TopicPartition>) {
         state.membership.callbacks.forget_repeated(partitions);
         // The user may have assigned some by hand since the group was left: these are not the group's.
         let mut gone = partitions.clone();

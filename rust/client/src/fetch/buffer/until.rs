@@ -127,6 +127,7 @@ impl FetchBuffer {
 
     /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped.
     pub(super) fn read_again(&self, state: &mut State, partition: &TopicPartition, from: Place) {
+        self.go_on(state, partition);
         state.forget_queued(partition);
         let span = state.new_span();
         let State { partitions, finished, .. } = &mut *state;

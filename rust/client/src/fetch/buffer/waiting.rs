@@ -64,7 +64,7 @@ impl FetchBuffer {
             return Ok(Waited::Nothing);
         }
         let mut state = self.state();
-        state.raise_pending()?;
+        self.raise_pending(&mut state)?;
         if let Some(callback) = state.membership.callbacks.next() {
             return Ok(Waited::Callback(callback));
         }
@@ -73,12 +73,21 @@ impl FetchBuffer {
         }
         Ok(Waited::Enough)
     }
+
+    /// Raises the next error that is due. A partition that it stopped for want of a schema goes on after it.
+    pub(super) fn raise_pending(&self, state: &mut State) -> Result<(), ClientError> {
+        state.pending().inspect_err(|error| {
+            if let Some(partition) = error.partition() {
+                self.go_on(state, &partition.clone());
+            }
+        })
+    }
 }
 
 impl State {
     const FOREVER: Duration = Duration::from_secs(3600);
 
-    pub(super) fn raise_pending(&mut self) -> Result<(), ClientError> {
+    fn pending(&mut self) -> Result<(), ClientError> {
         if self.closed {
             return Err(ClientError::Closed);
         }

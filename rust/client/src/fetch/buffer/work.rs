@@ -95,7 +95,7 @@ impl FetchBuffer {
         let _waiting = self.begin_waiting();
         let mut state = self.state();
         loop {
-            state.raise_pending()?;
+            self.raise_pending(&mut state)?;
             if let Some(callback) = state.membership.callbacks.next() {
                 return Ok(Step::Callback(callback));
             }

@@ -69,7 +69,7 @@ impl Committing for Member {
         let Some(partitions) = self.take_revoked() else { return };
         if !partitions.is_empty() {
             self.release(&partitions);
-            self.out.push(Output::Released { partitions });
+            self.out.push(Output::Released { partitions, are_lost: false });
         }
         if self.state == State::Revoking {
             self.set_state(State::Stable);

@@ -89,7 +89,7 @@ impl Member {
     fn lose_replaced(&mut self, lost: BTreeSet<TopicPartition>) {
         self.release(&lost);
         let reason = "the topic was deleted and made anew";
-        self.out.push(Output::Released { partitions: lost.clone() });
+        self.out.push(Output::Released { partitions: lost.clone(), are_lost: true });
         self.out.event(GroupEvent::Lost { partitions: lost.clone(), reason: reason.into() });
         self.out.call_back(CallbackKind::Lost, lost);
     }

@@ -37,6 +37,6 @@ impl Committing for Member {
     fn end_revocation(&mut self) {
         let Some(partitions) = self.take_revoked() else { return };
         self.release(&partitions);
-        self.out.push(Output::Released { partitions });
+        self.out.push(Output::Released { partitions, are_lost: false });
     }
 }

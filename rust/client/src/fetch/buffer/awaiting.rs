@@ -1,0 +1,53 @@
+//! Partitions whose next record cannot be decoded before something has arrived, such as a schema. They are held back, as
+//! paused ones are; the others go on.
+
+use std::sync::{Arc, Weak};
+
+use monedula_columns::{Awaited, WalkErrorKind};
+use monedula_engine::TopicPartition;
+
+use super::{FetchBuffer, State};
+use crate::error::ClientError;
+
+impl FetchBuffer {
+    /// Lets what is awaited call this buffer.
+    pub(crate) fn know_itself(self: &Arc<Self>) {
+        // It is called once.
+        let _ = self.me.set(Arc::downgrade(self));
+    }
+
+    /// Holds a partition back until this has arrived.
+    pub(super) fn hold_until(&self, state: &mut State, partition: &TopicPartition, awaited: &Awaited) {
+        self.change(state, partition, |buffer| buffer.awaits = true);
+        let (me, theirs) = (self.me.get().cloned().unwrap_or_default(), partition.clone());
+        let arrived = move || {
+            if let Some(buffer) = Weak::upgrade(&me) {
+                buffer.go_on(&mut buffer.state(), &theirs);
+                buffer.arrived.notify_all();
+            }
+        };
+        if !awaited.then(arrived) {
+            self.go_on(state, partition);
+        }
+    }
+
+    /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and tries
+    /// again then.
+    pub(super) fn raise_lack(&self, state: &mut State, error: ClientError) {
+        let Some(partition) = error.partition().cloned() else { return };
+        self.change(state, &partition, |buffer| buffer.awaits = true);
+        state.raise.push_back(error);
+    }
+
+    /// A partition waits for nothing any more.
+    pub(super) fn go_on(&self, state: &mut State, partition: &TopicPartition) {
+        if state.partitions.get(partition).is_some_and(|buffer| buffer.awaits) {
+            self.change(state, partition, |buffer| buffer.awaits = false);
+        }
+    }
+}
+
+/// Whether an error says nothing about the bytes, so that they may be walked again.
+pub(super) fn is_lack(error: &ClientError) -> bool {
+    matches!(error, ClientError::Decode { error, .. } if matches!(error.kind, WalkErrorKind::Lacks { .. }))
+}

@@ -1,0 +1,95 @@
+//! What a registry has answered. A schema never changes, so it is kept for good; that there is none may change.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use monedula_columns::Awaited;
+
+use super::fetch::NoAnswer;
+use super::{Answer, RegisteredSchema, SchemaKey};
+
+/// How long an id counts as unknown: a schema may be registered after the record that names it was read, or not yet be
+/// known to every node of the registry.
+const MISSING_FOR: Duration = Duration::from_secs(10);
+
+/// How long a failure stands for the other partitions that ask for the same: each of them is told, and none asks anew.
+const FAILED_FOR: Duration = Duration::from_secs(1);
+
+/// How many unknown ids are kept: records may name any.
+const MAX_MISSING: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    known: BTreeMap<SchemaKey, Arc<RegisteredSchema>>,
+    asked: BTreeMap<SchemaKey, Arc<Awaited>>,
+    without: BTreeMap<SchemaKey, (NoAnswer, Instant)>,
+}
+
+impl Answers {
+    /// `None` if it is to be asked for.
+    pub(super) fn get(&self, key: SchemaKey, now: Instant) -> Option<Answer> {
+        if let Some(schema) = self.known.get(&key) {
+            return Some(Answer::Known(Arc::clone(schema)));
+        }
+        if let Some(awaited) = self.asked.get(&key) {
+            return Some(Answer::Awaits(Arc::clone(awaited)));
+        }
+        let (answer, until) = self.without.get(&key)?;
+        (now < *until).then(|| match answer {
+            NoAnswer::Missing(why) => Answer::Missing(why.clone()),
+            NoAnswer::Failed(why) => Answer::Failed(why.clone()),
+        })
+    }
+
+    pub(super) fn begin(&mut self, key: SchemaKey, awaited: Arc<Awaited>) {
+        self.asked.insert(key, awaited);
+    }
+
+    /// Keeps an answer; returns what waits for it.
+    pub(super) fn end(
+        &mut self,
+        key: SchemaKey,
+        answer: Result<RegisteredSchema, NoAnswer>,
+        now: Instant,
+    ) -> Option<Arc<Awaited>> {
+        match answer {
+            Ok(schema) => {
+                self.without.remove(&key);
+                self.known.insert(key, Arc::new(schema));
+            }
+            Err(answer) => {
+                if self.without.len() >= MAX_MISSING {
+                    self.without.clear();
+                }
+                let stands_for = if matches!(answer, NoAnswer::Missing(_)) { MISSING_FOR } else { FAILED_FOR };
+                self.without.insert(key, (answer, now + stands_for));
+            }
+        }
+        self.asked.remove(&key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: SchemaKey = SchemaKey::Id(7);
+
+    #[test]
+    fn what_there_is_stands_for_good_and_what_there_is_not_for_a_short_time() {
+        let (mut answers, now) = (Answers::default(), Instant::now());
+        assert!(answers.get(KEY, now).is_none());
+        answers.begin(KEY, Arc::default());
+        assert!(matches!(answers.get(KEY, now), Some(Answer::Awaits(_))));
+        assert!(answers.end(KEY, Err(NoAnswer::Missing("none".into())), now).is_some());
+        assert!(matches!(answers.get(KEY, now), Some(Answer::Missing(_))));
+        assert!(answers.get(KEY, now + MISSING_FOR).is_none());
+        answers.end(KEY, Err(NoAnswer::Failed("down".into())), now);
+        assert!(matches!(answers.get(KEY, now), Some(Answer::Failed(_))));
+        assert!(answers.get(KEY, now + FAILED_FOR).is_none());
+        let schema = RegisteredSchema { text: "\"int\"".into(), references: Vec::new() };
+        answers.end(KEY, Ok(schema), now);
+        assert!(matches!(answers.get(KEY, now + MISSING_FOR * 1_000_000), Some(Answer::Known(_))));
+    }
+}

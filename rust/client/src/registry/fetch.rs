@@ -1,0 +1,115 @@
+//! A schema with those that it refers to, out of the registry's answers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::http::{Failure, Http};
+use super::{RegisteredSchema, SchemaKey};
+
+/// Why there is no schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// The registry has none that is Avro.
+    Missing(String),
+    /// It cannot be asked, or its answer cannot be used.
+    Failed(String),
+}
+
+/// How many schemas one may refer to, with all that these refer to.
+const MAX_REFERENCES: usize = 1_000;
+
+/// How deep references may be nested.
+const MAX_DEPTH: usize = 64;
+
+/// Asks for a schema. Blocks, for as long as the settings allow.
+pub(super) fn schema(http: &Http, key: SchemaKey) -> Result<RegisteredSchema, NoAnswer> {
+    let (what, path) = match key {
+        SchemaKey::Id(id) => (format!("schema id {id}"), format!("/schemas/ids/{id}")),
+        SchemaKey::Guid(guid) => {
+            let hex = format!("{guid:032x}");
+            let guid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+            (format!("schema GUID {guid}"), format!("/schemas/guids/{guid}"))
+        }
+    };
+    let answer = get(http, &what, &path)?;
+    let mut references = References { http, seen: BTreeSet::new(), texts: Vec::new() };
+    references.of(&answer, &what, 0)?;
+    Ok(RegisteredSchema { text: text(&answer, &what)?, references: references.texts })
+}
+
+struct References<'h> {
+    http: &'h Http,
+    seen: BTreeSet<(String, i64)>,
+    texts: Vec<String>,
+}
+
+impl References<'_> {
+    /// Adds what a schema refers to, each behind what that refers to itself.
+    fn of(&mut self, answer: &Map<String, Value>, what: &str, depth: usize) -> Result<(), NoAnswer> {
+        let Some(Value::Array(references)) = answer.get("references") else { return Ok(()) };
+        for reference in references {
+            let (subject, version) = (reference.get("subject"), reference.get("version"));
+            let (Some(subject), Some(version)) = (subject.and_then(Value::as_str), version.and_then(Value::as_i64))
+            else {
+                return Err(NoAnswer::Failed(format!("{what}: a reference without subject and version: {reference}")));
+            };
+            if !self.seen.insert((subject.to_owned(), version)) {
+                continue;
+            }
+            if self.seen.len() > MAX_REFERENCES || depth == MAX_DEPTH {
+                return Err(NoAnswer::Failed(format!("{what} refers to too many schemas, or in a circle")));
+            }
+            let what = format!("{what}, which refers to version {version} of {subject}");
+            let answer = get(self.http, &what, &format!("/subjects/{}/versions/{version}", encoded(subject)))?;
+            self.of(&answer, &what, depth + 1)?;
+            self.texts.push(text(&answer, &what)?);
+        }
+        Ok(())
+    }
+}
+
+fn get(http: &Http, what: &str, path: &str) -> Result<Map<String, Value>, NoAnswer> {
+    let answer = http.get(path).map_err(|failure| match failure {
+        Failure::NotFound(why) => NoAnswer::Missing(format!("{what}: {why}")),
+        Failure::Other(why) => NoAnswer::Failed(format!("{what}: {why}")),
+    })?;
+    match answer.get("schemaType").and_then(Value::as_str) {
+        None | Some("AVRO") => {}
+        Some(other) => {
+            return Err(NoAnswer::Missing(format!("{what} is a schema of type {other}, where Avro is expected")));
+        }
+    }
+    if has_rules(&answer) {
+        return Err(NoAnswer::Failed(format!(
+            "{what} has rules (ruleSet), such as for encrypted fields, which are not applied here: values would be \
+             decoded to what the rules have made of them. Read this topic with Confluent's own deserializer"
+        )));
+    }
+    Ok(answer)
+}
+
+/// Whether values are changed by rules when they are written.
+fn has_rules(answer: &Map<String, Value>) -> bool {
+    let Some(Value::Object(rules)) = answer.get("ruleSet") else { return false };
+    rules.values().any(|rules| rules.as_array().is_some_and(|rules| !rules.is_empty()))
+}
+
+fn text(answer: &Map<String, Value>, what: &str) -> Result<String, NoAnswer> {
+    let text = answer.get("schema").and_then(Value::as_str).map(str::to_owned);
+    text.ok_or_else(|| {
+        NoAnswer::Failed(format!("{what}: the answer has no schema in it; is schema.registry.url that of a registry?"))
+    })
+}
+
+/// Everything but letters, digits and `-._~` in hexadecimal, also slashes and colons.
+fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            byte => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}

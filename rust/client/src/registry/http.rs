@@ -1,0 +1,135 @@
+//! Requests to a registry: its URLs in turn, with credentials, deadlines, a bound for answers, and retries.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use monedula_protocol::sasl::readable;
+use monedula_protocol::secret::Secret;
+use serde_json::{Map, Value};
+use ureq::Agent;
+
+/// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
+const MAX_ANSWER_BYTES: u64 = 16 << 20;
+
+/// How to reach a registry.
+#[derive(Debug)]
+pub(super) struct Http {
+    pub(super) agent: Agent,
+    /// Without a slash at the end, and without user and password.
+    pub(super) urls: Vec<Url>,
+    pub(super) retries: u32,
+    pub(super) wait: Duration,
+    pub(super) max_wait: Duration,
+}
+
+/// One of the registry's URLs.
+#[derive(Debug)]
+pub(super) struct Url {
+    pub(super) url: String,
+    /// The header `Authorization`.
+    pub(super) authorization: Option<Secret>,
+}
+
+/// Why a request brought nothing.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The registry has no such thing.
+    NotFound(String),
+    /// Anything else.
+    Other(String),
+}
+
+/// Why one attempt brought nothing.
+enum Attempt {
+    /// There is no use in asking again.
+    Final(Failure),
+    /// The next URL, or the same one later, may answer.
+    Again(String),
+}
+
+impl Http {
+    /// The JSON object at this path. Each URL is tried; then all of them again, after a wait, as often as the settings
+    /// say.
+    pub(super) fn get(&self, path: &str) -> Result<Map<String, Value>, Failure> {
+        let started = Instant::now();
+        for retry in 0..=self.retries {
+            let mut failed = Vec::new();
+            for url in &self.urls {
+                match url.get(&self.agent, path) {
+                    Ok(answer) => return Ok(answer),
+                    Err(Attempt::Final(failure)) => return Err(failure),
+                    Err(Attempt::Again(why)) => failed.push(why),
+                }
+            }
+            if retry == self.retries {
+                let (attempts, seconds) = (self.retries + 1, started.elapsed().as_secs_f64());
+                let advice = "check schema.registry.url, and that the registry is up";
+                let why = failed.join("; ");
+                return Err(Failure::Other(format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}")));
+            }
+            std::thread::sleep(self.pause(retry));
+        }
+        Err(Failure::Other("no URL is given".into()))
+    }
+
+    /// The time before the next attempt: up to twice as long each time, at random, so that clients do not come together.
+    fn pause(&self, retry: u32) -> Duration {
+        let longest = self.wait.saturating_mul(1 << retry.min(16)).min(self.max_wait);
+        let draw = RandomState::new().hash_one(retry);
+        longest.mul_f64((draw >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+}
+
+impl Url {
+    fn get(&self, agent: &Agent, path: &str) -> Result<Map<String, Value>, Attempt> {
+        let url = format!("{}{path}", self.url);
+        let mut request = agent.get(&url).header("Accept", "application/vnd.schemaregistry.v1+json, application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
+        }
+        let failed = |error: ureq::Error| Attempt::Again(format!("{url}: {error}"));
+        let mut response = request.call().map_err(failed)?;
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
+        let body = body.map_err(|error| match error {
+            ureq::Error::BodyExceedsLimit(limit) => {
+                Attempt::Final(Failure::Other(format!("{url} answered more than {limit} bytes")))
+            }
+            error => failed(error),
+        })?;
+        let said = || format!("{url} answered {status}{}", reason(&body));
+        let other = |advice: &str| Err(Attempt::Final(Failure::Other(format!("{}{advice}", said()))));
+        match status {
+            200..=299 => serde_json::from_slice(&body).map_err(|_| {
+                Attempt::Final(Failure::Other(format!(
+                    "{url} answered with something else than a JSON object; is schema.registry.url that of a registry?"
+                )))
+            }),
+            // Without an error code of the registry's, the path itself is unknown there.
+            404 if error_code(&body).is_some() => Err(Attempt::Final(Failure::NotFound(said()))),
+            404 => other("; is schema.registry.url that of a registry?"),
+            401 | 403 => other("; check schema.registry.basic.auth.user.info or schema.registry.bearer.auth.token"),
+            300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),
+            408 | 429 | 500.. => Err(Attempt::Again(said())),
+            _ => other(""),
+        }
+    }
+}
+
+fn error_code(body: &[u8]) -> Option<i64> {
+    let answer: Map<String, Value> = serde_json::from_slice(body).ok()?;
+    answer.get("error_code")?.as_i64()
+}
+
+/// The registry's own words.
+fn reason(body: &[u8]) -> String {
+    let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+    let message = answer.get("message").and_then(Value::as_str).map(|text| readable(text.as_bytes()));
+    match (error_code(body), message) {
+        (Some(code), Some(message)) => format!(": {code} {message}"),
+        (None, Some(message)) => format!(": {message}"),
+        (Some(code), None) => format!(": {code}"),
+        (None, None) => String::new(),
+    }
+}

@@ -1,0 +1,111 @@
+//! A registry of a few fixed answers on a port of its own.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, mpsc};
+
+use super::{Answer, SchemaKey, SchemaRegistry, registry};
+use crate::config_keys::Role;
+use crate::config_values::{ConfigError, Values};
+
+/// Answers one request after the other with these, and returns the URL and the lines of the requests.
+fn serve(answers: Vec<String>) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, asked) = mpsc::channel();
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (stream, _) = listener.accept().expect("a connection");
+            let mut lines = BufReader::new(&stream).lines();
+            let first = lines.next().expect("a request").expect("a line");
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            sender.send(first).expect("the test goes on");
+            (&stream).write_all(answer.as_bytes()).expect("the client reads");
+        }
+    });
+    (url, asked)
+}
+
+fn answer(status: u16, body: &str) -> String {
+    format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+}
+
+fn at(url: &str) -> Result<Arc<SchemaRegistry>, ConfigError> {
+    let given = [
+        ("bootstrap.servers", "x:1"),
+        ("schema.registry.url", url),
+        ("schema.registry.retries.wait.ms", "1"),
+        ("schema.registry.max.retries", "2"),
+    ];
+    let values = Values::collect(given, Role::Consumer)?;
+    Ok(registry(&values)?.expect("a URL is given"))
+}
+
+/// What a registry answers in the end.
+fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Answer {
+    let Answer::Awaits(awaited) = registry.ask(key) else { return registry.ask(key) };
+    let (sender, arrived) = mpsc::channel();
+    if awaited.then(move || sender.send(()).expect("the test waits")) {
+        arrived.recv().expect("an answer");
+    }
+    registry.ask(key)
+}
+
+#[test]
+fn a_schema_is_asked_for_once_and_again_only_after_errors_of_the_server() {
+    let answers = [(503, ""), (429, "{}"), (200, r#"{"schema": "\"int\""}"#)];
+    let (url, requests) = serve(answers.map(|(status, body)| answer(status, body)).to_vec());
+    let registry = at(&url).expect("settings");
+    for _ in 0..3 {
+        let Answer::Known(schema) = asked(&registry, SchemaKey::Id(7)) else { panic!("no schema") };
+        assert_eq!(schema.text, "\"int\"");
+    }
+    assert_eq!(requests.iter().collect::<Vec<_>>(), vec!["GET /schemas/ids/7 HTTP/1.1"; 3]);
+}
+
+#[test]
+fn a_guid_is_asked_for_as_it_is_written() {
+    let (url, requests) = serve(vec![answer(404, r#"{"error_code": 40403, "message": "none"}"#)]);
+    let registry = at(&url).expect("settings");
+    let guid = SchemaKey::Guid(0x8979_1762_2336_4186_9674_299b_90a8_02e2);
+    let Answer::Missing(why) = asked(&registry, guid) else { panic!("an answer") };
+    assert!(why.starts_with("schema GUID 89791762-2336-4186-9674-299b90a802e2: http://127.0.0.1:"), "{why}");
+    assert!(why.ends_with("answered 404: 40403 none"), "{why}");
+    let request = "GET /schemas/guids/89791762-2336-4186-9674-299b90a802e2 HTTP/1.1";
+    assert_eq!(requests.iter().collect::<Vec<_>>(), [request]);
+}
+
+#[test]
+fn references_in_a_circle_end() {
+    let refers = |version: u32| {
+        let body = format!(
+            r#"{{"schema": "\"a{version}\"", "references": [{{"name": "a", "subject": "a", "version": {version}}}]}}"#
+        );
+        answer(200, &body)
+    };
+    let (url, requests) = serve(vec![refers(1), refers(2), refers(1)]);
+    let registry = at(&url).expect("settings");
+    let Answer::Known(schema) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
+    assert_eq!(schema.references, ["\"a1\"", "\"a2\""]);
+    assert_eq!(requests.iter().count(), 3);
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_not_read() {
+    let head = "HTTP/1.1 200 x\r\nContent-Length: 1000000000\r\n\r\n";
+    let (url, _requests) = serve(vec![format!("{head}{}", "x".repeat(20 << 20))]);
+    let registry = at(&url).expect("settings");
+    let Answer::Failed(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+    assert!(why.contains("answered more than 16777216 bytes"), "{why}");
+}
+
+#[test]
+fn no_password_of_a_url_is_shown() {
+    let registry = at("http://me:hush@127.0.0.1:1/path/").expect("settings");
+    assert!(!format!("{registry:?}").contains("hush"), "{registry:?}");
+    let Answer::Failed(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+    assert!(why.contains("http://127.0.0.1:1/path/schemas/ids/1"), "{why}");
+    assert!(!why.contains("hush"), "{why}");
+    let error = at("http://me:hush@:x").expect_err("no URL");
+    assert!(!error.message.contains("hush"), "{error}");
+}

@@ -1,0 +1,75 @@
+//! Writers' schemas that are asked for while values are decoded.
+
+use std::sync::{Arc, Mutex};
+
+use monedula_columns::{Awaited, Beside, BufferPool, Decoded, TypedColumn, Undecoded};
+use monedula_formats::{
+    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, Framing, Mode, SchemaSource, WriterKey,
+};
+
+use super::support::schema;
+
+/// Has what it is told to have: ids from 10 on are unknown, those from 20 on cannot be asked for.
+#[derive(Debug, Default)]
+struct Source {
+    is_there: Mutex<bool>,
+    asked: Mutex<Vec<WriterKey>>,
+}
+
+impl SchemaSource for Source {
+    fn ask(&self, key: WriterKey) -> Asked<AvroSchema> {
+        self.asked.lock().expect("no test panics").push(key);
+        match key {
+            WriterKey::Id(20..) => Asked::Failed("down".into()),
+            WriterKey::Id(10..) => Asked::Refused(AvroReason::NoSchema("unknown".into())),
+            WriterKey::Id(9) => Asked::Known(schema(r#""string""#)),
+            _ if *self.is_there.lock().expect("no test panics") => Asked::Known(schema(r#""int""#)),
+            _ => Asked::Awaits(Arc::new(Awaited::default())),
+        }
+    }
+}
+
+fn decoder(source: &Arc<Source>, mode: Mode) -> AvroDecoder {
+    let options = AvroOptions { mode, ..AvroOptions::default() };
+    let given = vec![(WriterKey::Id(5), schema(r#""long""#))];
+    let plan = AvroPlan::new(schema(r#""long""#), given, Framing::Confluent, options).expect("a plan");
+    AvroDecoder::new(Arc::new(plan.asking(Arc::<Source>::clone(source))), BufferPool::new(1 << 20))
+}
+
+/// The number 1, written with this schema.
+fn append(decoder: &mut AvroDecoder, id: u8) -> Result<Decoded, Undecoded> {
+    TypedColumn::append(decoder, Some(&[0, 0, 0, 0, id, 2]), Beside::NOTHING)
+}
+
+#[test]
+fn a_value_whose_schema_is_awaited_gets_no_row_and_is_decoded_later() {
+    for mode in [Mode::FailFast, Mode::Permissive] {
+        let source = Arc::new(Source::default());
+        let mut decoder = decoder(&source, mode);
+        assert!(matches!(append(&mut decoder, 5), Ok(Decoded::Whole)));
+        assert!(matches!(append(&mut decoder, 3), Err(Undecoded::Awaits(_))));
+        assert!(matches!(append(&mut decoder, 20), Err(Undecoded::Lacks(why)) if why == "down"));
+        assert_eq!(decoder.rows(), 1);
+        *source.is_there.lock().expect("no test panics") = true;
+        for id in [3, 5, 7, 3, 1, 5, 7] {
+            assert!(matches!(append(&mut decoder, id), Ok(Decoded::Whole)), "{id}");
+        }
+        assert_eq!(decoder.rows(), 8);
+        // The given one never, the awaited one twice, the others once.
+        let asked = source.asked.lock().expect("no test panics");
+        assert_eq!(*asked, [3, 20, 3, 7, 1].map(WriterKey::Id));
+    }
+}
+
+#[test]
+fn a_schema_that_there_is_not_or_that_cannot_be_read_makes_a_bad_value() {
+    let source = Arc::new(Source::default());
+    for (id, why) in [(10, "unknown"), (9, "the schema of id 9 cannot be read: ")] {
+        let mut failing = decoder(&source, Mode::FailFast);
+        assert!(matches!(append(&mut failing, id), Err(Undecoded::Bad(bad)) if bad.reason.starts_with(why)));
+        assert_eq!(failing.rows(), 0);
+        let mut permissive = decoder(&source, Mode::Permissive);
+        assert!(matches!(append(&mut permissive, id), Ok(Decoded::WithNulls)));
+        assert_eq!(permissive.rows(), 1);
+    }
+}

@@ -1,0 +1,93 @@
+"""A small registry over HTTP with Confluent's API, as far as its serializers and a consumer ask."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+class Registry:
+    """Schemas by id and subject, what was asked for, and what is answered instead.
+
+    Attributes:
+        asked: the paths of all GET requests, in order.
+        authorizations: the header `Authorization` of each of them.
+        instead: called with the path of a GET request; if it returns a status and a body, these are the answer.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.schemas: list[dict[str, Any]] = []
+        self.subjects: dict[str, list[int]] = {}
+        self.asked: list[str] = []
+        self.authorizations: list[str | None] = []
+        self.instead: Callable[[str], tuple[int, bytes] | None] = lambda _path: None
+
+    def register(self, subject: str, schema: dict[str, Any]) -> int:
+        """The id of a schema, as the body of a registration has it."""
+        if schema not in self.schemas:
+            self.schemas.append(schema)
+        number = self.schemas.index(schema) + 1
+        if number not in self.subjects.setdefault(subject, []):
+            self.subjects[subject].append(number)
+        return number
+
+    def avro(self, subject: str, schema: Any, *references: tuple[str, str, int], **more: Any) -> int:
+        """The id of an Avro schema; a reference is a name, a subject and a version."""
+        refers = [{"name": name, "subject": of, "version": version} for name, of, version in references]
+        return self.register(
+            subject, {"schema": json.dumps(schema), **({"references": refers} if refers else {}), **more}
+        )
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """The answer to a GET request."""
+        match [unquote(part) for part in path.strip("/").split("/")]:
+            case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
+                return 200, json.dumps(self.schemas[int(number) - 1]).encode()
+            case ["subjects", subject, "versions", version] if int(version) <= len(self.subjects.get(subject, [])):
+                of_version = self.subjects[subject][int(version) - 1]
+                told = {"subject": subject, "version": int(version), "id": of_version}
+                return 200, json.dumps({**told, **self.schemas[of_version - 1]}).encode()
+        return 404, b'{"error_code": 40403, "message": "Schema not found"}'
+
+
+@contextmanager
+def serving() -> Iterator[Registry]:
+    """A registry on a port of its own."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            path = urlsplit(self.path).path
+            registry.asked.append(path)
+            registry.authorizations.append(self.headers["Authorization"])
+            self.respond(*(registry.instead(path) or registry.answer(path)))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            schema = {name: body[name] for name in ("schema", "schemaType", "references") if body.get(name)}
+            subject = unquote(urlsplit(self.path).path.split("/")[2])
+            number = registry.register(subject, schema)
+            self.respond(200, json.dumps({"id": number, "subject": subject, "version": 1, **schema}).encode())
+
+        def respond(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    registry = Registry(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield registry
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
