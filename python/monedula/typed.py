@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from monedula._monedula import ColumnSpec
@@ -240,6 +241,8 @@ class Avro(Typed):
         self.spec = ColumnSpec.avro(reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask)
 
 
+_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
 _Writer = tuple[int, bytes | None, str]
 """A writer's schema: its id or position, its GUID if it is named by that, and its text."""
 
@@ -287,16 +290,27 @@ def _key(key: object) -> tuple[int, bytes | None]:
 
 def _schema_text(name: str, schema: Any) -> str:
     if isinstance(schema, str):
+        if not schema.lstrip().startswith(("{", "[", '"')) and schema.strip() not in _PRIMITIVES:
+            file = "; that of a file is Path(...).read_text()"
+            raise ArgumentError(f"{name}: is not JSON, as Avro schemas are, but {schema[:60]!r}{file}")
         return schema
     if isinstance(schema, dict | list):
         import json
 
+        if isinstance(schema, dict) and "type" not in schema and isinstance(schema.get("schema"), str):
+            raise ArgumentError(f"{name}: is what a registry answers; give the text in its 'schema'")
         try:
             return json.dumps(schema)
         except (TypeError, ValueError) as error:
             raise ArgumentError(f"{name}: is not JSON: {error}") from None
-    kind = type(schema).__name__
-    raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}")
+    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
+    if isinstance(schema, bytes):
+        hint = "; decode() makes text of it"
+    elif isinstance(schema, PathLike):
+        hint = "; its read_text() is the schema's text"
+    elif isinstance(getattr(schema, "schema_str", None), str):
+        hint = "; its schema_str is the schema's text"
+    raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}{hint}")
 
 
 def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
@@ -335,7 +349,8 @@ def _arrow(schema: Any) -> Any:
 
 def _option(name: str, value: object) -> str:
     if name.lower() in ("mode", "columnnameofcorruptrecord"):
-        raise ArgumentError(f"options: {name} is an argument of its own, mode= or corrupt_record=")
+        argument = "mode=" if name.lower() == "mode" else "corrupt_record= of Json"
+        raise ArgumentError(f"options: {name} is an argument of its own, {argument}")
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):

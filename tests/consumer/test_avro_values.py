@@ -92,6 +92,33 @@ def test_what_fastavro_cannot_resolve_is_refused_when_the_decoder_is_made(writer
         Avro(reader, writer=writer)
 
 
+def test_a_default_is_read_to_the_last_bit() -> None:
+    # Of which a reader that is not exact makes 0.4319016320579469.
+    (row,) = decoded(Avro(record(field("a", "double", default=0.43190163205794685)), writer=record()), [b""])
+    assert row == {"a": 0.43190163205794685}
+
+
+def test_a_default_that_could_be_tried_without_end_is_refused() -> None:
+    either = record(field("x", ["A", "B"], default={}), field("y", ["B", "A"], default={}), name="B")
+    reader = record(field("x", [either, "A"], default={}), field("y", ["B", "A"], default={}), name="A")
+    with pytest.raises(ArgumentError, match=r"x: the default \{\} is no union"):
+        Avro(reader, writer=record(name="A"), options={"recursiveFieldMaxDepth": 1})
+
+
+@pytest.mark.parametrize("scale", [-2, "2", 1.5])
+def test_a_decimal_whose_scale_is_none_is_bytes(scale: object) -> None:
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": scale}
+    assert repr(Avro(schema)) == "Avro(binary)"
+
+
+def test_of_schemas_with_one_fingerprint_the_first_that_was_given_is_meant() -> None:
+    millis, micros = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
+    canonical = fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema("long"))
+    fingerprint = bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
+    (at,) = decoded(Avro(micros, schemas=[millis]), [b"\xc3\x01" + fingerprint + b"\x02"])
+    assert at.microsecond == 1000
+
+
 def test_records_in_themselves_are_cut() -> None:
     node = record(field("value", "int"), field("next", ["null", "Node"]), name="Node")
     value = {"value": 1, "next": {"value": 2, "next": {"value": 3, "next": None}}}

@@ -5,6 +5,7 @@ import io
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +14,7 @@ import fastavro
 import monedula
 import pyarrow as pa
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from monedula import Avro
 from monedula.testing import Broker
@@ -207,6 +208,27 @@ def test_a_bad_value_says_where_it_is_bad(broker: Broker, topic: str, opens: Ope
     assert "a length of 2, which the rest of the value has not" in str(raised.value)
 
 
+def test_a_frame_that_was_not_expected_is_named(broker: Broker, topic: str, opens: Opens) -> None:
+    broker.append(topic, [confluent_framed(7, bare(1))])
+    with pytest.raises(
+        monedula.DecodeError, match=r"behind a frame of Confluent's.* id 7.* give schemas=\{7: \.\.\.\}"
+    ):
+        opens(topic, value=Avro(ORDER)).poll(timeout=20)
+
+
+def test_batches_that_are_full_of_larger_columns_do_not_wait_for_more_records(
+    broker: Broker, topic: str, opens: Opens
+) -> None:
+    writer = {"type": "record", "name": "R", "fields": []}
+    reader = {**writer, "fields": [{"name": "text", "type": "string", "default": "x" * 1000}]}
+    broker.append(topic, [b""] * 100)
+    batches = opens(topic, value=Avro(reader, writer=writer)).batches(max_rows=50, max_bytes=10_000, max_wait=3600)
+    rows = [next(batches).num_rows for _ in range(8)]
+    # Fewer are left than make a batch by their own number and bytes, and no more will come.
+    assert 50 < sum(rows) < 100
+    assert max(rows) < 12
+
+
 def test_bad_values_are_null_or_left_out_and_counted(broker: Broker, topic: str, opens: Opens) -> None:
     broker.append(topic, [bare(0), b"\x00\x01", bare(2)])
     reader = opens(topic, value=Avro(ORDER, mode="null"))
@@ -243,6 +265,13 @@ def test_every_type_has_a_value_in_python(broker: Broker, topic: str, opens: Ope
     }
 
 
+def nested(outer: dict[str, Any], child: str, depth: int) -> Any:
+    schema: Any = "int"
+    for _ in range(depth):
+        schema = {**outer, child: schema}
+    return schema
+
+
 def _nothing() -> dict[str, Any]:
     return {"bootstrap_servers": "localhost:1"}
 
@@ -253,6 +282,19 @@ def _nothing() -> dict[str, Any]:
         (lambda: Avro(), "give the reader's schema, or those of the writers"),
         (lambda: Avro("{"), "schema: is not JSON"),
         (lambda: Avro(5), "schema: expected an Avro schema as text, dict or list, and not int"),
+        (lambda: Avro(Path("order.avsc")), r"not pathlib\..*Path; its read_text\(\) is the schema's text"),
+        (lambda: Avro("order.avsc"), r"schema: is not JSON.*'order.avsc'; that of a file is Path\(...\).read_text\(\)"),
+        (lambda: Avro("id bigint, user string"), "schema: is not JSON.*'id bigint, user string'"),
+        (lambda: Avro(b'"int"'), r"not bytes; decode\(\) makes text of it"),
+        (lambda: Avro(schemas={7: Schema('"int"', "AVRO")}), r"schemas\[7\]: .*; its schema_str is the schema's text"),
+        (
+            lambda: Avro({"schema": '"int"', "id": 7}),
+            "schema: is what a registry answers; give the text in its 'schema'",
+        ),
+        (lambda: Avro(nested({"type": "array", "items": None}, "items", 70)), "types are nested deeper than 64"),
+        (lambda: Avro(nested({"type": "array", "items": None}, "items", 130)), "schema: is nested too deep"),
+        (lambda: Avro(ORDER, options={"envelope": "debezium"}), "option envelope: is of Json alone; name after and op"),
+        (lambda: Avro(ORDER, options={"mode": "PERMISSIVE"}), "mode is an argument of its own, mode=$"),
         (lambda: Avro({"type": "record", "name": "R", "fields": [{"name": "a"}]}), "schema: a: it has no type"),
         (lambda: Avro(ORDER, writer='"int"'), "int of the writer's cannot be read as record"),
         (lambda: Avro(ORDER, schemas={7: '"int"'}), "the schema of id 7 cannot be read: int of the writer's"),

@@ -95,6 +95,11 @@ impl BatchBuilder {
         self.refused || self.rows_left() == 0 || self.bytes >= self.max_bytes
     }
 
+    /// Whether keys or values are decoded: their columns may be larger than the records.
+    pub fn is_typed(&self) -> bool {
+        self.typed.is_some()
+    }
+
     pub(crate) fn rows_left(&self) -> usize {
         let refused = self.typed.as_ref().map_or(0, |typed| typed.refused_rows());
         self.max_rows.saturating_sub(self.rows + refused)

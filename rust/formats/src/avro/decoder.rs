@@ -54,6 +54,8 @@ impl AvroPlan {
             planned.push((key, Arc::new(Writer { schema, step })));
         }
         planned.sort_by_key(|(key, _)| *key);
+        // Schemas that differ in logical types alone have one fingerprint: the first that was given is meant.
+        planned.dedup_by_key(|(key, _)| *key);
         let data_type = shape.data_type(&reader);
         Ok(Self { data_type, reader, framing, writers: planned, late: None, shape, options })
     }
@@ -164,14 +166,19 @@ impl AvroDecoder {
         let row = self.root.rows();
         match self.decode(value, header) {
             Ok(()) => Ok(AvroAppended::Good),
-            Err(fault) => self.refuse(row, *fault),
+            Err(fault) => self.refuse(row, *fault, value),
         }
     }
 
     #[cold]
-    fn refuse(&mut self, row: usize, fault: Fault) -> Result<AvroAppended, BadAvro> {
+    fn refuse(&mut self, row: usize, fault: Fault, value: &[u8]) -> Result<AvroAppended, BadAvro> {
         self.root.truncate(row);
         let Fault { path, reason, position } = fault;
+        let reason = match self.confluent_id(value) {
+            Some(id) => AvroReason::Framed(Box::new(reason), id),
+            None => reason,
+        };
+        self.root.truncate(row);
         let bad = BadAvro { path, reason, position };
         if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
@@ -184,6 +191,13 @@ impl AvroDecoder {
         Ok(AvroAppended::Bad(bad))
     }
 
+    /// The id in a frame of Confluent's, if a bare value has one and can be read behind it. It may leave a row.
+    fn confluent_id(&mut self, value: &[u8]) -> Option<u32> {
+        let Ok((WriterKey::Id(id), start)) = Framing::Confluent.key(value) else { return None };
+        let is_bare = self.plan.framing == Framing::Bare;
+        (is_bare && self.decode_as(WriterKey::Only, value, start).is_ok()).then_some(id)
+    }
+
     #[inline]
     fn decode(&mut self, value: &[u8], header: Option<&[u8]>) -> Decoded {
         let framed = match header {
@@ -191,6 +205,11 @@ impl AvroDecoder {
             Some(header) => Framing::key_of_header(header),
         };
         let (key, start) = framed.map_err(|reason| Fault::new(reason, 0))?;
+        self.decode_as(key, value, start)
+    }
+
+    #[inline]
+    fn decode_as(&mut self, key: WriterKey, value: &[u8], start: usize) -> Decoded {
         if self.writers.get(self.last).is_none_or(|(known, _)| *known != key) {
             self.last = self.find(key)?;
         }

@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 64;
 /// How large a default may be.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Appends the value to `out`.
+/// Appends the value to `out`. Each value in it takes one of `steps_left`: unions in themselves could be tried without end.
 ///
 /// # Errors
 /// Why it is no value of the type.
@@ -18,11 +18,13 @@ pub(crate) fn encode(
     id: TypeId,
     json: &Value,
     out: &mut Vec<u8>,
+    steps_left: &mut usize,
     depth: usize,
 ) -> Result<(), String> {
-    if depth > MAX_DEPTH || out.len() > MAX_BYTES {
+    if depth > MAX_DEPTH || out.len() > MAX_BYTES || *steps_left == 0 {
         return Err("the default is nested too deep, or too large".to_owned());
     }
+    *steps_left -= 1;
     let kind = schema.kind(id);
     let unfit = || format!("the default {json} is no {}", kind.text());
     match (kind, json) {
@@ -47,7 +49,7 @@ pub(crate) fn encode(
             if !values.is_empty() {
                 long(values.len() as i64, out);
             }
-            values.iter().try_for_each(|value| encode(schema, *items, value, out, depth + 1))?;
+            values.iter().try_for_each(|value| encode(schema, *items, value, out, steps_left, depth + 1))?;
             out.push(0);
         }
         (Kind::Map(values), Value::Object(entries)) => {
@@ -56,7 +58,7 @@ pub(crate) fn encode(
             }
             for (key, value) in entries {
                 bytes(key.as_bytes(), out);
-                encode(schema, *values, value, out, depth + 1)?;
+                encode(schema, *values, value, out, steps_left, depth + 1)?;
             }
             out.push(0);
         }
@@ -64,7 +66,7 @@ pub(crate) fn encode(
             for field in fields {
                 let value = given.get(&*field.name).or(field.default.as_ref());
                 let value = value.ok_or_else(|| format!("the default lacks {}, which has none", field.name))?;
-                encode(schema, field.type_id, value, out, depth + 1)?;
+                encode(schema, field.type_id, value, out, steps_left, depth + 1)?;
             }
         }
         // The specification had the first branch alone; of later versions, any may be meant.
@@ -72,7 +74,7 @@ pub(crate) fn encode(
             let start = out.len();
             for (number, branch) in branches.iter().enumerate() {
                 long(number as i64, out);
-                if encode(schema, *branch, json, out, depth + 1).is_ok() {
+                if encode(schema, *branch, json, out, steps_left, depth + 1).is_ok() {
                     return Ok(());
                 }
                 out.truncate(start);

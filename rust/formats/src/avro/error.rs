@@ -52,6 +52,9 @@ pub enum AvroReason {
     TooDeep,
     /// Bytes follow the value: how many.
     TrailingBytes(usize),
+    /// The value can be read behind a frame of Confluent's, which it is not said to have: what is wrong without, and the
+    /// schema's id.
+    Framed(Box<Self>, u32),
     /// The row would take more than this many bytes.
     RowTooLarge(usize),
     /// The value does not begin as the framing has it: what was expected.
@@ -81,6 +84,11 @@ impl fmt::Display for AvroReason {
             Self::TrailingBytes(bytes) => {
                 write!(formatter, "{bytes} bytes follow the value: it was written with another schema, or framed")
             }
+            Self::Framed(reason, id) => write!(
+                formatter,
+                "{reason}; behind a frame of Confluent's, a zero byte and the schema's id {id}, it can be read: give \
+                 schemas={{{id}: ...}}"
+            ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),
             Self::NoSchema(why) => formatter.write_str(why),

@@ -43,6 +43,11 @@ impl AvroOptions {
                 ("enablestableidentifiersforuniontype", "false") => is_stable = false,
                 ("enablestableidentifiersforuniontype", _) => return refused("expected true or false"),
                 ("stableidentifierprefixforuniontype", _) => prefix = value,
+                ("envelope", _) => {
+                    return refused(
+                        "is of Json alone; name after and op in the reader's schema, which leaves out the rest",
+                    );
+                }
                 ("avroschema", _) => return refused("is an argument of its own, the reader's schema"),
                 ("datetimerebasemode", "corrected" | "exception") => {}
                 ("datetimerebasemode", _) => return refused("only CORRECTED is supported: dates are Gregorian"),

@@ -242,7 +242,10 @@ impl Resolver<'_> {
             return Err(bad(path, reason.to_owned()));
         };
         let mut bytes = Vec::new();
-        defaults::encode(self.reader, field.type_id, json, &mut bytes, 0).map_err(|reason| bad(path, reason))?;
+        let mut steps_left = MAX_STEPS.saturating_sub(self.steps);
+        let encoded = defaults::encode(self.reader, field.type_id, json, &mut bytes, &mut steps_left, 0);
+        self.steps = MAX_STEPS - steps_left;
+        encoded.map_err(|reason| bad(path, reason))?;
         // The default is written as the reader's schema has it, and so it is read.
         let mut own = Resolver { writer: self.reader, reader: self.reader, steps: self.steps };
         let step = own.step(field.type_id, shape, path)?;

@@ -152,7 +152,10 @@ fn json_of(text: &str) -> Result<Value, BadSchema> {
         Ok(json) => Ok(json),
         // A primitive type may be given by its bare name.
         Err(_) if primitive(text.trim()).is_some() => Ok(Value::String(text.trim().to_owned())),
-        Err(error) => Err(BadSchema { path: String::new(), reason: format!("is not JSON: {error}") }),
+        Err(error) if error.to_string().starts_with("recursion limit") => {
+            Err(bad("", "is nested too deep: JSON is read to a depth of 127, some 40 records".to_owned()))
+        }
+        Err(error) => Err(bad("", format!("is not JSON: {error}"))),
     }
 }
 
@@ -392,7 +395,8 @@ fn logical(object: &Map<String, Value>, kind: &Kind) -> Option<Logical> {
     let logical = object.get("logicalType")?.as_str()?;
     Some(match (logical, kind) {
         ("decimal", Kind::Bytes | Kind::Fixed { .. }) => {
-            let (precision, scale) = (number("precision")?, number("scale").unwrap_or(0));
+            let scale = object.get("scale").filter(|scale| !scale.is_null());
+            let (precision, scale) = (number("precision")?, scale.map_or(Some(0), |_| number("scale"))?);
             if precision == 0 || scale > precision {
                 return None;
             }

@@ -149,9 +149,11 @@ impl Maker<'_> {
     /// The shape of a type; none if it is cut.
     fn shape(&mut self, id: TypeId, path: &str, depth: usize) -> Result<Option<Shape>, BadSchema> {
         self.columns += 1;
-        if self.columns > MAX_COLUMNS || depth > MAX_DEPTH {
-            let reason = format!("more than {MAX_COLUMNS} columns, or types nested deeper than {MAX_DEPTH}");
-            return Err(bad(path, reason));
+        if self.columns > MAX_COLUMNS {
+            return Err(bad(path, format!("the schema has more than {MAX_COLUMNS} columns")));
+        }
+        if depth > MAX_DEPTH {
+            return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
         }
         let schema = self.schema;
         let form = match schema.kind(id) {

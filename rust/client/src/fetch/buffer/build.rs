@@ -64,15 +64,17 @@ impl FetchBuffer {
                 break;
             }
         }
+        let is_cut = builder.is_full() && builder.is_typed() && builder.rows() < want.max_rows;
         let columns = builder.finish();
         state.builder = Some((builder, want.max_rows, want.max_bytes));
-        self.hand_out(columns, walks, holder)
+        self.hand_out(columns, walks, holder, is_cut)
     }
 
-    fn hand_out(&self, columns: ColumnBatch, walks: Vec<Walk>, holder: Holder) -> Option<HandedBatch> {
+    fn hand_out(&self, columns: ColumnBatch, walks: Vec<Walk>, holder: Holder, is_cut: bool) -> Option<HandedBatch> {
         let mut state = self.state();
         let now = Instant::now();
         state.ready_since = (!state.ready.is_empty()).then_some(now);
+        state.is_cut = is_cut && !state.ready.is_empty();
         // The process may have stood still while the batch was built.
         if state.membership.withholds(now) {
             self.take_back(&mut state, walks);

@@ -36,6 +36,9 @@ pub(super) struct State {
     pub(super) fatal: Option<ClientError>,
     /// Nothing more is fetched before what is ready is handed out: that need not wait for more.
     pub(super) flush: bool,
+    /// The last batch was full, though what was queued is less than one by its bytes: typed columns may be larger than
+    /// the records. What is left need not wait for more.
+    pub(super) is_cut: bool,
     pub(super) woken: bool,
     pub(super) closed: bool,
     next_span: u64,

@@ -161,6 +161,6 @@ impl State {
     }
 
     fn is_enough(&self, want: &Want) -> bool {
-        self.flush || self.queued_records >= want.max_rows as u64 || self.queued_bytes >= want.max_bytes
+        self.flush || self.is_cut || self.queued_records >= want.max_rows as u64 || self.queued_bytes >= want.max_bytes
     }
 }
