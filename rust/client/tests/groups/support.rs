@@ -1,6 +1,7 @@
 //! A cluster and consumers in a group.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,9 +28,26 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// A cluster, and the runtime of its consumers.
 pub(crate) struct World {
     pub(crate) broker: Broker,
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: ConsumerRuntime,
     /// The `group.protocol` of its consumers.
     protocol: String,
+}
+
+/// A runtime whose end waits for nobody: a consumer that was dropped tries to leave its group for a second.
+pub(crate) struct ConsumerRuntime(Option<Runtime>);
+
+impl Deref for ConsumerRuntime {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("it is taken when it is dropped")
+    }
+}
+
+impl Drop for ConsumerRuntime {
+    fn drop(&mut self) {
+        self.0.take().expect("it is dropped once").shutdown_background();
+    }
 }
 
 impl World {
@@ -60,7 +78,7 @@ impl World {
         let options = Options { nodes, topics, settings, ..Options::default() };
         let broker = Broker::start(options.settings().expect("settings"), options.clock()).expect("starts");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        Self { broker, runtime: runtime.expect("a runtime"), protocol: protocol.to_owned() }
+        Self { broker, runtime: ConsumerRuntime(runtime.ok()), protocol: protocol.to_owned() }
     }
 
     /// The API of the heartbeats.
