@@ -17,9 +17,11 @@ use std::time::Instant;
 use monedula_columns::Awaited;
 
 use self::answers::Answers;
+use self::fetch::NoAnswer;
 use self::http::Http;
 pub(crate) use self::settings::registry;
 use crate::lock::lock;
+use crate::tasks::caught_now;
 
 /// What a registry knows a schema by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,7 +115,9 @@ impl Inner {
                 };
                 key
             };
-            let answer = fetch::schema(&self.http, key);
+            // Whatever happens, who waits is told.
+            let answer = caught_now(|| fetch::schema(&self.http, key))
+                .unwrap_or_else(|reason| Err(NoAnswer::Failed(format!("the schema registry's answer: {reason}"))));
             let awaited = lock(&self.state).answers.end(key, answer, Instant::now());
             if let Some(awaited) = awaited {
                 awaited.arrived();
