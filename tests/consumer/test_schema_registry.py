@@ -161,6 +161,8 @@ GARBAGE = b"<html>"
         ((200, GARBAGE), "something else than a JSON object"),
         ((200, b"{}"), "no schema in it"),
         ((404, GARBAGE), "is schema.registry.url that of a registry?"),
+        # What the web server within a registry says where the URL has a wrong path.
+        ((404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'), "is schema.registry.url that of a registry?"),
         ((302, b""), "a redirect"),
         ((200, b'{"schema": "\\"int\\"", "ruleSet": {"domainRules": [{"name": "encrypt"}]}}'), "has rules (ruleSet)"),
     ],

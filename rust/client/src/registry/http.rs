@@ -106,8 +106,11 @@ impl Url {
                     "{url} answered with something else than a JSON object; is schema.registry.url that of a registry?"
                 )))
             }),
-            // Without an error code of the registry's, the path itself is unknown there.
-            404 if error_code(&body).is_some() => Err(Attempt::Final(Failure::NotFound(said()))),
+            // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of the
+            // web server within it.
+            404 if error_code(&body).is_some_and(|code| (40_400..40_500).contains(&code)) => {
+                Err(Attempt::Final(Failure::NotFound(said())))
+            }
             404 => other("; is schema.registry.url that of a registry?"),
             401 | 403 => other("; check schema.registry.basic.auth.user.info or schema.registry.bearer.auth.token"),
             300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),
