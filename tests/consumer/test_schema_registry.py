@@ -322,6 +322,12 @@ def test_urls_are_tried_in_their_order(broker: Broker, registry: Registry, topic
     [
         ({"schema.registry.url": "localhost:8081"}, "is no URL"),
         ({"schema.registry.url": "http://me:pw@x", "basic.auth.user.info": "a:b"}, "give one of them"),
+        ({"schema.registry.url": "http://me:secret/pw@x"}, r"%2F"),
+        ({"schema.registry.url": "http://me:12/pw@x"}, r"%2F"),
+        ({"schema.registry.url": "http://me:12#pw@x"}, r"%23"),
+        ({"schema.registry.url": "http://x:secret"}, "a port that is no number"),
+        ({"schema.registry.url": "http://x:99999/"}, "a port that is no number"),
+        ({"schema.registry.url": "http://x/?token=secret"}, "has a query"),
         ({"schema.registry.url": "http://x", "basic.auth.user.info": "secret"}, "has no colon"),
         (
             {"schema.registry.url": "http://x", "basic.auth.user.info": "a:b", "bearer.auth.token": "t"},
