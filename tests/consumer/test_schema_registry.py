@@ -270,6 +270,9 @@ def test_references_are_looked_up_whatever_their_subjects_are_called(
     with monedula.read(settings(broker, registry), topic, value=Avro(whole)) as stream:
         assert stream.to_pyarrow()["value"].to_pylist() == [value]
     assert registry.asked.count("/subjects/an%2Fodd%20subject/versions/1") == 1
+    registry.deleted.add("lines")
+    with monedula.read(settings(broker, registry), topic, value=Avro(whole)) as stream:
+        assert stream.to_pyarrow().num_rows == 1
 
 
 @pytest.mark.parametrize(
