@@ -404,6 +404,22 @@ def test_an_error_that_a_seek_leaves_behind_is_not_raised(broker: Broker, regist
         assert ids(consumer.poll(timeout=20)) == [2]
 
 
+def test_an_error_is_raised_once_each_time_that_the_registry_was_asked(
+    broker: Broker, registry: Registry, topic: str
+) -> None:
+    number = registry.avro("s", ORDER)
+    registry.instead = lambda _path: (500, b"")
+    broker.append(topic, [framed(number, ORDER, order(1))], partition=0)
+    with monedula.Consumer(settings(broker, registry, schema_registry_max_retries=0), value=Avro(ORDER)) as consumer:
+        consumer.assign({(topic, 0): "earliest"})
+        for times in (1, 2):
+            with pytest.raises(monedula.SchemaRegistryError):
+                consumer.poll(timeout=20)
+            assert len(registry.asked) == times
+        registry.instead = lambda _path: None
+        assert ids(consumer.poll(timeout=20)) == [1]
+
+
 def test_closing_waits_for_no_answer(broker: Broker, registry: Registry, topic: str) -> None:
     number = registry.avro("s", ORDER)
     is_asked, may_answer = threading.Event(), threading.Event()
