@@ -420,6 +420,26 @@ def test_an_error_is_raised_once_each_time_that_the_registry_was_asked(
         assert ids(consumer.poll(timeout=20)) == [1]
 
 
+def test_an_error_says_that_a_proxy_of_the_environment_was_asked(
+    broker: Broker, registry: Registry, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = registry.avro("s", ORDER)
+    broker.append(topic, [framed(number, ORDER, order(0))], partition=0)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", "http://me:hush@127.0.0.1:1")
+    given = settings(broker, registry, schema_registry_max_retries=0)
+    with (
+        monedula.read(given, topic, value=Avro(ORDER)) as stream,
+        pytest.raises(monedula.SchemaRegistryError, match="the environment names a proxy") as caught,
+    ):
+        stream.to_pyarrow()
+    assert "hush" not in str(caught.value)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with monedula.read(given, topic, value=Avro(ORDER)) as stream:
+        assert stream.to_pyarrow().num_rows == 1
+
+
 def test_closing_waits_for_no_answer(broker: Broker, registry: Registry, topic: str) -> None:
     number = registry.avro("s", ORDER)
     is_asked, may_answer = threading.Event(), threading.Event()

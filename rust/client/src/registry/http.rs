@@ -12,6 +12,10 @@ use ureq::Agent;
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
+/// Said where the environment names a proxy: its own errors look like those of the registry.
+const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
+                     through it? NO_PROXY names hosts that are not";
+
 /// How to reach a registry.
 #[derive(Debug)]
 pub(super) struct Http {
@@ -65,8 +69,11 @@ impl Http {
             if retry == self.retries {
                 let (attempts, seconds) = (self.retries + 1, started.elapsed().as_secs_f64());
                 let advice = "check schema.registry.url, and that the registry is up";
+                let proxy = if self.agent.config().proxy().is_some() { PROXY } else { "" };
                 let why = failed.join("; ");
-                return Err(Failure::Other(format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}")));
+                return Err(Failure::Other(format!(
+                    "{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}"
+                )));
             }
             std::thread::sleep(self.pause(retry));
         }
