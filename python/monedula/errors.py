@@ -415,8 +415,8 @@ class DecodeError(PartitionError, ValueError):
 class SchemaRegistryError(PartitionError):
     """The schema that a record was written with cannot be had from the registry: it is down, or refuses.
 
-    Nothing is skipped: the position stays at the record, and the next poll asks again. Other partitions go on. An id
-    that the registry does not know is a `DecodeError` instead.
+    Nothing is skipped: the position stays at the record, and a poll a second later asks again. Other partitions go on.
+    An id that the registry does not know is a `DecodeError` instead.
 
     Attributes:
         column: `"key"` or `"value"`.

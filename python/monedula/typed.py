@@ -154,7 +154,7 @@ class Avro(Typed):
 
     With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas of values
     are asked for there by the ids that values name, in the background: a partition waits for an unknown one, and the
-    others go on. Where the registry fails, `SchemaRegistryError` is raised, and the next poll asks again.
+    others go on. Where the registry fails, `SchemaRegistryError` is raised, and a poll a second later asks again.
 
     Types are those of Spark's `from_avro`: a union with null is the other type, int with long is long, float with
     double is double, and other unions are structs with the fields `member0`, `member1` and so on, of which one is not

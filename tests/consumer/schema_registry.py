@@ -16,6 +16,7 @@ class Registry:
         asked: the paths of all GET requests, in order.
         authorizations: the header `Authorization` of each of them.
         instead: called with the path of a GET request; if it returns a status and a body, these are the answer.
+        deleted: subjects that were deleted softly: found only by those that ask for deleted ones too.
     """
 
     def __init__(self, url: str) -> None:
@@ -25,6 +26,7 @@ class Registry:
         self.asked: list[str] = []
         self.authorizations: list[str | None] = []
         self.instead: Callable[[str], tuple[int, bytes] | None] = lambda _path: None
+        self.deleted: set[str] = set()
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """The id of a schema, as the body of a registration has it."""
@@ -42,11 +44,13 @@ class Registry:
             subject, {"schema": json.dumps(schema), **({"references": refers} if refers else {}), **more}
         )
 
-    def answer(self, path: str) -> tuple[int, bytes]:
+    def answer(self, path: str, query: str = "") -> tuple[int, bytes]:
         """The answer to a GET request."""
         match [unquote(part) for part in path.strip("/").split("/")]:
             case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
                 return 200, json.dumps(self.schemas[int(number) - 1]).encode()
+            case ["subjects", subject, *_] if subject in self.deleted and query != "deleted=true":
+                pass
             case ["subjects", subject, "versions", version] if int(version) <= len(self.subjects.get(subject, [])):
                 of_version = self.subjects[subject][int(version) - 1]
                 told = {"subject": subject, "version": int(version), "id": of_version}
@@ -63,10 +67,10 @@ def serving() -> Iterator[Registry]:
             pass
 
         def do_GET(self) -> None:
-            path = urlsplit(self.path).path
+            path, query = urlsplit(self.path)[2:4]
             registry.asked.append(path)
             registry.authorizations.append(self.headers["Authorization"])
-            self.respond(*(registry.instead(path) or registry.answer(path)))
+            self.respond(*(registry.instead(path) or registry.answer(path, query)))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

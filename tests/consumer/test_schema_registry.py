@@ -161,6 +161,8 @@ GARBAGE = b"<html>"
         ((200, GARBAGE), "something else than a JSON object"),
         ((200, b"{}"), "no schema in it"),
         ((404, GARBAGE), "is schema.registry.url that of a registry?"),
+        # What the web server within a registry says where the URL has a wrong path.
+        ((404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'), "is schema.registry.url that of a registry?"),
         ((302, b""), "a redirect"),
         ((200, b'{"schema": "\\"int\\"", "ruleSet": {"domainRules": [{"name": "encrypt"}]}}'), "has rules (ruleSet)"),
     ],
@@ -268,6 +270,9 @@ def test_references_are_looked_up_whatever_their_subjects_are_called(
     with monedula.read(settings(broker, registry), topic, value=Avro(whole)) as stream:
         assert stream.to_pyarrow()["value"].to_pylist() == [value]
     assert registry.asked.count("/subjects/an%2Fodd%20subject/versions/1") == 1
+    registry.deleted.add("lines")
+    with monedula.read(settings(broker, registry), topic, value=Avro(whole)) as stream:
+        assert stream.to_pyarrow().num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -320,6 +325,12 @@ def test_urls_are_tried_in_their_order(broker: Broker, registry: Registry, topic
     [
         ({"schema.registry.url": "localhost:8081"}, "is no URL"),
         ({"schema.registry.url": "http://me:pw@x", "basic.auth.user.info": "a:b"}, "give one of them"),
+        ({"schema.registry.url": "http://me:secret/pw@x"}, r"%2F"),
+        ({"schema.registry.url": "http://me:12/pw@x"}, r"%2F"),
+        ({"schema.registry.url": "http://me:12#pw@x"}, r"%23"),
+        ({"schema.registry.url": "http://x:secret"}, "a port that is no number"),
+        ({"schema.registry.url": "http://x:99999/"}, "a port that is no number"),
+        ({"schema.registry.url": "http://x/?token=secret"}, "has a query"),
         ({"schema.registry.url": "http://x", "basic.auth.user.info": "secret"}, "has no colon"),
         (
             {"schema.registry.url": "http://x", "basic.auth.user.info": "a:b", "bearer.auth.token": "t"},
@@ -391,6 +402,42 @@ def test_an_error_that_a_seek_leaves_behind_is_not_raised(broker: Broker, regist
             consumer.poll(timeout=20)
         consumer.seek((topic, 0), caught.value.next_offset or 0)
         assert ids(consumer.poll(timeout=20)) == [2]
+
+
+def test_an_error_is_raised_once_each_time_that_the_registry_was_asked(
+    broker: Broker, registry: Registry, topic: str
+) -> None:
+    number = registry.avro("s", ORDER)
+    registry.instead = lambda _path: (500, b"")
+    broker.append(topic, [framed(number, ORDER, order(1))], partition=0)
+    with monedula.Consumer(settings(broker, registry, schema_registry_max_retries=0), value=Avro(ORDER)) as consumer:
+        consumer.assign({(topic, 0): "earliest"})
+        for times in (1, 2):
+            with pytest.raises(monedula.SchemaRegistryError):
+                consumer.poll(timeout=20)
+            assert len(registry.asked) == times
+        registry.instead = lambda _path: None
+        assert ids(consumer.poll(timeout=20)) == [1]
+
+
+def test_an_error_says_that_a_proxy_of_the_environment_was_asked(
+    broker: Broker, registry: Registry, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = registry.avro("s", ORDER)
+    broker.append(topic, [framed(number, ORDER, order(0))], partition=0)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ALL_PROXY", "http://me:hush@127.0.0.1:1")
+    given = settings(broker, registry, schema_registry_max_retries=0)
+    with (
+        monedula.read(given, topic, value=Avro(ORDER)) as stream,
+        pytest.raises(monedula.SchemaRegistryError, match="the environment names a proxy") as caught,
+    ):
+        stream.to_pyarrow()
+    assert "hush" not in str(caught.value)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with monedula.read(given, topic, value=Avro(ORDER)) as stream:
+        assert stream.to_pyarrow().num_rows == 1
 
 
 def test_closing_waits_for_no_answer(broker: Broker, registry: Registry, topic: str) -> None:

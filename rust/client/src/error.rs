@@ -385,7 +385,7 @@ fn too_large_advice(api: &str) -> &'static str {
 /// What to do about bytes that cannot be decoded.
 fn advice(error: &WalkError) -> &'static str {
     match error.kind {
-        WalkErrorKind::Lacks { .. } => ". The next poll asks again; the position stays at the record",
+        WalkErrorKind::Lacks { .. } => ". A poll a second later asks again; the position stays at the record",
         _ => ". Seek past it to go on",
     }
 }

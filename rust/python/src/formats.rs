@@ -236,7 +236,7 @@ fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
 struct Registry(Arc<SchemaRegistry>);
 
 impl SchemaSource for Registry {
-    fn ask(&self, key: WriterKey) -> Asked<AvroSchema> {
+    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
         let key = match key {
             WriterKey::Id(id) => SchemaKey::Id(id),
             WriterKey::Guid(guid) => SchemaKey::Guid(guid),
@@ -248,13 +248,7 @@ impl SchemaSource for Registry {
             Answer::Awaits(awaited) => Asked::Awaits(awaited),
             Answer::Missing(why) => Asked::Refused(AvroReason::NoSchema(why.into())),
             Answer::Failed(why) => Asked::Failed(why),
-            Answer::Known(schema) => match AvroSchema::parse_beside(&schema.text, &schema.references) {
-                Ok(schema) => Asked::Known(schema),
-                Err(bad) => {
-                    let why = format!("the registry's schema of {key:?} cannot be read: {bad}");
-                    Asked::Refused(AvroReason::NoSchema(why.into()))
-                }
-            },
+            Answer::Known(schema) => Asked::Known(AvroSchema::parse_beside(&schema.text, &schema.references)),
         }
     }
 }

@@ -61,7 +61,9 @@ impl References<'_> {
                 return Err(NoAnswer::Failed(format!("{what} refers to too many schemas, or in a circle")));
             }
             let what = format!("{what}, which refers to version {version} of {subject}");
-            let answer = get(self.http, &what, &format!("/subjects/{}/versions/{version}", encoded(subject)))?;
+            // One that was deleted softly is still what values were written with.
+            let path = format!("/subjects/{}/versions/{version}?deleted=true", encoded(subject));
+            let answer = get(self.http, &what, &path)?;
             self.of(&answer, &what, depth + 1)?;
             self.texts.push(text(&answer, &what)?);
         }

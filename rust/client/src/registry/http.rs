@@ -12,6 +12,10 @@ use ureq::Agent;
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
+/// Said where the environment names a proxy: its own errors look like those of the registry.
+const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
+                     through it? NO_PROXY names hosts that are not";
+
 /// How to reach a registry.
 #[derive(Debug)]
 pub(super) struct Http {
@@ -65,8 +69,11 @@ impl Http {
             if retry == self.retries {
                 let (attempts, seconds) = (self.retries + 1, started.elapsed().as_secs_f64());
                 let advice = "check schema.registry.url, and that the registry is up";
+                let proxy = if self.agent.config().proxy().is_some() { PROXY } else { "" };
                 let why = failed.join("; ");
-                return Err(Failure::Other(format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}")));
+                return Err(Failure::Other(format!(
+                    "{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}"
+                )));
             }
             std::thread::sleep(self.pause(retry));
         }
@@ -106,8 +113,11 @@ impl Url {
                     "{url} answered with something else than a JSON object; is schema.registry.url that of a registry?"
                 )))
             }),
-            // Without an error code of the registry's, the path itself is unknown there.
-            404 if error_code(&body).is_some() => Err(Attempt::Final(Failure::NotFound(said()))),
+            // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of the
+            // web server within it.
+            404 if error_code(&body).is_some_and(|code| (40_400..40_500).contains(&code)) => {
+                Err(Attempt::Final(Failure::NotFound(said())))
+            }
             404 => other("; is schema.registry.url that of a registry?"),
             401 | 403 => other("; check schema.registry.basic.auth.user.info or schema.registry.bearer.auth.token"),
             300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),

@@ -1,5 +1,6 @@
 //! The settings of a registry.
 
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +110,17 @@ fn url(values: &Values, given: &str, authorization: Option<&Secret>) -> Result<U
         Some(user) => Some(basic(&decoded(user))),
         None => authorization.cloned(),
     };
+    if user.is_none() && given.contains('@') {
+        let escaped = "has an @ behind its host; in a user and password of a URL, / stands as %2F, ? as %3F, # as %23";
+        return Err(wrong(values, URL, escaped));
+    }
+    let port = host.strip_prefix(authority.host()).and_then(|port| port.strip_prefix(':'));
+    if port.is_some_and(|port| port.parse::<NonZeroU16>().is_err()) {
+        return Err(wrong(values, URL, "has a port that is no number from 1 to 65535"));
+    }
+    if parsed.query().is_some() {
+        return Err(wrong(values, URL, "has a query (?), which the requests to a registry have no place for"));
+    }
     let path = parsed.path().trim_end_matches('/');
     Ok(Url { url: format!("{scheme}://{host}{path}"), authorization: own })
 }

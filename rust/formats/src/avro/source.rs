@@ -27,8 +27,8 @@ pub enum Asked<T> {
 
 /// Where schemas are asked for. It never blocks.
 pub trait SchemaSource: fmt::Debug + Send + Sync {
-    /// The schema with this key.
-    fn ask(&self, key: WriterKey) -> Asked<AvroSchema>;
+    /// The schema with this key, or why what is there is no schema.
+    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>>;
 }
 
 /// A writer's schema, and how its values are read.
@@ -42,7 +42,7 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 pub(crate) struct LateWriters {
     source: Arc<dyn SchemaSource>,
-    /// What became of each schema: its writer, or why the reader's schema cannot read it.
+    /// What became of each schema: its writer, or why it is none, or none that the reader's schema can read.
     planned: Mutex<BTreeMap<WriterKey, Result<Arc<Writer>, String>>>,
 }
 
@@ -65,7 +65,7 @@ impl LateWriters {
                 Asked::Refused(reason) => return Asked::Refused(reason),
                 Asked::Failed(why) => return Asked::Failed(why),
             };
-            place.insert(plan(schema).map(Arc::new).map_err(|bad| bad.to_string()));
+            place.insert(schema.and_then(plan).map(Arc::new).map_err(|bad| bad.to_string()));
         }
         match planned.get(&key) {
             Some(Ok(writer)) => Asked::Known(Arc::clone(writer)),

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use monedula_columns::{Awaited, Beside, BufferPool, Decoded, TypedColumn, Undecoded};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, Framing, Mode, SchemaSource, WriterKey,
+    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, Mode, SchemaSource,
+    WriterKey,
 };
 
 use super::support::schema;
@@ -17,13 +18,14 @@ struct Source {
 }
 
 impl SchemaSource for Source {
-    fn ask(&self, key: WriterKey) -> Asked<AvroSchema> {
+    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
         self.asked.lock().expect("no test panics").push(key);
         match key {
             WriterKey::Id(20..) => Asked::Failed("down".into()),
             WriterKey::Id(10..) => Asked::Refused(AvroReason::NoSchema("unknown".into())),
-            WriterKey::Id(9) => Asked::Known(schema(r#""string""#)),
-            _ if *self.is_there.lock().expect("no test panics") => Asked::Known(schema(r#""int""#)),
+            WriterKey::Id(9) => Asked::Known(Ok(schema(r#""string""#))),
+            WriterKey::Id(8) => Asked::Known(AvroSchema::parse("{")),
+            _ if *self.is_there.lock().expect("no test panics") => Asked::Known(Ok(schema(r#""int""#))),
             _ => Asked::Awaits(Arc::new(Awaited::default())),
         }
     }
@@ -63,13 +65,17 @@ fn a_value_whose_schema_is_awaited_gets_no_row_and_is_decoded_later() {
 
 #[test]
 fn a_schema_that_there_is_not_or_that_cannot_be_read_makes_a_bad_value() {
-    let source = Arc::new(Source::default());
-    for (id, why) in [(10, "unknown"), (9, "the schema of id 9 cannot be read: ")] {
+    let unreadable = |id| format!("the schema of id {id} cannot be read: ");
+    for (id, why, asked) in [(10, "unknown".into(), 3), (9, unreadable(9), 2), (8, unreadable(8), 2)] {
+        let source = Arc::new(Source::default());
         let mut failing = decoder(&source, Mode::FailFast);
-        assert!(matches!(append(&mut failing, id), Err(Undecoded::Bad(bad)) if bad.reason.starts_with(why)));
+        assert!(matches!(append(&mut failing, id), Err(Undecoded::Bad(bad)) if bad.reason.starts_with(&why)));
+        assert!(append(&mut failing, id).is_err());
         assert_eq!(failing.rows(), 0);
         let mut permissive = decoder(&source, Mode::Permissive);
         assert!(matches!(append(&mut permissive, id), Ok(Decoded::WithNulls)));
         assert_eq!(permissive.rows(), 1);
+        // What cannot be read is read once for each plan; what is unknown may be known later.
+        assert_eq!(source.asked.lock().expect("no test panics").len(), asked);
     }
 }

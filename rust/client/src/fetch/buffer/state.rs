@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) queued_bytes: usize,
     /// Errors that were not raised yet.
     pub(super) raise: VecDeque<ClientError>,
+    /// Partitions that an error for want of something stopped, such as a schema, and when they try again. It was raised.
+    pub(super) lacking: BTreeMap<TopicPartition, Instant>,
     /// Errors of topics that have no partition here.
     pub(super) failed_topics: Vec<ClientError>,
     /// An error of the whole client, raised on every call while it lasts.
@@ -65,6 +67,7 @@ impl State {
         self.forget_queued(partition);
         self.forget_returned(partition);
         self.stop_rows_of(partition);
+        self.lacking.remove(partition);
         self.ready.retain(|ready| ready != partition);
         self.finished.released(partition);
         self.partitions.remove(partition).is_some()

@@ -50,11 +50,13 @@ impl FetchBuffer {
         let mut state = self.state();
         loop {
             let now = Instant::now();
+            let again_at = self.ask_again(&mut state, now);
             let Some(wake_at) = state.wake_at(want, now) else { return true };
             if now >= until {
                 return false;
             }
-            let waited = self.arrived.wait_timeout(state, wake_at.min(until) - now);
+            let wake_at = again_at.map_or(wake_at, |at| at.min(wake_at)).min(until);
+            let waited = self.arrived.wait_timeout(state, wake_at - now);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -74,13 +76,9 @@ impl FetchBuffer {
         Ok(Waited::Enough)
     }
 
-    /// Raises the next error that is due. A partition that it stopped for want of a schema goes on after it.
+    /// Raises the next error that is due.
     pub(super) fn raise_pending(&self, state: &mut State) -> Result<(), ClientError> {
-        state.pending().inspect_err(|error| {
-            if let Some(partition) = error.partition() {
-                self.go_on(state, &partition.clone());
-            }
-        })
+        state.pending().inspect_err(|error| self.raised(state, error))
     }
 }
 
