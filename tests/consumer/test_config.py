@@ -83,7 +83,8 @@ def test_every_listed_alias_is_taken() -> None:
         for alias in key.aliases:
             servers = {} if key.name == "bootstrap.servers" else {"bootstrap.servers": SERVERS}
             number = "20000" if (key.default or "").isdigit() else None
-            value = number or key.default or SERVERS
+            choice = key.values.split(", ")[-1] if ", " in key.values else None
+            value = number or key.default or choice or SERVERS
             monedula.Consumer({**servers, alias: value}).close()
 
 
