@@ -77,6 +77,7 @@ from monedula.errors import (
 from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from monedula.producer import Producer
 from monedula.reading import RecordStream, read, read_range
+from monedula.registry import RegisteredSchema, SchemaRegistry
 from monedula.reports import BatchReport, RowError
 from monedula.typed import Avro, Json
 
@@ -144,9 +145,11 @@ __all__ = [
     "RecordMetadata",
     "RecordStream",
     "RecordTooLargeError",
+    "RegisteredSchema",
     "Retry",
     "RowError",
     "Schema",
+    "SchemaRegistry",
     "SchemaRegistryError",
     "SendFuture",
     "Span",
