@@ -78,7 +78,8 @@ class SchemaRegistry:
                 found["subject"], found["version"], found["id"], kind, found["schema"], tuple(references)
             )
         except (KeyError, TypeError) as error:
-            raise _no_registry(f"there is no {error} in it") from None
+            reason = _no_registry(f"there is no {error} in it")
+            raise SchemaRegistryError(reason, reason=reason) from None
 
     def register(
         self, subject: str, schema: Any, *, kind: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
@@ -100,7 +101,8 @@ class SchemaRegistry:
         answer = self._ask(f"/subjects/{_part(subject)}/versions", _body(schema, kind, references))
         number = _expect(dict, answer).get("id")
         if not isinstance(number, int):
-            raise _no_registry("there is no id in it")
+            reason = _no_registry("there is no id in it")
+            raise SchemaRegistryError(reason, reason=reason)
         return number
 
     def check(
@@ -150,10 +152,10 @@ def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]]) ->
 
 def _expect(kind: type, answer: Any) -> Any:
     if not isinstance(answer, kind):
-        raise _no_registry(f"it is {str(answer)[:60]!r}")
+        reason = _no_registry(f"it is {str(answer)[:60]!r}")
+        raise SchemaRegistryError(reason, reason=reason)
     return answer
 
 
-def _no_registry(why: str) -> SchemaRegistryError:
-    reason = f"the answer cannot be used: {why}; is schema.registry.url that of a registry?"
-    return SchemaRegistryError(reason, reason=reason)
+def _no_registry(why: str) -> str:
+    return f"the schema registry's answer cannot be used: {why}; is schema.registry.url that of a registry?"
