@@ -76,6 +76,7 @@ from monedula.errors import (
 )
 from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from monedula.producer import Producer
+from monedula.protobuf import Protobuf
 from monedula.reading import RecordStream, read, read_range
 from monedula.reports import BatchReport, RowError
 from monedula.typed import Avro, Json
@@ -140,6 +141,7 @@ __all__ = [
     "PartitionError",
     "Producer",
     "ProducerFencedError",
+    "Protobuf",
     "Record",
     "RecordMetadata",
     "RecordStream",

@@ -265,6 +265,17 @@ class ColumnSpec:
         options: Sequence[tuple[str, str]] = ...,
         may_ask: bool = ...,
     ) -> ColumnSpec: ...
+    @staticmethod
+    def protobuf(
+        schema: bytes,
+        message: str | None,
+        writers: Sequence[tuple[int, bytes | None, bytes]],
+        framing: str,
+        mode: str,
+        flatten: bool,
+        options: Sequence[tuple[str, str]] = ...,
+        may_be_framed: bool = ...,
+    ) -> ColumnSpec: ...
     def decode(self, values: Sequence[bytes | None]) -> Table: ...
     @property
     def fields(self) -> list[str]: ...
