@@ -41,9 +41,9 @@ check-rust:
 	$(IN_TIME) env -u MAKEFLAGS -u MFLAGS RUST_TEST_THREADS=4 $(CARGO_TEST) --quiet 2>&1 | tee target/check-rust.txt
 
 check-python:
-	MONEDULA_TESTS_WITHOUT_JVM=1 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
+	MONEDULA_TESTS_WITHOUT_JVM=1 MONEDULA_TEST_WORKERS=8 python -m tests --on embedded -m "not slow and not thorough and not jvm" -q $(QUICK)
 
-# Tests mostly wait: for sessions to time out, for brokers to come back. So Rust's run beside Python's, and of these three
+# Tests mostly wait: for sessions to time out, for brokers to come back. So Rust's run beside Python's, and of these five
 # files at a time; a file stays in one process, with its clusters.
 test: extension  ## every kind of test, Rust's and Python's, on a real Kafka and Spark too
 	$(CARGO_TEST) --no-run

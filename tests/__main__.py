@@ -1,4 +1,4 @@
-"""`python -m tests`: pytest, three files at a time; at most two failed tests are run once more, alone.
+"""`python -m tests`: pytest, five files at a time; at most two failed tests are run once more, alone.
 
 Clusters, JVMs and Spark share the cores with other tests, and a test that waits for one of them sometimes fails. Only
 an assertion or an error in the test's own body is repeated. A crash, an abort, a time-out and an error in set-up or
@@ -10,11 +10,19 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.pairing import TURNS, Paired
+from tests.pairing import KINDS_OF_FILES, Paired
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
+WORKERS = int(os.environ.get("MONEDULA_TEST_WORKERS", "5"))
+"""Files that run at the same time, on two cores: most tests wait for something."""
 
 MOST = 2
 AGAIN = "MONEDULA_TESTS_AGAIN"
@@ -24,7 +32,8 @@ AGAIN = "MONEDULA_TESTS_AGAIN"
 class Outcomes:
     """The tests that failed on any worker, and those of them that may be run once more."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Path) -> None:
+        self._kinds = kinds
         self.failed: dict[str, str] = {}
         self.beyond_repetition: dict[str, str] = {}
 
@@ -41,9 +50,13 @@ class Outcomes:
         elif "Failed: Timeout" in trace:
             self.beyond_repetition.setdefault(report.nodeid, "it timed out")
 
+    def pytest_configure_node(self, node: "WorkerController") -> None:
+        """Ask each worker for the kinds of files."""
+        node.workerinput[KINDS_OF_FILES] = str(self._kinds)
+
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Paired:
         """Order files so that those with JVMs run beside those without."""
-        return Paired(config, log)
+        return Paired(config, log, self._kinds)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be loaded has no test to repeat."""
@@ -62,8 +75,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def main(arguments: list[str]) -> int:
     """Run the tests that pytest's `arguments` select, and return the exit code."""
-    outcomes = Outcomes()
-    code = pytest.main(["-n", str(len(TURNS)), "--dist", "loadfile", *arguments], plugins=[outcomes])
+    with tempfile.TemporaryDirectory() as directory:
+        outcomes = Outcomes(Path(directory) / "kinds.json")
+        of_workers = ["-p", "tests.pairing", "-n", str(WORKERS), "--dist", "loadfile"]
+        code = pytest.main([*of_workers, *arguments], plugins=[outcomes])
     if code != pytest.ExitCode.TESTS_FAILED:
         return int(code)
     names = list(outcomes.failed)

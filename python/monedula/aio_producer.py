@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from monedula._bridge import Bridge
     from monedula._pending_calls import PendingCall
+    from monedula.typed import Typed
 
 _ROOM_QUEUE = "room"
 
@@ -49,7 +50,9 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         self._raise_unseen(error)
 
     # Not a coroutine function, so that the transaction knows of a call that is never awaited.
-    def send_batch(self, data: Any, topic: str | None = None) -> "Coroutine[Any, Any, BatchReport]":
+    def send_batch(
+        self, data: Any, topic: str | None = None, *, key: "Typed | None" = None, value: "Typed | None" = None
+    ) -> "Coroutine[Any, Any, BatchReport]":
         """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
 
         Nothing is sent before the coroutine is awaited. Cancelling the wait does not cancel the rows.
@@ -58,7 +61,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
             BatchSendError: if rows failed; its `report` has the errors.
             ArgumentError: as `Producer.send_batch`.
         """
-        return self._send_rows(self._call("send_batch"), data, topic)
+        return self._send_rows(self._call("send_batch"), data, topic, key, value)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done; as `Producer.flush`."""
@@ -84,12 +87,19 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
                 self._bridge.close()
                 self._bridge = None
 
-    async def _send_rows(self, call: "PendingCall | None", data: Any, topic: str | None) -> BatchReport:
+    async def _send_rows(
+        self,
+        call: "PendingCall | None",
+        data: Any,
+        topic: str | None,
+        key: "Typed | None",
+        value: "Typed | None",
+    ) -> BatchReport:
         from monedula._pending_calls import PendingCalls
 
         # Or a call of a transaction that was begun since.
         call = call or self._call("send_batch") or PendingCalls().add("send_batch")
-        future: BatchFuture = await call.in_thread(self._rows, data, topic)
+        future: BatchFuture = await call.in_thread(self._rows, data, topic, key, value)
         return await future
 
     _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from monedula._client_names import ClientNames, names_in
 from monedula._failing import late_flush, with_since
@@ -19,6 +19,10 @@ from monedula.errors import (
     UndeliveredRecordsError,
 )
 from monedula.partitions import seconds, whole_number
+
+if TYPE_CHECKING:
+    from monedula._monedula import ColumnSpec
+    from monedula.typed import Typed
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """Called with topic, key, value and the number of partitions. Returns the partition."""
@@ -150,10 +154,18 @@ class ProducerBase(Unpicklable, ProducerCore):
         advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
-    def _rows(self, data: Any, topic: str | None, headers: Sequence[tuple[str, bytes]] = ()) -> BatchFuture:
+    def _rows(
+        self,
+        data: Any,
+        topic: str | None,
+        key: "Typed | None",
+        value: "Typed | None",
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> BatchFuture:
         if topic is not None:
             check_name(topic)
-        return self._send_batch(data, topic, self._partitioner is not None, headers)
+        specs = (None, None) if key is None and value is None else written_as(key, value)
+        return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
 
 
 @tells
@@ -192,7 +204,9 @@ class Producer(ProducerBase, Transactions):
         self.close(LAST_WORDS_SECONDS if interrupted else None)
         self._raise_unseen(error)
 
-    def send_batch(self, data: Any, topic: str | None = None) -> BatchFuture:
+    def send_batch(
+        self, data: Any, topic: str | None = None, *, key: "Typed | None" = None, value: "Typed | None" = None
+    ) -> BatchFuture:
         """Send every row of Arrow data, without a Python object for each row.
 
         Returns once all rows are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Rows
@@ -204,12 +218,17 @@ class Producer(ProducerBase, Transactions):
                 value (binary or string), topic (string), partition (integer), timestamp (timestamp, or integer
                 milliseconds), headers (list of structs of key and value).
             topic: the topic of all rows, also if there is a column `topic`; by that column if left out.
+            key: what the column key is written as, if it is not bytes yet: `monedula.Avro(schema)`.
+            value: what values are written as: `monedula.Avro(schema)`. A value is the column value, or, if there is
+                none or with `Avro(schema, flatten=True)`, a record of all columns but Kafka's. Every row is written
+                before the first one is sent.
 
         Raises:
-            ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected.
+            ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected. Also if a
+                row is no value of the schema; then it names row and field, and no row was sent.
             ClosedError: if the producer is closed.
         """
-        return self._rows(data, topic)
+        return self._rows(data, topic, key, value)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done, and its callbacks were called.
@@ -252,6 +271,13 @@ class Producer(ProducerBase, Transactions):
         deadline = deadline_of(timeout)
         self._waiting.wait(seconds_left(deadline))
         self._close(seconds_left(deadline))
+
+
+def written_as(key: "Typed | None", value: "Typed | None") -> "tuple[ColumnSpec | None, ColumnSpec | None]":
+    """The core's form of `key=` and `value=`."""
+    from monedula.typed import spec_of
+
+    return spec_of("key", key), spec_of("value", value)
 
 
 def check_name(topic: object) -> None:

@@ -1,5 +1,6 @@
 """`python -m tests`: two failures of a test fail the run, one is reported, and a crash is never repeated."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,7 +75,9 @@ def run(folder: Path, source: str, *options: str) -> tuple[int, str]:
     (folder / "pytest.ini").write_text("[pytest]\n")
     config = [f"--rootdir={folder}", f"--config-file={folder / 'pytest.ini'}", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "tests", *config, *options, str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    # Two workers, as each of them takes a second of the processor.
+    environment = {**os.environ, "MONEDULA_TEST_WORKERS": "2"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
     return done.returncode, done.stdout
 
 

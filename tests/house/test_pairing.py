@@ -1,14 +1,27 @@
 """Side by side run files whose JVMs fit together, as long as there are such."""
 
+import json
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
-from tests.pairing import TURNS, Paired
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = ["tests/real/test_leaders.py", "tests/admin/test_b.py", "tests/spark/test_c.py", "tests/runtime/test_d.py"]
-FILES += ["tests/kafka/test_helper.py", "tests/spark/test_f.py", "tests/house/test_g.py", "tests/consumer/test_h.py"]
+from tests.pairing import KINDS_OF_FILES, TURNS, Kind, Paired, pytest_collection_finish
+
+FILES = {
+    "three_nodes": Kind.THREE_NODES,
+    "broker_a": Kind.NO_JVM,
+    "spark_a": Kind.SPARK,
+    "node_a": Kind.ONE_NODE,
+    "helper": Kind.OWN,
+    "spark_b": Kind.SPARK,
+    "broker_b": Kind.NO_JVM,
+    "node_b": Kind.ONE_NODE,
+    "broker_c": Kind.NO_JVM,
+    "broker_d": Kind.NO_JVM,
+}
 
 
 class Worker:
@@ -16,25 +29,56 @@ class Worker:
         self.files: list[str] = []
 
     def send_runtest_some(self, indexes: list[int]) -> None:
-        self.files += [FILES[index] for index in indexes]
+        self.files += [list(FILES)[index] for index in indexes]
 
 
 def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
-    workers = [Worker() for _ in TURNS]
+    workers = [Worker() for _ in range(len(TURNS) + 1)]
     scheduler: Any = object.__new__(Paired)
+    scheduler._kinds = {file: kind.value for file, kind in FILES.items()}
     scheduler.workqueue = OrderedDict((file, {file: False}) for file in FILES)
     scheduler.assigned_work = {worker: {} for worker in workers}
-    scheduler.registered_collections = dict.fromkeys(workers, FILES)
+    scheduler.registered_collections = {worker: list(FILES) for worker in workers}
     while scheduler.workqueue:
         for worker in workers[: len(scheduler.workqueue)]:
             scheduler._assign_work_unit(worker)
-    assert [[Path(file).stem for file in worker.files] for worker in workers] == [
-        ["test_c", "test_f", "test_helper"],  # Spark, then what starts JVMs itself
-        ["test_leaders", "test_d", "test_h"],  # three nodes, then one node
-        ["test_b", "test_g"],  # no JVM
+    assert [worker.files for worker in workers] == [
+        ["spark_a", "spark_b", "helper"],  # Spark, then what starts JVMs itself
+        ["three_nodes", "node_a", "node_b"],  # three nodes, then one node
+        ["broker_a", "broker_c"],  # no JVM
+        ["broker_b", "broker_d"],
     ]
 
 
-def test_every_name_is_one_of_files_that_there_are() -> None:
-    names = {name for turns in TURNS for names in turns for name in names}
-    assert not [name for name in names if not list(ROOT.glob(f"{name}*"))]
+def test_a_file_is_of_the_kind_of_the_test_that_needs_most(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    def item(name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
+        marks = [pytest.mark.jvms(jvms).mark] if jvms else []
+        return SimpleNamespace(
+            nodeid=name,
+            config=request.config,
+            fixturenames=fixtures,
+            callspec=SimpleNamespace(params=params),
+            iter_markers=lambda _name: marks,
+        )
+
+    items = [
+        item("tests/test_a.py::test_1", "kafka3"),
+        item("tests/test_a.py::test_2", "spark", "kafka"),
+        item("tests/test_a.py::test_3"),
+        item("tests/test_b.py::test_1[kafka]", "cluster", kind="kafka"),
+        item("tests/test_b.py::test_1[embedded]", "cluster", kind="embedded"),
+        item("tests/test_c.py::test_1", "spark", jvms=2),
+        item("tests/test_d.py::test_1[embedded]", "cluster", kind="embedded"),
+        item("tests/test_e.py::test_1", "secured"),
+        item("tests/test_e.py::test_2"),
+    ]
+    written = tmp_path / "kinds.json"
+    config = SimpleNamespace(workerinput={KINDS_OF_FILES: str(written)})
+    pytest_collection_finish(cast(Any, SimpleNamespace(items=items, config=config)))
+    assert json.loads(written.read_text()) == {
+        "tests/test_a.py": Kind.SPARK,
+        "tests/test_b.py": Kind.THREE_NODES,
+        "tests/test_c.py": Kind.OWN,
+        "tests/test_d.py": Kind.NO_JVM,
+        "tests/test_e.py": Kind.ONE_NODE,
+    }

@@ -61,10 +61,10 @@ class _TracedProducer(ProducerBase):
             future._observe(sending.done)
             return future
 
-        def _rows(self, data, topic):
+        def _rows(self, data, topic, key, value):
             sending = self._telemetry._begin_send(self._names, topic)
             try:
-                future = super()._rows(data, topic, sending.added)
+                future = super()._rows(data, topic, key, value, sending.added)
             except BaseException as error:
                 sending.refused(error)
                 raise

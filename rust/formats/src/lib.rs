@@ -21,8 +21,8 @@ mod protobuf;
 mod typed;
 
 pub use avro::{
-    Asked, AvroAppended, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
-    SchemaSource, WriterKey,
+    Asked, AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema,
+    Framing, SchemaSource, Unwritable, WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};

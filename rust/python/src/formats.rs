@@ -4,20 +4,23 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_client::registry::{Answer, SchemaKey, SchemaRegistry};
 use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, JsonDecoder, JsonOptions,
-    Mode, SchemaSource, WriterKey,
+    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, JsonDecoder,
+    JsonOptions, Mode, SchemaSource, WriterKey, stable_text,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
 
 use crate::error::argument_error;
 use crate::protobuf::{ProtobufGiven, Writer};
 use crate::table::Table;
+use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
 
 /// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
@@ -115,7 +118,10 @@ impl ColumnSpec {
             "single_object" => Framing::SingleObject,
             other => return Err(argument_error(py, format!("no such framing: {other}"))),
         };
+        let text = reader;
         let reader = parse("schema", reader)?;
+        let stable = stable_text(text).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let mut same = Vec::new();
         let mut schemas = Vec::new();
         for (id, guid, text) in writers {
             let guid = guid.and_then(|guid| guid.first_chunk().copied()).map(u128::from_be_bytes);
@@ -131,11 +137,14 @@ impl ColumnSpec {
                 (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
                 (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
+            if stable_text(&text).is_ok_and(|text| text == stable) {
+                same.push(key);
+            }
             schemas.push((key, schema));
         }
         let mut given = AvroOptions { mode, ..AvroOptions::default() };
         given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
-        let avro = AvroGiven { reader, schemas, framing, options: given, may_ask };
+        let avro = AvroGiven { reader, schemas, same, framing, options: given, may_ask };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
@@ -191,6 +200,18 @@ impl ColumnSpec {
         })
     }
 
+    /// Writes the values of a table's rows, for tests.
+    fn encode(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyBytes>>>> {
+        let written = self.written(py, "value")?;
+        let mut values = Vec::new();
+        for batch in encoded(py, capsule::import(data)?, None, Some(written))? {
+            let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
+            let bytes = batch.column(0).as_binary::<i64>();
+            values.extend(bytes.iter().map(|value| value.map(|value| PyBytes::new(py, value).unbind())));
+        }
+        Ok(values)
+    }
+
     /// Each field as `name: type`, or the type if there are none.
     #[getter]
     fn fields(&self) -> Vec<String> {
@@ -216,6 +237,17 @@ impl ColumnSpec {
             }
         };
         Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
+    }
+
+    /// What writes the keys or values of rows; `name` says which.
+    pub(crate) fn written(&self, py: Python<'_>, name: &str) -> PyResult<Written> {
+        let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
+        let Some(avro) = &self.avro else {
+            return Err(refused("rows are written as Avro alone; make texts of them first, as by to_json"));
+        };
+        let key = avro.key().map_err(refused)?;
+        let encoder = AvroEncoder::new(avro.reader.clone(), key, avro.options.clone());
+        Ok(Written { encoder, flatten: self.typed.flatten })
     }
 
     /// What decodes the column of a client, which may have a registry.
@@ -245,12 +277,27 @@ impl ColumnSpec {
 struct AvroGiven {
     reader: AvroSchema,
     schemas: Vec<(WriterKey, AvroSchema)>,
+    /// The keys of those that are the reader's own.
+    same: Vec<WriterKey>,
     framing: Framing,
     options: AvroOptions,
     may_ask: bool,
 }
 
 impl AvroGiven {
+    /// What values that are written name the schema by.
+    fn key(&self) -> Result<WriterKey, &'static str> {
+        match self.framing {
+            Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),
+            Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
+            Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
+            Framing::Confluent => self.same.iter().max().copied().ok_or(
+                "none of schemas= is the schema itself, which values are written with: give its id in a registry, as \
+                 schemas={7: schema}",
+            ),
+        }
+    }
+
     /// In another framing than the given, no given schema is a writer's.
     fn plan(&self, framing: Framing) -> Result<AvroPlan, BadSchema> {
         let schemas = if framing == self.framing { self.schemas.clone() } else { Vec::new() };

@@ -33,6 +33,7 @@ mod secret;
 mod table;
 mod thread_ids;
 mod tokens;
+mod typed_rows;
 mod typed_values;
 
 use pyo3::exceptions::PyImportError;

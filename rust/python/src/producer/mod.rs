@@ -41,11 +41,13 @@ use crate::capsule;
 use crate::config::{parse_producer, seed};
 use crate::convert;
 use crate::error::{argument_error, exception, to_py};
+use crate::formats::PySpec;
 use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
+use crate::typed_rows::encoded;
 
 /// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trouble: Option<String>) -> PyErr {
@@ -224,8 +226,10 @@ impl ProducerCore {
         Ok(self.shared.get()?.producer.partition_count(topic))
     }
 
-    /// `headers` are added to each row that has none of their names.
-    #[pyo3(signature = (data, topic, needs_partition, headers=Vec::new()))]
+    /// `headers` are added to each row that has none of their names. `key` and `value` say what rows are written as, if
+    /// their columns are not bytes yet.
+    #[pyo3(signature = (data, topic, needs_partition, headers=Vec::new(), key=None, value=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send_batch(
         &self,
         py: Python<'_>,
@@ -233,9 +237,15 @@ impl ProducerCore {
         topic: Option<&str>,
         needs_partition: bool,
         headers: Vec<(String, Vec<u8>)>,
+        key: PySpec<'_>,
+        value: PySpec<'_>,
     ) -> PyResult<BatchFuture> {
         let shared = self.shared.get()?;
         let mut reader = capsule::import(data)?;
+        if key.is_some() || value.is_some() {
+            let written = |spec: PySpec<'_>, name| spec.map(|spec| spec.written(py, name)).transpose();
+            reader = encoded(py, reader, written(key, "key")?, written(value, "value")?)?;
+        }
         let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;
         let columns = columns.with_headers(headers);
         if needs_partition && !columns.has_partition() {

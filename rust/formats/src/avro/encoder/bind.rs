@@ -1,0 +1,316 @@
+//! Binds a column to a type of the schema: which values of the one are which of the other, and which columns do not fit.
+
+use std::cell::Cell;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_schema::DataType;
+
+use super::node::{Node, Null, Symbols, Values};
+use super::numbers::{Decimals, Floats, Ints, Times};
+use super::texts::{Bounds, Texts};
+use crate::avro::defaults;
+use crate::avro::error::BadSchema;
+use crate::avro::options::AvroOptions;
+use crate::avro::schema::{AvroSchema, Field, Kind, Logical, TypeId};
+
+/// How often a type may be bound: of unions in themselves every branch is tried.
+const MAX_STEPS: usize = 100_000;
+
+/// How many values a default may have.
+const MAX_DEFAULT_VALUES: usize = 100_000;
+
+pub(super) struct Binder<'s> {
+    schema: &'s AvroSchema,
+    options: &'s AvroOptions,
+    steps: Cell<usize>,
+}
+
+type Bound<T> = Result<T, BadSchema>;
+
+impl<'s> Binder<'s> {
+    pub(super) fn new(schema: &'s AvroSchema, options: &'s AvroOptions) -> Self {
+        Self { schema, options, steps: Cell::new(0) }
+    }
+
+    /// A whole column. Its nulls are records without a value, and are not written.
+    pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Node<'a>> {
+        self.node(self.schema.root, column, "")
+    }
+
+    fn node<'a>(&self, id: TypeId, array: &'a ArrayRef, path: &str) -> Bound<Node<'a>> {
+        self.steps.set(self.steps.get() + 1);
+        if self.steps.get() > MAX_STEPS {
+            return Err(bad(path, "the schema and the column have too many types".to_owned()));
+        }
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let kind = self.schema.kind(id);
+        if let Kind::Union(branches) = kind {
+            return self.union(branches, array, path).map(|node| Node { nulls, ..node });
+        }
+        let null = match kind {
+            Kind::Null => Null::Nothing,
+            _ => Null::Refused(self.text(id).into()),
+        };
+        Ok(Node { nulls, null, branch: None, values: self.values(id, array, path)? })
+    }
+
+    /// The node of a union, but for the column's nulls.
+    fn union<'a>(&self, branches: &[TypeId], array: &'a ArrayRef, path: &str) -> Bound<Node<'a>> {
+        let null = branches.iter().position(|id| matches!(self.schema.kind(*id), Kind::Null)).map(|at| at as i64);
+        let on_null = null.map_or_else(|| Null::Refused("union without null".into()), Null::Branch);
+        let node = |branch, values| Node { nulls: None, null: on_null, branch, values };
+        if matches!(array.data_type(), DataType::Null) {
+            return Ok(node(None, Values::Nulls));
+        }
+        let others: Vec<(i64, TypeId)> = (0..)
+            .zip(branches.iter().copied())
+            .filter(|(_, id)| !matches!(self.schema.kind(*id), Kind::Null))
+            .collect();
+        let (Some(first), true) = (others.first(), !matches!(array.data_type(), DataType::Null)) else {
+            return Err(bad(path, format!("the schema has nulls alone there, and not {}", array.data_type())));
+        };
+        if others.len() == 1 {
+            return Ok(node(Some(first.0), self.values(first.1, array, path)?));
+        }
+        if let Some(members) = self.members(&others, array, path)? {
+            return Ok(node(None, Values::Members(members, null)));
+        }
+        // The widest number is what a column of numbers is read from.
+        let widest = |id: &TypeId| !matches!(self.schema.kind(*id), Kind::Long | Kind::Double);
+        let mut tried = others.clone();
+        tried.sort_by_key(|(_, id)| widest(id));
+        for (branch, id) in tried {
+            if let Ok(values) = self.values(id, array, path) {
+                return Ok(node(Some(branch), values));
+            }
+        }
+        let names: Vec<String> = self
+            .member_names(&others)
+            .into_iter()
+            .zip(&others)
+            .map(|(name, (_, id))| format!("{name} ({})", self.text(*id)))
+            .collect();
+        let given = array.data_type();
+        let expected = format!("a struct with the fields {}, of which one is not null", names.join(", "));
+        Err(bad(path, format!("no branch of the union takes {given}; expected one that does, or {expected}")))
+    }
+
+    /// The fields of a struct that has one for each branch of a union; none if it is no such struct.
+    #[expect(clippy::type_complexity, reason = "it is that of `Values::Members`")]
+    fn members<'a>(
+        &self,
+        others: &[(i64, TypeId)],
+        array: &'a ArrayRef,
+        path: &str,
+    ) -> Bound<Option<Vec<(Box<str>, i64, Node<'a>)>>> {
+        let Some(structs) = array.as_struct_opt() else { return Ok(None) };
+        let names = self.member_names(others);
+        if structs.column_names().iter().any(|column| !names.iter().any(|name| name == column)) {
+            return Ok(None);
+        }
+        let mut members = Vec::new();
+        for (name, (branch, id)) in names.into_iter().zip(others) {
+            // A branch without a field has no values here.
+            let Some(column) = structs.column_by_name(&name) else { continue };
+            let node = self.node(*id, column, &below(path, &name))?;
+            members.push((name.into(), *branch, node));
+        }
+        Ok(Some(members))
+    }
+
+    /// As the columns that a union is read into are called.
+    fn member_names(&self, others: &[(i64, TypeId)]) -> Vec<String> {
+        let name = |(number, (_, id)): (usize, &(i64, TypeId))| match &self.options.stable_union_prefix {
+            Some(prefix) => {
+                let kind = self.schema.kind(*id);
+                format!("{prefix}{}", kind.name().map_or(kind.text(), |name| name.short()).to_lowercase())
+            }
+            None => format!("member{number}"),
+        };
+        others.iter().enumerate().map(name).collect()
+    }
+
+    fn values<'a>(&self, id: TypeId, array: &'a ArrayRef, path: &str) -> Bound<Values<'a>> {
+        if matches!(array.data_type(), DataType::Null) {
+            return Ok(Values::Nulls);
+        }
+        if let Some(dictionary) = array.as_any_dictionary_opt() {
+            // Without values every row is null, and `normalized_keys` would panic.
+            if dictionary.values().is_empty() {
+                self.node(id, dictionary.values(), path)?;
+                return Ok(Values::Nulls);
+            }
+            let values = self.node(id, dictionary.values(), path)?;
+            return Ok(Values::Dictionary(dictionary.normalized_keys(), Box::new(values)));
+        }
+        let found = match self.schema.kind(id) {
+            Kind::Record { fields, name } => {
+                let Some(structs) = array.as_struct_opt() else { return Err(self.unfit(id, array, path)) };
+                return self.record(&name.full, fields, structs, path).map(Values::Record);
+            }
+            Kind::Array(items) => match Bounds::of(array) {
+                Some((bounds, values)) => {
+                    let items = self.node(*items, values, &format!("{path}[]"))?;
+                    Some(Values::List(bounds, Box::new(items)))
+                }
+                None => None,
+            },
+            Kind::Map(values) => match array.as_map_opt() {
+                Some(map) => match Texts::of_texts(map.keys()) {
+                    Some(keys) => {
+                        let values = self.node(*values, map.values(), &format!("{path}{{}}"))?;
+                        Some(Values::Map(Bounds::Short(map.value_offsets()), keys, Box::new(values)))
+                    }
+                    None => None,
+                },
+                None => None,
+            },
+            _ => self.scalar(id, array),
+        };
+        found.ok_or_else(|| self.unfit(id, array, path))
+    }
+
+    fn record<'a>(
+        &self,
+        name: &str,
+        fields: &[Field],
+        structs: &'a StructArray,
+        path: &str,
+    ) -> Bound<Vec<(Box<str>, Node<'a>)>> {
+        let columns = structs.column_names();
+        for (index, column) in columns.iter().enumerate() {
+            if !fields.iter().any(|field| *field.name == **column) {
+                let known: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+                let reason = format!(
+                    "the record {name} has no such field, only {}; drop the column, or add the field",
+                    known.join(", ")
+                );
+                return Err(bad(&below(path, column), reason));
+            }
+            if columns[..index].contains(column) {
+                return Err(bad(&below(path, column), "there are two columns of this name".to_owned()));
+            }
+        }
+        let bound = |field: &Field| {
+            let below = below(path, &field.name);
+            match structs.column_by_name(&field.name) {
+                Some(column) => self.node(field.type_id, column, &below),
+                None => self.default(name, field, &below),
+            }
+            .map(|node| (field.name.clone(), node))
+        };
+        fields.iter().map(bound).collect()
+    }
+
+    /// A field without a column.
+    fn default<'a>(&self, record: &str, field: &Field, path: &str) -> Bound<Node<'a>> {
+        let Some(default) = &field.default else {
+            let kind = self.text(field.type_id);
+            let reason = format!("there is no column for this field of {record}, of type {kind}, which has no default");
+            return Err(bad(path, reason));
+        };
+        let (mut bytes, mut steps) = (Vec::new(), MAX_DEFAULT_VALUES);
+        defaults::encode(self.schema, field.type_id, default, &mut bytes, &mut steps, 0)
+            .map_err(|reason| bad(path, reason))?;
+        Ok(Node { nulls: None, null: Null::Nothing, branch: None, values: Values::Constant(bytes) })
+    }
+
+    fn scalar<'a>(&self, id: TypeId, array: &'a ArrayRef) -> Option<Values<'a>> {
+        let each = &self.schema.types[id];
+        let is_int = matches!(each.kind, Kind::Int);
+        // Whole numbers are what the schema's type has, whatever it means.
+        let whole = |array| Ints::of(array).map(if is_int { Values::Int } else { Values::Long });
+        match (&each.kind, each.logical) {
+            (kind, Some(Logical::Decimal { precision, scale })) => {
+                let size = if let Kind::Fixed { size, .. } = kind { Some(*size) } else { None };
+                Decimals::of(array, precision, scale, size).map(Values::Decimals)
+            }
+            (_, Some(Logical::Date)) => Times::date(array).map(Values::Times).or_else(|| whole(array)),
+            (_, Some(Logical::Time(units))) => Times::time(array, units).map(Values::Times).or_else(|| whole(array)),
+            (_, Some(Logical::Timestamp(units))) => {
+                Times::timestamp(array, units, true).map(Values::Times).or_else(|| whole(array))
+            }
+            (_, Some(Logical::LocalTimestamp(units))) => {
+                Times::timestamp(array, units, false).map(Values::Times).or_else(|| whole(array))
+            }
+            (Kind::Boolean, None) => array.as_boolean_opt().map(|booleans| Values::Booleans(booleans.values().clone())),
+            (Kind::Int | Kind::Long, None) => whole(array),
+            (Kind::Float, None) => {
+                let whole = || Ints::of(array).map(|ints| Values::Whole(ints, false));
+                Floats::of(array).map(Values::Float).or_else(whole)
+            }
+            (Kind::Double, None) => {
+                let whole = || Ints::of(array).map(|ints| Values::Whole(ints, true));
+                Floats::of(array).map(Values::Double).or_else(whole)
+            }
+            (Kind::String, None) => Texts::of_texts(array).map(Values::Bytes),
+            (Kind::Bytes, None) => Texts::of_bytes(array).map(Values::Bytes),
+            (Kind::Fixed { size, .. }, None) => Texts::of_bytes(array).map(|texts| Values::Fixed(texts, *size)),
+            (Kind::Enum { symbols, .. }, None) => {
+                let mut sorted: Vec<_> = symbols.iter().cloned().zip(0..).collect();
+                sorted.sort();
+                Texts::of_texts(array).map(|texts| Values::Symbols(texts, Symbols { sorted }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The type in messages.
+    fn text(&self, id: TypeId) -> String {
+        let each = &self.schema.types[id];
+        let kind = each.kind.text();
+        match (&each.kind, each.logical) {
+            (_, Some(Logical::Decimal { precision, scale })) => format!("decimal({precision}, {scale})"),
+            (_, Some(Logical::Date)) => "date".to_owned(),
+            (_, Some(Logical::Time(units))) => format!("time-{}", unit_text(units)),
+            (_, Some(Logical::Timestamp(units))) => format!("timestamp-{}", unit_text(units)),
+            (_, Some(Logical::LocalTimestamp(units))) => format!("local-timestamp-{}", unit_text(units)),
+            (Kind::Fixed { size, .. }, None) => format!("fixed({size})"),
+            (named, None) => named.name().map_or_else(|| kind.to_owned(), |name| format!("{kind} {}", name.full)),
+        }
+    }
+
+    fn unfit(&self, id: TypeId, array: &ArrayRef, path: &str) -> BadSchema {
+        let (each, given) = (&self.schema.types[id], array.data_type());
+        let expected = match (&each.kind, each.logical) {
+            (_, Some(Logical::Decimal { .. })) => "a decimal",
+            (_, Some(Logical::Date)) => "a date",
+            (_, Some(Logical::Time(_))) => "a time",
+            (_, Some(Logical::Timestamp(_))) => {
+                "a timestamp with a zone: say which zone its times are in, by .dt.tz_localize(\"UTC\") of pandas, \
+                 .dt.replace_time_zone(\"UTC\") of polars, pyarrow.compute.assume_timezone"
+            }
+            (_, Some(Logical::LocalTimestamp(_))) => "a timestamp without a zone",
+            (Kind::Boolean, _) => "boolean",
+            (Kind::Int | Kind::Long, _) => "a whole number",
+            (Kind::Float | Kind::Double, _) => "a number",
+            (Kind::String | Kind::Enum { .. }, _) => "string",
+            (Kind::Bytes | Kind::Fixed { .. }, _) => "binary",
+            (Kind::Array(_), _) => "a list",
+            (Kind::Map(_), _) => "a map with keys of type string",
+            (Kind::Record { .. }, _) => "a struct",
+            (Kind::Null | Kind::Union(_), _) => "only nulls",
+        };
+        bad(
+            path,
+            format!("the column is of type {given}, and the schema has {} there; expected {expected}", self.text(id)),
+        )
+    }
+}
+
+fn unit_text(units: i64) -> &'static str {
+    match units {
+        1_000 => "millis",
+        1_000_000 => "micros",
+        _ => "nanos",
+    }
+}
+
+fn below(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+fn bad(path: &str, reason: String) -> BadSchema {
+    BadSchema { path: path.to_owned(), reason }
+}

@@ -1,0 +1,235 @@
+//! A column that is bound to a type of the schema, and how its rows are written.
+
+use arrow_buffer::NullBuffer;
+
+use super::numbers::{Decimals, Floats, Ints, Times};
+use super::texts::{Bounds, Texts};
+
+/// Why a row cannot be written, on its way out of nested values.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) path: String,
+    pub(super) reason: String,
+}
+
+pub(super) type Written<T = ()> = Result<T, Box<Fault>>;
+
+impl Fault {
+    #[cold]
+    pub(super) fn new(reason: impl Into<String>) -> Box<Self> {
+        Box::new(Self { path: String::new(), reason: reason.into() })
+    }
+
+    #[cold]
+    fn within(mut self: Box<Self>, place: &str) -> Box<Self> {
+        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{place}{between}{}", self.path);
+        self
+    }
+}
+
+/// A column, or a child of one, and the type that its rows are written as.
+#[derive(Debug)]
+pub(super) struct Node<'a> {
+    /// The rows that are null; none if no row is.
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) null: Null,
+    /// The branch of a union that rows with a value are written as.
+    pub(super) branch: Option<i64>,
+    pub(super) values: Values<'a>,
+}
+
+/// What becomes of a null.
+#[derive(Debug)]
+pub(super) enum Null {
+    /// It is an error: no value of this type is null.
+    Refused(Box<str>),
+    /// It is written as this branch of the union.
+    Branch(i64),
+    /// It is written as nothing, as a value of type null is.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) enum Values<'a> {
+    /// All are null.
+    Nulls,
+    /// The same bytes for each row: the default of a field that there is no column for.
+    Constant(Vec<u8>),
+    Booleans(arrow_buffer::BooleanBuffer),
+    Int(Ints<'a>),
+    Long(Ints<'a>),
+    Float(Floats<'a>),
+    Double(Floats<'a>),
+    /// Whole numbers as floating ones: whether of 64 bits.
+    Whole(Ints<'a>, bool),
+    Bytes(Texts<'a>),
+    /// Without their length.
+    Raw(Texts<'a>),
+    Fixed(Texts<'a>, usize),
+    Symbols(Texts<'a>, Symbols),
+    Times(Times<'a>),
+    Decimals(Decimals<'a>),
+    Record(Vec<(Box<str>, Node<'a>)>),
+    List(Bounds<'a>, Box<Node<'a>>),
+    Map(Bounds<'a>, Texts<'a>, Box<Node<'a>>),
+    /// The fields of a union's struct, with their branches: one of them has the value.
+    Members(Vec<(Box<str>, i64, Node<'a>)>, Option<i64>),
+    /// The place of each row's value, and the values.
+    Dictionary(Vec<usize>, Box<Node<'a>>),
+}
+
+/// The symbols of an enum, ascending, with their numbers.
+#[derive(Debug)]
+pub(super) struct Symbols {
+    pub(super) sorted: Vec<(Box<str>, i64)>,
+}
+
+impl Symbols {
+    fn number(&self, symbol: &[u8]) -> Written<i64> {
+        let found = self.sorted.binary_search_by(|(known, _)| known.as_bytes().cmp(symbol));
+        found.map(|at| self.sorted[at].1).map_err(|_| {
+            let known: Vec<&str> = self.sorted.iter().take(8).map(|(symbol, _)| &**symbol).collect();
+            let more = if self.sorted.len() > known.len() { ", ..." } else { "" };
+            let symbol = String::from_utf8_lossy(symbol);
+            Fault::new(format!("{symbol:?} is no symbol of the enum, which has {}{more}", known.join(", ")))
+        })
+    }
+}
+
+impl Node<'_> {
+    /// The same, of bytes, without their length.
+    pub(super) fn raw(self) -> Self {
+        let values = match self.values {
+            Values::Bytes(texts) => Values::Raw(texts),
+            Values::Dictionary(places, values) => Values::Dictionary(places, Box::new(values.raw())),
+            other => other,
+        };
+        Self { values, ..self }
+    }
+
+    pub(super) fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Appends a row's value.
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        if self.is_null(row) {
+            match &self.null {
+                Null::Branch(branch) => long(*branch, out),
+                Null::Nothing => {}
+                Null::Refused(kind) => {
+                    return Err(Fault::new(format!("is null, and the schema's {kind} takes no null")));
+                }
+            }
+            return Ok(());
+        }
+        if let Some(branch) = self.branch {
+            long(branch, out);
+        }
+        self.values.write(row, out)
+    }
+}
+
+impl Values<'_> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Nulls => {}
+            Self::Constant(bytes) => out.extend_from_slice(bytes),
+            Self::Booleans(values) => out.push(u8::from(values.value(row))),
+            Self::Int(ints) => long(i64::from(ints.int(row)?), out),
+            Self::Long(ints) => long(ints.long(row)?, out),
+            Self::Float(floats) => out.extend_from_slice(&floats.float(row)?.to_le_bytes()),
+            Self::Double(floats) => out.extend_from_slice(&floats.double(row).to_le_bytes()),
+            Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
+            Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
+            Self::Bytes(texts) => bytes(texts.get(row), out),
+            Self::Raw(texts) => out.extend_from_slice(texts.get(row)),
+            Self::Fixed(texts, size) => {
+                let value = texts.get(row);
+                if value.len() != *size {
+                    let length = value.len();
+                    return Err(Fault::new(format!("{length} bytes, where the schema's fixed has {size}")));
+                }
+                out.extend_from_slice(value);
+            }
+            Self::Symbols(texts, symbols) => long(symbols.number(texts.get(row))?, out),
+            Self::Times(times) => long(times.get(row)?, out),
+            Self::Decimals(decimals) => decimals.write(row, out)?,
+            Self::Record(fields) => {
+                for (name, field) in fields {
+                    field.write(row, out).map_err(|fault| fault.within(name))?;
+                }
+            }
+            Self::List(bounds, items) => {
+                let range = bounds.get(row);
+                if !range.is_empty() {
+                    long(range.len() as i64, out);
+                }
+                let start = range.start;
+                for item in range {
+                    items.write(item, out).map_err(|fault| fault.within(&format!("[{}]", item - start)))?;
+                }
+                out.push(0);
+            }
+            Self::Map(bounds, keys, values) => {
+                let range = bounds.get(row);
+                if !range.is_empty() {
+                    long(range.len() as i64, out);
+                }
+                for entry in range {
+                    let key = keys.get(entry);
+                    bytes(key, out);
+                    let place = || format!("[{:?}]", String::from_utf8_lossy(key));
+                    values.write(entry, out).map_err(|fault| fault.within(&place()))?;
+                }
+                out.push(0);
+            }
+            Self::Members(members, null) => Self::member(members, *null, row, out)?,
+            Self::Dictionary(places, values) => values.write(places[row], out)?,
+        }
+        Ok(())
+    }
+
+    /// Writes the one field of a union's struct that has a value.
+    fn member(members: &[(Box<str>, i64, Node<'_>)], null: Option<i64>, row: usize, out: &mut Vec<u8>) -> Written {
+        let mut present = members.iter().filter(|(_, _, member)| !member.is_null(row));
+        match (present.next(), present.next(), null) {
+            (Some((name, branch, member)), None, _) => {
+                long(*branch, out);
+                member.write(row, out).map_err(|fault| fault.within(name))
+            }
+            (None, _, Some(null)) => {
+                long(null, out);
+                Ok(())
+            }
+            (None, _, None) => Err(Fault::new("all members of the union are null, which has no branch for that")),
+            (Some((one, ..)), Some((two, ..)), _) => {
+                Err(Fault::new(format!("{one} and {two} both have a value; one branch of the union is written")))
+            }
+        }
+    }
+}
+
+fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    long(bytes.len() as i64, out);
+    out.extend_from_slice(bytes);
+}
+
+/// A number of as many bytes as it takes.
+#[inline]
+pub(super) fn long(value: i64, out: &mut Vec<u8>) {
+    let mut zigzag = (value as u64) << 1 ^ (value >> 63) as u64;
+    if zigzag < 0x80 {
+        out.push(zigzag as u8);
+        return;
+    }
+    let (mut buffer, mut length) = ([0; 10], 0);
+    while zigzag >= 0x80 {
+        buffer[length] = zigzag as u8 | 0x80;
+        zigzag >>= 7;
+        length += 1;
+    }
+    buffer[length] = zigzag as u8;
+    out.extend_from_slice(&buffer[..=length]);
+}

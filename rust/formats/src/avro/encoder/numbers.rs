@@ -1,0 +1,304 @@
+//! Columns of numbers and times. Every conversion is exact, or an error: no value is rounded or cut.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, PrimitiveArray};
+use arrow_schema::{DataType, TimeUnit};
+
+use super::node::{Fault, Written, long};
+
+/// Whole numbers.
+#[derive(Debug)]
+pub(super) enum Ints<'a> {
+    I8(&'a [i8]),
+    I16(&'a [i16]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    U8(&'a [u8]),
+    U16(&'a [u16]),
+    U32(&'a [u32]),
+    U64(&'a [u64]),
+}
+
+impl<'a> Ints<'a> {
+    pub(super) fn of(array: &'a ArrayRef) -> Option<Self> {
+        Some(match array.data_type() {
+            DataType::Int8 => Self::I8(array.as_primitive::<Int8Type>().values()),
+            DataType::Int16 => Self::I16(array.as_primitive::<Int16Type>().values()),
+            DataType::Int32 => Self::I32(array.as_primitive::<Int32Type>().values()),
+            DataType::Int64 => Self::I64(array.as_primitive::<Int64Type>().values()),
+            DataType::UInt8 => Self::U8(array.as_primitive::<UInt8Type>().values()),
+            DataType::UInt16 => Self::U16(array.as_primitive::<UInt16Type>().values()),
+            DataType::UInt32 => Self::U32(array.as_primitive::<UInt32Type>().values()),
+            DataType::UInt64 => Self::U64(array.as_primitive::<UInt64Type>().values()),
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    pub(super) fn long(&self, row: usize) -> Written<i64> {
+        Ok(match self {
+            Self::I32(values) => i64::from(values[row]),
+            Self::I64(values) => values[row],
+            Self::I8(values) => i64::from(values[row]),
+            Self::I16(values) => i64::from(values[row]),
+            Self::U8(values) => i64::from(values[row]),
+            Self::U16(values) => i64::from(values[row]),
+            Self::U32(values) => i64::from(values[row]),
+            Self::U64(values) => i64::try_from(values[row]).map_err(|_| beyond(values[row], "long"))?,
+        })
+    }
+
+    #[inline]
+    pub(super) fn int(&self, row: usize) -> Written<i32> {
+        if let Self::U64(values) = self {
+            return i32::try_from(values[row]).map_err(|_| beyond(values[row], "int"));
+        }
+        let value = self.long(row)?;
+        i32::try_from(value).map_err(|_| beyond(value, "int"))
+    }
+
+    pub(super) fn double(&self, row: usize) -> Written<f64> {
+        let value = self.long(row)?;
+        let double = value as f64;
+        if double as i128 == i128::from(value) { Ok(double) } else { Err(inexact(value, "double")) }
+    }
+
+    pub(super) fn float(&self, row: usize) -> Written<f32> {
+        let value = self.long(row)?;
+        let float = value as f32;
+        if float as i128 == i128::from(value) { Ok(float) } else { Err(inexact(value, "float")) }
+    }
+}
+
+#[cold]
+fn beyond(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
+    Fault::new(format!("{value} is beyond the range of the schema's {kind}"))
+}
+
+#[cold]
+fn inexact(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
+    Fault::new(format!("{value} is no {kind}: it would be rounded; cast the column first, or make the field wider"))
+}
+
+/// Floating numbers.
+#[derive(Debug)]
+pub(super) enum Floats<'a> {
+    F16(&'a PrimitiveArray<Float16Type>),
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+}
+
+impl<'a> Floats<'a> {
+    pub(super) fn of(array: &'a ArrayRef) -> Option<Self> {
+        Some(match array.data_type() {
+            DataType::Float16 => Self::F16(array.as_primitive()),
+            DataType::Float32 => Self::F32(array.as_primitive::<Float32Type>().values()),
+            DataType::Float64 => Self::F64(array.as_primitive::<Float64Type>().values()),
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    pub(super) fn double(&self, row: usize) -> f64 {
+        match self {
+            Self::F64(values) => values[row],
+            Self::F32(values) => f64::from(values[row]),
+            Self::F16(values) => values.value(row).to_f64(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn float(&self, row: usize) -> Written<f32> {
+        Ok(match self {
+            Self::F32(values) => values[row],
+            Self::F16(values) => values.value(row).to_f32(),
+            Self::F64(values) => {
+                let (value, float) = (values[row], values[row] as f32);
+                if f64::from(float) != value && !value.is_nan() {
+                    return Err(inexact(value, "float"));
+                }
+                float
+            }
+        })
+    }
+}
+
+/// Dates, times and timestamps, in another unit perhaps.
+#[derive(Debug)]
+pub(super) struct Times<'a> {
+    ticks: Ticks<'a>,
+    factor: i64,
+    divisor: i64,
+    is_int: bool,
+    /// What the schema has, for messages.
+    kind: &'static str,
+}
+
+#[derive(Debug)]
+enum Ticks<'a> {
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+}
+
+/// Units a second.
+fn units(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+impl<'a> Times<'a> {
+    pub(super) fn date(array: &'a ArrayRef) -> Option<Self> {
+        let (ticks, divisor) = match array.data_type() {
+            DataType::Date32 => (Ticks::I32(array.as_primitive::<Date32Type>().values()), 1),
+            DataType::Date64 => (Ticks::I64(array.as_primitive::<Date64Type>().values()), 86_400_000),
+            _ => return None,
+        };
+        Some(Self { ticks, factor: 1, divisor, is_int: true, kind: "date" })
+    }
+
+    /// A time of day in so many units a second.
+    pub(super) fn time(array: &'a ArrayRef, wanted: i64) -> Option<Self> {
+        let (ticks, has) = match array.data_type() {
+            DataType::Time32(TimeUnit::Second) => (Ticks::I32(array.as_primitive::<Time32SecondType>().values()), 1),
+            DataType::Time32(_) => (Ticks::I32(array.as_primitive::<Time32MillisecondType>().values()), 1_000),
+            DataType::Time64(TimeUnit::Microsecond) => {
+                (Ticks::I64(array.as_primitive::<Time64MicrosecondType>().values()), 1_000_000)
+            }
+            DataType::Time64(_) => (Ticks::I64(array.as_primitive::<Time64NanosecondType>().values()), 1_000_000_000),
+            _ => return None,
+        };
+        let kind = if wanted == 1_000 { "time-millis" } else { "time-micros" };
+        Some(Self::converted(ticks, has, wanted, wanted == 1_000, kind))
+    }
+
+    /// A timestamp in so many units a second, with a zone or without one.
+    pub(super) fn timestamp(array: &'a ArrayRef, wanted: i64, is_zoned: bool) -> Option<Self> {
+        let DataType::Timestamp(unit, zone) = array.data_type() else { return None };
+        if zone.is_some() != is_zoned {
+            return None;
+        }
+        let ticks: &[i64] = match unit {
+            TimeUnit::Second => array.as_primitive::<TimestampSecondType>().values(),
+            TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().values(),
+            TimeUnit::Microsecond => array.as_primitive::<TimestampMicrosecondType>().values(),
+            TimeUnit::Nanosecond => array.as_primitive::<TimestampNanosecondType>().values(),
+        };
+        let kind = match wanted {
+            1_000 => "timestamp-millis",
+            1_000_000 => "timestamp-micros",
+            _ => "timestamp-nanos",
+        };
+        Some(Self::converted(Ticks::I64(ticks), units(*unit), wanted, false, kind))
+    }
+
+    fn converted(ticks: Ticks<'a>, has: i64, wanted: i64, is_int: bool, kind: &'static str) -> Self {
+        Self { ticks, factor: (wanted / has).max(1), divisor: (has / wanted).max(1), is_int, kind }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, row: usize) -> Written<i64> {
+        let given = match &self.ticks {
+            Ticks::I32(values) => i64::from(values[row]),
+            Ticks::I64(values) => values[row],
+        };
+        if self.factor == 1 && self.divisor == 1 && !self.is_int {
+            return Ok(given);
+        }
+        if given % self.divisor != 0 {
+            let kind = self.kind;
+            return Err(Fault::new(format!(
+                "{given} is not a whole number of the schema's {kind}: {} of the column's units are one; round it first",
+                self.divisor
+            )));
+        }
+        let value = (given / self.divisor).checked_mul(self.factor);
+        value.filter(|value| !self.is_int || i32::try_from(*value).is_ok()).ok_or_else(|| beyond(given, self.kind))
+    }
+}
+
+/// Decimal numbers, in another scale perhaps.
+#[derive(Debug)]
+pub(super) struct Decimals<'a> {
+    array: &'a ArrayRef,
+    scale: i8,
+    wanted_scale: i8,
+    precision: usize,
+    /// The size of the fixed that they are written as.
+    size: Option<usize>,
+}
+
+impl<'a> Decimals<'a> {
+    pub(super) fn of(array: &'a ArrayRef, precision: usize, wanted_scale: usize, size: Option<usize>) -> Option<Self> {
+        let scale = match array.data_type() {
+            DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) => *scale,
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
+            _ => return None,
+        };
+        Some(Self { array, scale, wanted_scale: i8::try_from(wanted_scale).ok()?, precision, size })
+    }
+
+    /// The digits as a whole number; none if they are more than 38.
+    fn unscaled(&self, row: usize) -> Option<i128> {
+        match self.array.data_type() {
+            DataType::Decimal32(..) => Some(self.array.as_primitive::<Decimal32Type>().value(row).into()),
+            DataType::Decimal64(..) => Some(self.array.as_primitive::<Decimal64Type>().value(row).into()),
+            DataType::Decimal128(..) => Some(self.array.as_primitive::<Decimal128Type>().value(row)),
+            _ => self.array.as_primitive::<Decimal256Type>().value(row).to_i128(),
+        }
+    }
+
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        let (precision, scale) = (self.precision, self.wanted_scale);
+        let beyond = || Fault::new(format!("a number of more digits than the schema's decimal({precision}, {scale})"));
+        let given = self.unscaled(row).ok_or_else(beyond)?;
+        let shift = i32::from(self.wanted_scale) - i32::from(self.scale);
+        let value = match 10_i128.checked_pow(shift.unsigned_abs()) {
+            Some(power) if shift >= 0 => given.checked_mul(power).ok_or_else(beyond)?,
+            Some(power) if given % power == 0 => given / power,
+            None if given == 0 => 0,
+            None if shift > 0 => return Err(beyond()),
+            _ => {
+                let has = self.scale;
+                return Err(Fault::new(format!(
+                    "{given}e{} has more decimal places than the schema's decimal({precision}, {scale}); round it first",
+                    -i32::from(has)
+                )));
+            }
+        };
+        // A number of 128 bits has less than 39 digits whatever the precision allows.
+        if 10_i128.checked_pow(precision as u32).is_some_and(|limit| value.abs() >= limit) {
+            return Err(beyond());
+        }
+        let bytes = value.to_be_bytes();
+        let sign = if value < 0 { 0xff } else { 0 };
+        // Without the bytes that only repeat the sign.
+        let spare =
+            bytes.iter().zip(&bytes[1..]).take_while(|(byte, next)| **byte == sign && (**next ^ sign) < 0x80).count();
+        let needed = &bytes[spare..];
+        match self.size {
+            None => {
+                long(needed.len() as i64, out);
+                out.extend_from_slice(needed);
+            }
+            Some(size) if needed.len() <= size => {
+                out.resize(out.len() + size - needed.len(), sign);
+                out.extend_from_slice(needed);
+            }
+            Some(size) if size == 0 && value == 0 => {}
+            Some(size) => {
+                return Err(Fault::new(format!("a number that the schema's fixed of {size} bytes cannot hold")));
+            }
+        }
+        Ok(())
+    }
+}

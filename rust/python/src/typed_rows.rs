@@ -1,0 +1,197 @@
+//! Tables whose rows are written as Avro: the columns of Kafka's records that are made of them, before any row is sent.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use monedula_formats::{AvroEncoder, Unwritable};
+use pyo3::prelude::*;
+
+use crate::capsule;
+use crate::error::argument_error;
+
+/// Columns that a record has besides its value.
+const BESIDE: [&str; 7] = ["key", "headers", "topic", "partition", "timestamp", "offset", "timestampType"];
+
+/// How the keys or values of rows are written.
+pub(crate) struct Written {
+    pub(crate) encoder: AvroEncoder,
+    /// Whether the columns of the table are the fields of a value.
+    pub(crate) flatten: bool,
+}
+
+/// Where the keys or values of rows are.
+enum Source {
+    Column(usize),
+    /// The fields of a record are columns of their own.
+    Fields(Fields, Vec<usize>),
+}
+
+/// A column of records that is made of columns of the table.
+struct Made {
+    name: &'static str,
+    written: Written,
+    source: Source,
+}
+
+/// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is sent if
+/// one is bad.
+pub(crate) fn encoded(
+    py: Python<'_>,
+    mut reader: Box<dyn RecordBatchReader + Send>,
+    key: Option<Written>,
+    value: Option<Written>,
+) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    let rows = Rows::of(&reader.schema(), key, value).map_err(|message| argument_error(py, message))?;
+    let (mut batches, mut first_row) = (Vec::new(), 0);
+    while let Some(batch) = py.detach(|| reader.next()) {
+        let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
+        let made = py.detach(|| rows.make(&batch, first_row)).map_err(|message| argument_error(py, message))?;
+        first_row += batch.num_rows();
+        batches.push(Ok(made));
+        py.check_signals()?;
+    }
+    Ok(Box::new(RecordBatchIterator::new(batches, rows.schema)))
+}
+
+struct Rows {
+    made: Vec<Made>,
+    /// The columns that stay as they are.
+    kept: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl Rows {
+    fn of(given: &Schema, key: Option<Written>, value: Option<Written>) -> Result<Self, String> {
+        let mut made = Vec::new();
+        if let Some(written) = key {
+            let Some((index, _)) = given.column_with_name("key") else {
+                return Err("key= says how the column \"key\" is written, which the table has not".to_owned());
+            };
+            made.push(Made { name: "key", written, source: Source::Column(index) });
+        }
+        if let Some(written) = value {
+            let source = Source::of_values(given, &written)?;
+            made.push(Made { name: "value", written, source });
+        }
+        for each in &made {
+            each.check(given)?;
+        }
+        let takes = |index| {
+            made.iter().any(|each| match &each.source {
+                Source::Column(column) => *column == index,
+                Source::Fields(_, columns) => columns.contains(&index),
+            })
+        };
+        let kept: Vec<usize> = (0..given.fields().len()).filter(|index| !takes(*index)).collect();
+        let bytes = |each: &Made| -> FieldRef { Arc::new(Field::new(each.name, DataType::LargeBinary, true)) };
+        let fields = made.iter().map(bytes).chain(kept.iter().map(|index| Arc::clone(&given.fields()[*index])));
+        let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
+        Ok(Self { made, kept, schema })
+    }
+
+    fn make(&self, batch: &RecordBatch, first_row: usize) -> Result<RecordBatch, String> {
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for each in &self.made {
+            columns.push(each.bytes(batch, first_row)?);
+        }
+        columns.extend(self.kept.iter().map(|index| Arc::clone(batch.column(*index))));
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let made = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options);
+        made.map_err(|error: ArrowError| format!("this Arrow data cannot be read: {error}"))
+    }
+}
+
+impl Source {
+    fn of_values(given: &Schema, written: &Written) -> Result<Self, String> {
+        let column = given.column_with_name("value").map(|(index, _)| index);
+        let Some(fields) = written.encoder.fields() else {
+            return column.map(Self::Column).ok_or_else(|| {
+                "the table has no column \"value\": the schema is that of no record, whose fields could be columns of \
+                 their own"
+                    .to_owned()
+            });
+        };
+        if let (Some(column), false) = (column, written.flatten) {
+            return Ok(Self::Column(column));
+        }
+        let is_field = |field: &Field| !BESIDE.contains(&field.name().as_str()) && !is_index(field.name());
+        let mut columns = Vec::new();
+        for (index, field) in given.fields().iter().enumerate() {
+            if is_field(field) {
+                columns.push(index);
+            } else if fields.contains(&field.name().as_str()) {
+                let name = field.name();
+                return Err(format!(
+                    "the column {name:?} is one of Kafka's records, and {name:?} is a field of the schema too: give the \
+                     fields as one column \"value\" of structs"
+                ));
+            }
+        }
+        let own = columns.iter().map(|index| Arc::clone(&given.fields()[*index])).collect();
+        Ok(Self::Fields(own, columns))
+    }
+}
+
+impl Made {
+    /// Refuses columns of types that cannot be written.
+    fn check(&self, given: &Schema) -> Result<(), String> {
+        let data_type = match &self.source {
+            Source::Column(index) => given.field(*index).data_type().clone(),
+            Source::Fields(fields, _) => DataType::Struct(fields.clone()),
+        };
+        self.written.encoder.check(&data_type).map_err(|unwritable| {
+            let told = self.told(unwritable, 0);
+            let takes_columns = self.name == "value" && self.written.encoder.fields().is_some();
+            match &self.source {
+                Source::Fields(fields, _) if fields.is_empty() => {
+                    format!("{told}. The fields are columns of the table, or those of one column \"value\" of structs")
+                }
+                Source::Column(_) if takes_columns && !data_type.is_nested() => {
+                    format!("{told}. With flatten=True, the columns of the table are its fields")
+                }
+                _ => told,
+            }
+        })
+    }
+
+    fn bytes(&self, batch: &RecordBatch, first_row: usize) -> Result<ArrayRef, String> {
+        let column = match &self.source {
+            Source::Column(index) => Arc::clone(batch.column(*index)),
+            Source::Fields(_, columns) if columns.is_empty() => {
+                Arc::new(StructArray::new_empty_fields(batch.num_rows(), None))
+            }
+            Source::Fields(fields, columns) => {
+                let columns = columns.iter().map(|index| Arc::clone(batch.column(*index))).collect();
+                let fields = fields.iter().map(|field| Arc::new(Field::clone(field).with_nullable(true))).collect();
+                Arc::new(StructArray::try_new(fields, columns, None).map_err(|error| error.to_string())?)
+            }
+        };
+        let written = self.written.encoder.encode(&column);
+        written.map(|bytes| Arc::new(bytes) as ArrayRef).map_err(|unwritable| self.told(unwritable, first_row))
+    }
+
+    /// The error with the names of the table's columns, and the row's number in the table.
+    fn told(&self, unwritable: Unwritable, first_row: usize) -> String {
+        let (row, path, reason) = match unwritable {
+            Unwritable::Column(bad) => (None, bad.path, bad.reason),
+            Unwritable::Row { row, path, reason } => (Some(first_row + row), path, reason),
+        };
+        let place = match (&self.source, path.is_empty()) {
+            (Source::Fields(..), true) => "the table".to_owned(),
+            (Source::Fields(..), false) => path,
+            (Source::Column(_), true) => self.name.to_owned(),
+            (Source::Column(_), false) if path.starts_with('[') => format!("{}{path}", self.name),
+            (Source::Column(_), false) => format!("{}.{path}", self.name),
+        };
+        match row {
+            Some(row) => format!("row {row}: {place}: {reason}; no row was sent"),
+            None => format!("{place}: {reason}"),
+        }
+    }
+}
+
+/// Whether pandas wrote this column for an index without a name.
+fn is_index(name: &str) -> bool {
+    name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"))
+}

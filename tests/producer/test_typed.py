@@ -1,0 +1,118 @@
+"""Typed tables: rows are written as Avro, and reading, and other clients, give the table back."""
+
+import asyncio
+from typing import Any
+
+import confluent_kafka.schema_registry.avro as confluent
+import monedula
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.serialization import MessageField, SerializationContext
+from monedula import ArgumentError, Avro
+
+from tests.consumer.avro_values import field, record
+from tests.consumer.schema_registry import serving
+from tests.groups.ground import Ground
+from tests.producer.conftest import ProducerFactory, stored
+
+PATIENCE = 30.0
+LINE = record(field("price", "double"), field("tags", {"type": "array", "items": "string"}), name="Line")
+ORDER = record(
+    field("id", "long"),
+    field("user", ["null", "string"], default=None),
+    field("lines", {"type": "array", "items": LINE}),
+    field("extra", {"type": "map", "values": "int"}, default={}),
+    name="Order",
+)
+VALUE = pa.struct(
+    [
+        ("id", pa.int64()),
+        ("user", pa.string()),
+        ("lines", pa.list_(pa.struct([("price", pa.float64()), ("tags", pa.list_(pa.string()))]))),
+        ("extra", pa.map_(pa.string(), pa.int32())),
+    ]
+)
+
+
+def order(number: int) -> dict[str, Any]:
+    lines = [{"price": number / 4, "tags": [f"t{number}"] * (number % 3)}] * (number % 4)
+    return {"id": number, "user": None if number % 5 == 0 else f"u{number}", "lines": lines, "extra": {"n": number}}
+
+
+def orders(count: int) -> pa.Table:
+    # A record without a value among them.
+    values = [None if number == 3 else order(number) for number in range(count)]
+    return pa.table({"key": pa.array(range(count), pa.int32()), "value": pa.array(values, VALUE)})
+
+
+def test_reading_gives_a_typed_table_back(ground: Ground, producer: ProducerFactory) -> None:
+    topic, table = ground.topic(), orders(2000)
+    key, value = Avro('"int"'), Avro(ORDER)
+    report = producer().send_batch(table, topic, key=key, value=value).result(PATIENCE)
+    assert (report.acknowledged, report.failed) == (2000, 0)
+    with monedula.read({"bootstrap.servers": ground.bootstrap}, topic, key=key, value=value) as stream:
+        back = pa.table(stream)
+    assert back.select(["key", "value"]).to_pylist() == table.to_pylist()
+
+
+def test_columns_of_their_own_come_back_as_they_were(ground: Ground, producer: ProducerFactory) -> None:
+    topic, form = ground.topic(), Avro(ORDER, flatten=True)
+    flat = pa.Table.from_pylist([order(number) for number in range(10)], pa.schema(VALUE))
+    rows = flat.append_column("key", pa.array([b"k"] * 10)).append_column("partition", pa.array([0] * 10, pa.int32()))
+    producer().send_batch(rows, topic, value=form).result(PATIENCE)
+    with monedula.read({"bootstrap.servers": ground.bootstrap}, topic, value=form) as stream:
+        back = pa.table(stream)
+    assert back.select(["key", *flat.column_names]).to_pylist() == rows.drop(["partition"]).to_pylist()
+
+
+def test_no_row_is_sent_if_one_is_bad(ground: Ground, producer: ProducerFactory) -> None:
+    topic, sender = ground.topic(), producer()
+    chunks = [[order(1), order(2)], [order(3), {**order(4), "lines": None}]]
+    rows: Any = pa.chunked_array([pa.array(chunk, VALUE) for chunk in chunks])
+    with pytest.raises(ArgumentError, match=r"row 3: value\.lines: is null.*no row was sent"):
+        sender.send_batch(pa.table({"value": rows}), topic, value=Avro(ORDER))
+    sender.send_batch(pa.table({"value": rows[:3]}), topic, value=Avro(ORDER)).result(PATIENCE)
+    assert len(stored(ground.bootstrap, topic)) == 3
+
+
+def test_a_table_without_rows_is_checked_and_sends_nothing(ground: Ground, producer: ProducerFactory) -> None:
+    topic, sender = ground.topic(), producer()
+    assert sender.send_batch(orders(5)[:0], topic, key=Avro("int"), value=Avro(ORDER)).result(PATIENCE).num_rows == 0
+    with pytest.raises(ArgumentError, match="key: the column is of type Int32"):
+        sender.send_batch(orders(5)[:0], topic, key=Avro('"string"'), value=Avro(ORDER))
+
+
+def test_an_asynchronous_producer_writes_too(ground: Ground) -> None:
+    topic = ground.topic()
+
+    async def send() -> None:
+        async with monedula.AsyncProducer({"bootstrap.servers": ground.bootstrap}) as sender:
+            await sender.send_batch(orders(5), topic, key=Avro("int"), value=Avro(ORDER))
+            with pytest.raises(ArgumentError, match=r"row 0: key: .* is no double"):
+                await sender.send_batch(pa.table({"key": [2**53 + 1]}), topic, key=Avro("double"))
+
+    asyncio.run(send())
+    assert len(stored(ground.bootstrap, topic)) == 5
+
+
+def test_what_says_how_is_checked(producer: ProducerFactory) -> None:
+    sender, given = producer(bootstrap_servers="127.0.0.1:1"), "t"
+    with pytest.raises(ArgumentError, match=r"value='json': expected monedula"):
+        sender.send_batch(orders(1), given, value="json")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="value: rows are written as Avro alone"):
+        sender.send_batch(orders(1), given, value=monedula.Json("id bigint"))
+    with pytest.raises(ArgumentError, match='key= says how the column "key" is written, which the table has not'):
+        sender.send_batch(orders(1).select(["value"]), given, key=Avro("int"), value=Avro(ORDER))
+
+
+def test_confluents_deserializer_reads_it(ground: Ground, producer: ProducerFactory) -> None:
+    topic, table = ground.topic(), orders(100)
+    with serving() as registry:
+        number = registry.avro(f"{topic}-value", ORDER)
+        form = Avro(schemas={number: ORDER})
+        producer().send_batch(table.select(["value"]), topic, value=form).result(PATIENCE)
+        deserializer = confluent.AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+        context = SerializationContext(topic, MessageField.VALUE)
+        read = [deserializer(record.value, context) for record in stored(ground.bootstrap, topic)]
+    assert read == [None if number == 3 else order(number) for number in range(100)]
