@@ -78,6 +78,7 @@ from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPart
 from monedula.producer import Producer
 from monedula.protobuf import Protobuf
 from monedula.reading import RecordStream, read, read_range
+from monedula.registry import RegisteredSchema, SchemaRegistry
 from monedula.reports import BatchReport, RowError
 from monedula.typed import Avro, Json
 
@@ -146,9 +147,11 @@ __all__ = [
     "RecordMetadata",
     "RecordStream",
     "RecordTooLargeError",
+    "RegisteredSchema",
     "Retry",
     "RowError",
     "Schema",
+    "SchemaRegistry",
     "SchemaRegistryError",
     "SendFuture",
     "Span",

@@ -27,7 +27,7 @@ from monedula.partitions import (
     timestamp_ms,
     topic_names,
 )
-from monedula.typed import Typed, check_columns, spec_of
+from monedula.typed import Typed, check_columns, pinned, spec_of
 
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
@@ -64,6 +64,7 @@ class ConsumerBase(GroupVerbs):
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value
         self._names = names_in(raw)
+        key, value = pinned(raw, key), pinned(raw, value)
         specs = spec_of("key", key), spec_of("value", value)
         columns = raw_columns(columns)
         check_columns(columns, key, value)

@@ -31,6 +31,7 @@ __all__ = [
     "ReaderCore",
     "Record",
     "RecordMetadata",
+    "RegistryCore",
     "Schema",
     "Secret",
     "SendFuture",
@@ -264,6 +265,8 @@ class ColumnSpec:
         flatten: bool,
         options: Sequence[tuple[str, str]] = ...,
         may_ask: bool = ...,
+        references: Sequence[str] = ...,
+        subject: str | None = ...,
     ) -> ColumnSpec: ...
     @staticmethod
     def protobuf(
@@ -487,6 +490,12 @@ class TransactionCore:
         holder: int | None,
         timeout: float | None,
     ) -> Operation: ...
+
+@final
+class RegistryCore:
+    def __new__(cls, settings: list[_Setting]) -> RegistryCore: ...
+    def version(self, subject: str, version: int | None = None) -> tuple[int, int, str, list[str]]: ...
+    def request(self, path: str, posted: str | None = None) -> str: ...
 
 @final
 class ReaderCore:

@@ -20,7 +20,7 @@ from monedula.partitions import (
     whole_number,
 )
 from monedula.times import EXPECTED_TIME, time_of
-from monedula.typed import Typed, check_columns, spec_of
+from monedula.typed import Typed, check_columns, pinned, spec_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,6 +104,7 @@ def read(
     if progress is not None and not callable(progress):
         raise ArgumentError(f"progress={progress!r} cannot be called")
     check_without_dead_letters(key=key, value=value)
+    key, value = pinned(raw, key), pinned(raw, value)
     columns = raw_columns(columns)
     check_columns(columns, key, value)
     reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))

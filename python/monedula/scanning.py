@@ -14,7 +14,7 @@ from monedula._where import Condition, TooManyAlternativesError, Unknown, column
 from monedula._where.bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.reading import Bound, RecordStream, bound_of, check_without_dead_letters, targets
-from monedula.typed import Typed, spec_of
+from monedula.typed import Typed, pinned, spec_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,6 +68,7 @@ class TopicScan:
             self._ranges.append((topic, partition, first, bound_of(end, topic, partition, "end")))
         self.topics = sorted({topic for topic, *_ in self._ranges})
         check_without_dead_letters(key=key, value=value)
+        key, value = pinned(self._raw, key), pinned(self._raw, value)
         self._specs = {"key": spec_of("key", key), "value": spec_of("value", value)}
         self._decoded = {name: spec for name, spec in (("key", key), ("value", value)) if spec is not None}
         # Bad settings are an error here and not when the query runs; this connects to nothing.

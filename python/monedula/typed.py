@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any, ClassVar, Literal
 
 from monedula._monedula import ColumnSpec
+from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 from monedula.partitions import topic_names
 
@@ -162,7 +163,7 @@ class Avro(Typed):
 
     Args:
         schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
-            last if they have no ids. One of them is needed where a registry is asked, too.
+            last if they have no ids. One of them, or `subject`, is needed where a registry is asked, too.
         writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
         schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
             as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
@@ -179,6 +180,12 @@ class Avro(Typed):
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         options: options of Spark's `from_avro` by their names: `recursiveFieldMaxDepth`,
             `enableStableIdentifiersForUnionType`, `stableIdentifierPrefixForUnionType`.
+        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
+            latest version, or `version`. It is asked for once, when the consumer or read is made, and stays as long as
+            that lives. Of a subject in a context, `":.context:orders-value"`, the ids of values are those of the
+            context; beside `schema` this is all that it says.
+        version: the number of a version of `subject`.
+        references: the schemas that `schema` refers to by name, each behind those that it refers to itself.
 
     Raises:
         ArgumentError: if a schema cannot be read, a writer's schema cannot be read by the reader's, or arguments
@@ -195,6 +202,9 @@ class Avro(Typed):
         "dead_letter": None,
         "flatten": False,
         "options": {},
+        "subject": None,
+        "version": None,
+        "references": (),
     }
 
     def __init__(
@@ -208,26 +218,21 @@ class Avro(Typed):
         dead_letter: str | None = None,
         flatten: bool = False,
         options: Mapping[str, str | bool | int] | None = None,
+        subject: str | None = None,
+        version: int | None = None,
+        references: Sequence[Any] = (),
     ) -> None:
         behaviour = _behaviour(mode, dead_letter)
         texts = {
             name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()
         }
+        if subject is not None or version is not None:
+            framing = _of_subject(subject, version, schema, writer, schemas, framing)
         given_framing = framing
         framing, writers = _writers(writer, schemas, framing)
         # A registry knows schemas by what Confluent's framing names them by.
         may_ask = framing == "confluent" or (given_framing is None and writer is None and schemas is None)
-        if schema is None:
-            if not writers:
-                raise ArgumentError(
-                    "schema: give the reader's schema, or those of the writers. The types of the columns must be known "
-                    "before the first record is read, also where a registry is asked for the writers' schemas"
-                )
-            numbered = [each for each in writers if each[1] is None]
-            schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
-        reader = _schema_text("schema", schema)
-        if framing == "single_object" or (framing == "bare" and not writers):
-            writers = [*writers, (0, None, reader)]
+        beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
         self._arguments: dict[str, Any] = {
             "writer": writer,
             "schemas": schemas,
@@ -236,9 +241,89 @@ class Avro(Typed):
             "dead_letter": dead_letter,
             "flatten": flatten,
             "options": texts,
+            "subject": subject,
+            "version": version,
+            "references": tuple(beside),
         }
+        self._given = None
+        self._is_of_registry = schema is None and subject is not None
+        if self._is_of_registry:
+            return
+        if schema is None:
+            if not writers:
+                raise ArgumentError(
+                    "schema: give the reader's schema, those of the writers, or subject= of a registry. The types of "
+                    "the columns must be known before the first record is read, also where a registry is asked for the "
+                    "writers' schemas"
+                )
+            numbered = [each for each in writers if each[1] is None]
+            schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
+        reader = _schema_text("schema", schema)
+        if framing == "single_object" or (framing == "bare" and not writers):
+            writers = [*writers, (0, None, reader)]
         self._given = reader
-        self.spec = ColumnSpec.avro(reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask)
+        self.spec = ColumnSpec.avro(
+            reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask, beside, subject
+        )
+
+    @property
+    def is_of_registry(self) -> bool:
+        """Whether the reader's schema is still to be asked for."""
+        return self._is_of_registry
+
+    @property
+    def reader(self) -> str:
+        """The text of the reader's schema."""
+        text: str = self._given
+        return text
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The schemas that the reader's refers to."""
+        texts: tuple[str, ...] = self._arguments["references"]
+        return texts
+
+    def pinned(self, settings: RawSettings) -> "Avro":
+        """The same with the schema of its subject, which the registry of the settings is asked for; waits for it.
+
+        Raises:
+            ArgumentError: if the settings name no registry, or the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        if not self._is_of_registry:
+            return self
+        from monedula.registry import SchemaRegistry
+
+        subject, version = self._arguments["subject"], self._arguments["version"]
+        _, _, text, references = SchemaRegistry(settings).core.version(subject, version)
+        return Avro(text, **{**self._arguments, "version": None, "references": references})
+
+    def __repr__(self) -> str:
+        if not self._is_of_registry:
+            return super().__repr__()
+        given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != self._DEFAULTS.get(name)]
+        return f"Avro({', '.join(given)})"
+
+
+def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
+    """How keys or values are decoded, with the schema of its subject if it names one."""
+    return given.pinned(settings) if isinstance(given, Avro) else given
+
+
+def _of_subject(
+    subject: object, version: object, schema: object, writer: object, schemas: object, framing: Framing | None
+) -> Framing:
+    """The framing of what a registry knows, after a check of what is said beside it."""
+    if not isinstance(subject, str) or not subject.strip():
+        said = "version is that of a subject: give subject=" if subject is None else f"subject={subject!r}"
+        raise ArgumentError(f"{said}; expected the name of a subject, such as 'orders-value'")
+    if version is not None and (type(version) is not int or not 1 <= version < 1 << 31):
+        raise ArgumentError(f"version={version!r}: expected the number of a version; the latest if it is left out")
+    if version is not None and schema is not None:
+        raise ArgumentError("schema and version say two things about the reader's schema; give one of them")
+    if framing not in (None, "confluent") or writer is not None or isinstance(schemas, list | tuple):
+        raise ArgumentError("subject is for framing='confluent', the values of which name their schema by its id")
+    return "confluent"
 
 
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -405,6 +490,8 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
             f"{name}={_short(given)}: expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for "
             f"bytes{_hint(given)}"
         )
+    if isinstance(given, Avro) and given.is_of_registry:
+        raise ArgumentError(f"{name}={given!r}: the schema of its subject was not asked for")
     if name == "key" and given.flatten:
         raise ArgumentError(
             f"key={type(given).__name__}(flatten=True): only the fields of values can be columns of their own"

@@ -87,7 +87,7 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         """The reader of a streaming query."""
-        from monedula.errors import ConfigError
+        from monedula.errors import ConfigError, SchemaRegistryError
         from monedula.spark.errors_first import without_traceback
         from monedula.spark.refused import RefusedStream
         from monedula.spark.stream import StreamReader
@@ -95,7 +95,7 @@ class DefaultSource(DataSource):
         try:
             with without_traceback():
                 return StreamReader(self._source(schema))
-        except ConfigError as error:
+        except (ConfigError, SchemaRegistryError) as error:
             return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -127,8 +127,11 @@ class DefaultSource(DataSource):
         from monedula.spark.source import Source
 
         options: dict[str, Any] = dict(self.options.items())
+        # Spark pickles this object once the schema of load() is known: a query has that of its registry's subject.
         with without_traceback():
-            return Source(options, schema)
+            source = Source(options, schema, getattr(self, "_pinned", None))
+        self._pinned = source.pinned
+        return source
 
     def _sink(self, schema: StructType) -> "Sink":
         from monedula.spark.errors_first import without_traceback

@@ -16,6 +16,8 @@ class Registry:
         asked: the paths of all GET requests, in order.
         authorizations: the header `Authorization` of each of them.
         instead: called with the path of a GET request; if it returns a status and a body, these are the answer.
+        queries: what stood behind the `?` of each path the last time.
+        incompatible: why no schema is compatible with those that are there; empty if all are.
         deleted: subjects that were deleted softly: found only by those that ask for deleted ones too.
     """
 
@@ -27,6 +29,8 @@ class Registry:
         self.authorizations: list[str | None] = []
         self.instead: Callable[[str], tuple[int, bytes] | None] = lambda _path: None
         self.deleted: set[str] = set()
+        self.queries: dict[str, str] = {}
+        self.incompatible: list[str] = []
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """The id of a schema, as the body of a registration has it."""
@@ -51,11 +55,21 @@ class Registry:
                 return 200, json.dumps(self.schemas[int(number) - 1]).encode()
             case ["subjects", subject, *_] if subject in self.deleted and query != "deleted=true":
                 pass
-            case ["subjects", subject, "versions", version] if int(version) <= len(self.subjects.get(subject, [])):
-                of_version = self.subjects[subject][int(version) - 1]
-                told = {"subject": subject, "version": int(version), "id": of_version}
+            case ["subjects"]:
+                return 200, json.dumps(list(self.subjects)).encode()
+            case ["subjects", subject, "versions"] if subject in self.subjects:
+                return 200, json.dumps([*range(1, len(self.subjects[subject]) + 1)]).encode()
+            case ["subjects", subject, "versions", version] if self._has(subject, version):
+                numbers = self.subjects[subject]
+                wanted = len(numbers) if version == "latest" else int(version)
+                of_version = numbers[wanted - 1]
+                told = {"subject": subject, "version": wanted, "id": of_version}
                 return 200, json.dumps({**told, **self.schemas[of_version - 1]}).encode()
         return 404, b'{"error_code": 40403, "message": "Schema not found"}'
+
+    def _has(self, subject: str, version: str) -> bool:
+        count = len(self.subjects.get(subject, []))
+        return 0 < (count if version == "latest" else int(version)) <= count
 
 
 @contextmanager
@@ -69,12 +83,17 @@ def serving() -> Iterator[Registry]:
         def do_GET(self) -> None:
             path, query = urlsplit(self.path)[2:4]
             registry.asked.append(path)
+            registry.queries[path] = query
             registry.authorizations.append(self.headers["Authorization"])
             self.respond(*(registry.instead(path) or registry.answer(path, query)))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             schema = {name: body[name] for name in ("schema", "schemaType", "references") if body.get(name)}
+            if self.path.startswith("/compatibility/"):
+                told = {"is_compatible": not registry.incompatible, "messages": registry.incompatible}
+                self.respond(200, json.dumps(told).encode())
+                return
             subject = unquote(urlsplit(self.path).path.split("/")[2])
             number = registry.register(subject, schema)
             self.respond(200, json.dumps({"id": number, "subject": subject, "version": 1, **schema}).encode())

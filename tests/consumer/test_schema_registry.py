@@ -158,7 +158,7 @@ GARBAGE = b"<html>"
         ((500, b'{"error_code": 50001, "message": "the store is away"}'), "answered 500: 50001 the store is away"),
         ((429, b""), "answered 429"),
         ((401, b'{"error_code": 401, "message": "Unauthorized"}'), "schema.registry.basic.auth.user.info"),
-        ((200, GARBAGE), "something else than a JSON object"),
+        ((200, GARBAGE), "something else than JSON"),
         ((200, b"{}"), "no schema in it"),
         ((404, GARBAGE), "is schema.registry.url that of a registry?"),
         # What the web server within a registry says where the URL has a wrong path.

@@ -17,7 +17,7 @@ from monedula.spark.kafka_settings import kafka_error, kafka_settings
 from monedula.spark.names import check_names
 from monedula.spark.offsets import parse_assign
 from monedula.spark.pattern import topic_pattern
-from monedula.spark.typed import FROM_JSON_OPTIONS, TypedColumn, typed_columns
+from monedula.spark.typed import FROM_OPTIONS, TypedColumn, typed_columns
 from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
 from monedula.spark.values import INT_MAX, boolean, size_bytes, time_ms, whole_number
 
@@ -165,7 +165,7 @@ class SourceOptions:
             ConfigError: if an option is missing, cannot be parsed, contradicts another one, or looks misspelled.
         """
         options = HiddenValues((name.lower(), str(value)) for name, value in raw.items())
-        check_names(options, (*OPTIONS, *FROM_JSON_OPTIONS), _PASSED_ALONG)
+        check_names(options, (*OPTIONS, *FROM_OPTIONS), _PASSED_ALONG)
         selection = _selection(options)
         numbers = _Numbers(options)
         group_id_prefix = options.get("groupidprefix", "spark-kafka-source")

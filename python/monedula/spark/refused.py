@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from monedula.errors import ConfigError
+from monedula.errors import KafkaError
 from monedula.spark.errors_first import errors_first
 
 try:
@@ -19,7 +19,7 @@ except ImportError:  # Spark 4.0 and 4.1
 class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Raises its error in every method: raised in the constructor, it would become an UnboundLocalError in PySpark."""
 
-    def __init__(self, error: ConfigError) -> None:
+    def __init__(self, error: KafkaError) -> None:
         self._error = error
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)

@@ -1,6 +1,6 @@
 """The schema of Spark's own Kafka source, and the check of a schema that a query requests."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql.types import (
@@ -36,9 +36,30 @@ _FIELDS = [
 _NAMES = frozenset(field.name for field in _FIELDS)
 
 
-def source_schema(columns: Collection[str]) -> StructType:
-    """The schema of Spark's own Kafka source, including nullability, reduced to `columns`."""
-    return StructType([field for field in _FIELDS if field.name in columns])
+def source_schema(columns: Collection[str], typed: Sequence[TypedColumn] = ()) -> StructType:
+    """The schema of Spark's own Kafka source, including nullability, reduced to `columns`, with those that are decoded.
+
+    Raises:
+        ConfigError: if a field that is a column has the name of one of Kafka's.
+    """
+    fields = {field.name: [field] for field in _FIELDS if field.name in columns}
+    for each in typed:
+        if each.avro is None or each.column not in fields:
+            continue
+        kind = each.avro.data_type()
+        if each.flatten:
+            if not isinstance(kind, StructType):
+                raise ConfigError(f"value.flatten: the Avro schema is {kind.simpleString()}, which has no fields")
+            if clash := _NAMES.intersection(kind.names):
+                name = min(clash)
+                raise ConfigError(
+                    f"value.flatten: the Avro schema has a field {name!r}, and so has Kafka; leave value.flatten out, "
+                    f"and it is value.{name}"
+                )
+            fields["value"] = [StructField(field.name, field.dataType) for field in kind.fields]
+        else:
+            fields[each.column] = [StructField(each.column, kind)]
+    return StructType([field for several in fields.values() for field in several])
 
 
 class Projection(NamedTuple):
@@ -65,7 +86,7 @@ def check_projection(requested: StructType, typed: Sequence[TypedColumn] = ()) -
         ConfigError: if a column does not exist, is requested twice, with another type, or as NOT NULL; or if a column
             that is to be decoded is missing.
     """
-    _check_fields(requested, {each.column for each in typed}, any(each.flatten for each in typed))
+    _check_fields(requested, {each.column: each for each in typed}, any(each.flatten for each in typed))
     names = tuple(requested.fieldNames())
     if len(set(names)) < len(names) or not names:
         known = ", ".join(field.name for field in _FIELDS)
@@ -81,11 +102,11 @@ def check_projection(requested: StructType, typed: Sequence[TypedColumn] = ()) -
             fields = requested[each.column].dataType
         else:
             continue
-        decoded.append(each.with_schema(fields.json()))
+        decoded.append(each.with_type(fields))
     return Projection(tuple(columns), names, tuple(decoded))
 
 
-def _check_fields(requested: StructType, decoded: Collection[str], flatten: bool) -> None:
+def _check_fields(requested: StructType, decoded: Mapping[str, TypedColumn], flatten: bool) -> None:
     known = {field.name: field for field in _FIELDS}
     for field in requested.fields:
         if flatten and field.name not in known:
@@ -93,7 +114,7 @@ def _check_fields(requested: StructType, decoded: Collection[str], flatten: bool
             continue
         if field.name in decoded and not (flatten and field.name == "value"):
             _refuse_not_null(field.name, field)
-            if not isinstance(field.dataType, StructType):
+            if decoded[field.name].avro is None and not isinstance(field.dataType, StructType):
                 has = field.dataType.simpleString()
                 raise ConfigError(
                     f"schema: column {field.name!r} is decoded from JSON, so it is a struct, not {has}: "

@@ -13,7 +13,11 @@ from monedula.spark.options import SourceOptions
 from monedula.spark.planning import OffsetRange, coalesce, split
 from monedula.spark.process import show_warnings
 from monedula.spark.schema import Projection, check_projection, source_schema
+from monedula.spark.typed import TypedColumn
 from monedula.spark.worker import ReadSettings, ReadTask
+
+Pinned = tuple[TypedColumn, ...]
+"""The columns that are decoded, with the readers' schemas of Avro, which a registry was asked for."""
 
 
 class KafkaInputPartition(InputPartition):
@@ -26,14 +30,17 @@ class KafkaInputPartition(InputPartition):
 class Source:
     """The options and columns of one query, for both readers. It is pickled, so it opens no connections."""
 
-    def __init__(self, options: Mapping[str, str], requested: StructType | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, str], requested: StructType | None = None, pinned: Pinned | None = None
+    ) -> None:
         show_warnings()
         self.options = SourceOptions.parse(options)
         chosen = self.options.column_names()
-        typed = self.options.typed
-        if typed and requested is None:
-            name = typed[0].column
-            example = "id bigint, user string" if typed[0].flatten else f"{name} struct<id: bigint, user: string>"
+        self.pinned = self._pinned() if pinned is None else pinned
+        typed = self.pinned
+        if requested is None and (unnamed := [each for each in typed if each.avro is None]):
+            name = unnamed[0].column
+            example = "id bigint, user string" if unnamed[0].flatten else f"{name} struct<id: bigint, user: string>"
             raise ConfigError(
                 f"{name}.format: name the fields before load(): .schema('{example}')", key=f"{name}.format"
             )
@@ -48,7 +55,11 @@ class Source:
     @property
     def schema(self) -> StructType:
         """The schema of `load()` if the user gives no schema."""
-        return source_schema(self.options.column_names())
+        return source_schema(self.options.column_names(), self.pinned)
+
+    def _pinned(self) -> Pinned:
+        settings = ClientSettings.of(self.options.kafka)
+        return tuple(each.pinned(settings.here) for each in self.options.typed)
 
     @property
     def read_settings(self) -> ReadSettings:

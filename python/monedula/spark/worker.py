@@ -91,7 +91,8 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
                 ]
                 ranges = _after_loss(left, loss, task.fail_on_data_loss)
             except DecodeError as bad:
-                raise _in_options(bad) from None
+                with_text = any(each.column == bad.column and each.avro is None for each in settings.typed)
+                raise _in_options(bad, with_text) from None
         core.end()
     except GeneratorExit:
         # Spark needs no more rows, as with LIMIT. The client is intact, so it is kept.
@@ -104,13 +105,14 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
     _clients.put(settings, core)
 
 
-def _in_options(bad: DecodeError) -> DecodeError:
+def _in_options(bad: DecodeError, with_text: bool) -> DecodeError:
     """The error with Spark's options for what a user may do. A read's own advice is to start behind the record."""
     what = str(bad).removesuffix(f". A read that starts at {bad.next_offset} goes on behind it")
     option = f"{bad.column}.mode"
+    has_text = f", and the field that {bad.column}.columnNameOfCorruptRecord names has the text" if with_text else ""
     advice = (
-        f"The option {option} is FAILFAST. With PERMISSIVE such fields are null, and the field that "
-        f"{bad.column}.columnNameOfCorruptRecord names has the text; with DROPMALFORMED such records are left out"
+        f"The option {option} is FAILFAST. With PERMISSIVE such fields are null{has_text}; with DROPMALFORMED such "
+        "records are left out"
     )
     details = {"topic": bad.topic, "partition": bad.partition, "offset": bad.offset, "next_offset": bad.next_offset}
     return DecodeError(f"{what}. {advice}", column=bad.column, path=bad.path, reason=bad.reason, **details)

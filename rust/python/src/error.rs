@@ -261,6 +261,15 @@ pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
     to_py(py, ClientError::Argument(message))
 }
 
+/// A `SchemaRegistryError` that is about no record.
+pub(crate) fn registry_error(py: Python<'_>, reason: String) -> PyErr {
+    let details = PyDict::new(py);
+    let error = details
+        .set_item("reason", &reason)
+        .and_then(|()| exception(py, "SchemaRegistryError", format!("the schema registry: {reason}"), &details));
+    error.unwrap_or_else(|failure| failure)
+}
+
 /// A `ConfigError` for the setting `key`.
 pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr {
     to_py(py, ConfigError { key: key.into(), message }.into())

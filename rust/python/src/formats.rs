@@ -94,9 +94,11 @@ impl ColumnSpec {
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
-    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry.
+    /// Confluent's framing. If it `may_ask`, the others are asked for where the settings name a registry, in the context of
+    /// `subject`. `references` are the schemas that the reader's refers to.
     #[staticmethod]
-    #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new(), may_ask = false))]
+    #[pyo3(signature = (reader, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
+                        references = Vec::new(), subject = None))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn avro(
         py: Python<'_>,
@@ -107,6 +109,8 @@ impl ColumnSpec {
         flatten: bool,
         options: Vec<(String, String)>,
         may_ask: bool,
+        references: Vec<String>,
+        subject: Option<String>,
     ) -> PyResult<Self> {
         let (mode, on_bad) = behaviour(py, mode)?;
         let parse = |name: &str, text: &str| {
@@ -119,8 +123,10 @@ impl ColumnSpec {
             other => return Err(argument_error(py, format!("no such framing: {other}"))),
         };
         let text = reader;
-        let reader = parse("schema", reader)?;
-        let stable = stable_text(text).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let reader = AvroSchema::parse_beside(reader, &references)
+            .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        // There is none of a text that refers to others.
+        let stable = stable_text(text).ok();
         let mut same = Vec::new();
         let mut schemas = Vec::new();
         for (id, guid, text) in writers {
@@ -137,14 +143,15 @@ impl ColumnSpec {
                 (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
                 (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
-            if stable_text(&text).is_ok_and(|text| text == stable) {
+            if stable.is_some() && stable_text(&text).ok() == stable {
                 same.push(key);
             }
             schemas.push((key, schema));
         }
         let mut given = AvroOptions { mode, ..AvroOptions::default() };
         given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
-        let avro = AvroGiven { reader, schemas, same, framing, options: given, may_ask };
+        let subject = subject.map(Into::into);
+        let avro = AvroGiven { reader, schemas, same, framing, options: given, may_ask, subject };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
@@ -259,7 +266,7 @@ impl ColumnSpec {
         }
         let Some(avro) = &self.avro else { return Ok(self.typed.clone()) };
         let registry = match registry {
-            Some(registry) if avro.may_ask => Registry(Arc::clone(registry)),
+            Some(registry) if avro.may_ask => Registry(Arc::clone(registry), avro.subject.clone()),
             None if avro.framing == Framing::Confluent && avro.schemas.is_empty() => {
                 let message = "framing='confluent' needs the setting schema.registry.url, where the schemas of values are \
                                asked for, or schemas={id: schema}: values name their schema by its id";
@@ -282,6 +289,8 @@ struct AvroGiven {
     framing: Framing,
     options: AvroOptions,
     may_ask: bool,
+    /// Of the context of the schemas that are asked for.
+    subject: Option<Arc<str>>,
 }
 
 impl AvroGiven {
@@ -310,9 +319,9 @@ fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
     Arc::new(move |pool: &BufferPool| Box::new(AvroDecoder::new(Arc::clone(&plan), pool.clone())))
 }
 
-/// A registry as a source of schemas.
+/// A registry as a source of schemas, and a subject of their context.
 #[derive(Debug)]
-struct Registry(Arc<SchemaRegistry>);
+struct Registry(Arc<SchemaRegistry>, Option<Arc<str>>);
 
 impl SchemaSource for Registry {
     fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
@@ -323,7 +332,7 @@ impl SchemaSource for Registry {
                 return Asked::Refused(AvroReason::NoSchema("a registry knows schemas by id and GUID".into()));
             }
         };
-        match self.0.ask(key) {
+        match self.0.ask(key, self.1.as_ref()) {
             Answer::Awaits(awaited) => Asked::Awaits(awaited),
             Answer::Missing(why) => Asked::Refused(AvroReason::NoSchema(why.into())),
             Answer::Failed(why) => Asked::Failed(why),

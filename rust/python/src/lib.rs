@@ -26,6 +26,7 @@ mod producer;
 mod protobuf;
 mod reader;
 mod record;
+mod registry;
 mod runtime;
 mod schema;
 mod seconds;
@@ -68,6 +69,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<producer::TransactionCore>()?;
     module.add_class::<reader::ReaderCore>()?;
     module.add_class::<record::Record>()?;
+    module.add_class::<registry::RegistryCore>()?;
     module.add_class::<schema::Schema>()?;
     module.add_class::<secret::PySecret>()?;
     module.add_class::<table::Table>()?;

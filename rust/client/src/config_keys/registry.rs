@@ -8,8 +8,8 @@ pub(super) const KEYS: &[Key] = &[
         &[],
         Kind::Text,
         "",
-        "where monedula.Avro asks for schemas by their ids: one or more URLs of a registry that speaks Confluent's API, \
-         separated by commas and tried in this order",
+        "where monedula.Avro asks for schemas, by their ids and subjects: one or more URLs of a registry that speaks \
+         Confluent's API, separated by commas and tried in this order",
     ),
     key(
         "schema.registry.basic.auth.user.info",

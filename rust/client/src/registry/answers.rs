@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::Awaited;
 
 use super::fetch::NoAnswer;
-use super::{Answer, RegisteredSchema, SchemaKey};
+use super::{Answer, Asked, RegisteredSchema};
 
 /// How long an id counts as unknown: a schema may be registered after the record that names it was read, or not yet be
 /// known to every node of the registry.
@@ -21,49 +21,49 @@ const MAX_MISSING: usize = 10_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    known: BTreeMap<SchemaKey, Arc<RegisteredSchema>>,
-    asked: BTreeMap<SchemaKey, Arc<Awaited>>,
-    without: BTreeMap<SchemaKey, (NoAnswer, Instant)>,
+    known: BTreeMap<Asked, Arc<RegisteredSchema>>,
+    asked: BTreeMap<Asked, Arc<Awaited>>,
+    without: BTreeMap<Asked, (NoAnswer, Instant)>,
 }
 
 impl Answers {
     /// `None` if it is to be asked for.
-    pub(super) fn get(&self, key: SchemaKey, now: Instant) -> Option<Answer> {
-        if let Some(schema) = self.known.get(&key) {
+    pub(super) fn get(&self, key: &Asked, now: Instant) -> Option<Answer> {
+        if let Some(schema) = self.known.get(key) {
             return Some(Answer::Known(Arc::clone(schema)));
         }
-        if let Some(awaited) = self.asked.get(&key) {
+        if let Some(awaited) = self.asked.get(key) {
             return Some(Answer::Awaits(Arc::clone(awaited)));
         }
-        let (answer, until) = self.without.get(&key)?;
+        let (answer, until) = self.without.get(key)?;
         (now < *until).then(|| match answer {
             NoAnswer::Missing(why) => Answer::Missing(why.clone()),
             NoAnswer::Failed(why) => Answer::Failed(why.clone()),
         })
     }
 
-    pub(super) fn begin(&mut self, key: SchemaKey, awaited: Arc<Awaited>) {
+    pub(super) fn begin(&mut self, key: Asked, awaited: Arc<Awaited>) {
         self.asked.insert(key, awaited);
     }
 
     /// Keeps an answer; returns what waits for it.
     pub(super) fn end(
         &mut self,
-        key: SchemaKey,
+        key: Asked,
         answer: Result<RegisteredSchema, NoAnswer>,
         now: Instant,
     ) -> Option<Arc<Awaited>> {
         match answer {
             Ok(schema) => {
                 self.without.remove(&key);
-                self.known.insert(key, Arc::new(schema));
+                self.known.insert(key.clone(), Arc::new(schema));
             }
             Err(answer) => {
                 if self.without.len() >= MAX_MISSING {
                     self.without.clear();
                 }
                 let stands_for = if matches!(answer, NoAnswer::Missing(_)) { MISSING_FOR } else { FAILED_FOR };
-                self.without.insert(key, (answer, now + stands_for));
+                self.without.insert(key.clone(), (answer, now + stands_for));
             }
         }
         self.asked.remove(&key)
@@ -74,22 +74,24 @@ impl Answers {
 mod tests {
     use super::*;
 
-    const KEY: SchemaKey = SchemaKey::Id(7);
+    use super::super::SchemaKey;
+
+    const KEY: Asked = (SchemaKey::Id(7), None);
 
     #[test]
     fn what_there_is_stands_for_good_and_what_there_is_not_for_a_short_time() {
         let (mut answers, now) = (Answers::default(), Instant::now());
-        assert!(answers.get(KEY, now).is_none());
+        assert!(answers.get(&KEY, now).is_none());
         answers.begin(KEY, Arc::default());
-        assert!(matches!(answers.get(KEY, now), Some(Answer::Awaits(_))));
+        assert!(matches!(answers.get(&KEY, now), Some(Answer::Awaits(_))));
         assert!(answers.end(KEY, Err(NoAnswer::Missing("none".into())), now).is_some());
-        assert!(matches!(answers.get(KEY, now), Some(Answer::Missing(_))));
-        assert!(answers.get(KEY, now + MISSING_FOR).is_none());
+        assert!(matches!(answers.get(&KEY, now), Some(Answer::Missing(_))));
+        assert!(answers.get(&KEY, now + MISSING_FOR).is_none());
         answers.end(KEY, Err(NoAnswer::Failed("down".into())), now);
-        assert!(matches!(answers.get(KEY, now), Some(Answer::Failed(_))));
-        assert!(answers.get(KEY, now + FAILED_FOR).is_none());
+        assert!(matches!(answers.get(&KEY, now), Some(Answer::Failed(_))));
+        assert!(answers.get(&KEY, now + FAILED_FOR).is_none());
         let schema = RegisteredSchema { text: "\"int\"".into(), references: Vec::new() };
         answers.end(KEY, Ok(schema), now);
-        assert!(matches!(answers.get(KEY, now + MISSING_FOR * 1_000_000), Some(Answer::Known(_))));
+        assert!(matches!(answers.get(&KEY, now + MISSING_FOR * 1_000_000), Some(Answer::Known(_))));
     }
 }

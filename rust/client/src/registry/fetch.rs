@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::http::{Failure, Http};
-use super::{RegisteredSchema, SchemaKey};
+use super::{Asked, RegisteredSchema, SchemaKey, SubjectVersion};
 
 /// Why there is no schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ const MAX_REFERENCES: usize = 1_000;
 const MAX_DEPTH: usize = 64;
 
 /// Asks for a schema. Blocks, for as long as the settings allow.
-pub(super) fn schema(http: &Http, key: SchemaKey) -> Result<RegisteredSchema, NoAnswer> {
-    let (what, path) = match key {
+pub(super) fn schema(http: &Http, (key, subject): &Asked) -> Result<RegisteredSchema, NoAnswer> {
+    let (mut what, mut path) = match key {
         SchemaKey::Id(id) => (format!("schema id {id}"), format!("/schemas/ids/{id}")),
         SchemaKey::Guid(guid) => {
             let hex = format!("{guid:032x}");
@@ -32,14 +32,51 @@ pub(super) fn schema(http: &Http, key: SchemaKey) -> Result<RegisteredSchema, No
             (format!("schema GUID {guid}"), format!("/schemas/guids/{guid}"))
         }
     };
+    if let Some(subject) = subject {
+        what = format!("{what} in the context of {subject}");
+        path = format!("{path}?subject={}", encoded(subject));
+    }
     let answer = get(http, &what, &path)?;
-    let mut references = References { http, seen: BTreeSet::new(), texts: Vec::new() };
-    references.of(&answer, &what, 0)?;
-    Ok(RegisteredSchema { text: text(&answer, &what)?, references: references.texts })
+    registered(http, &answer, &what, subject.as_deref().and_then(context))
+}
+
+/// Asks for a version of a subject, the latest if there is none. Blocks, as [`schema`] does.
+pub(super) fn version(http: &Http, subject: &str, version: Option<u32>) -> Result<SubjectVersion, NoAnswer> {
+    let number = version.map_or_else(|| "latest".to_owned(), |version| version.to_string());
+    let what = match version {
+        Some(version) => format!("version {version} of subject {subject}"),
+        None => format!("the latest version of subject {subject}"),
+    };
+    let answer = get(http, &what, &format!("/subjects/{}/versions/{number}", encoded(subject)))?;
+    let number = |name: &str| answer.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
+    let (Some(id), Some(version)) = (number("id"), number("version")) else {
+        return Err(NoAnswer::Failed(format!("{what}: the answer has no id and version in it")));
+    };
+    Ok(SubjectVersion { id, version, schema: registered(http, &answer, &what, context(subject))? })
+}
+
+/// The schema of an answer, with those that it refers to.
+fn registered(
+    http: &Http,
+    answer: &Map<String, Value>,
+    what: &str,
+    context: Option<&str>,
+) -> Result<RegisteredSchema, NoAnswer> {
+    let mut references = References { http, context, seen: BTreeSet::new(), texts: Vec::new() };
+    references.of(answer, what, 0)?;
+    Ok(RegisteredSchema { text: text(answer, what)?, references: references.texts })
+}
+
+/// The context of a subject, `:.name:`; `None` for the default one.
+pub(super) fn context(subject: &str) -> Option<&str> {
+    let end = subject.strip_prefix(":.")?.find(':')? + 3;
+    (end > 3).then(|| &subject[..end])
 }
 
 struct References<'h> {
     http: &'h Http,
+    /// Of what refers to them: names of subjects without one mean those of the same.
+    context: Option<&'h str>,
     seen: BTreeSet<(String, i64)>,
     texts: Vec<String>,
 }
@@ -54,7 +91,11 @@ impl References<'_> {
             else {
                 return Err(NoAnswer::Failed(format!("{what}: a reference without subject and version: {reference}")));
             };
-            if !self.seen.insert((subject.to_owned(), version)) {
+            let subject = match self.context {
+                Some(context) if !subject.starts_with(":.") => format!("{context}{subject}"),
+                _ => subject.to_owned(),
+            };
+            if !self.seen.insert((subject.clone(), version)) {
                 continue;
             }
             if self.seen.len() > MAX_REFERENCES || depth == MAX_DEPTH {
@@ -62,7 +103,7 @@ impl References<'_> {
             }
             let what = format!("{what}, which refers to version {version} of {subject}");
             // One that was deleted softly is still what values were written with.
-            let path = format!("/subjects/{}/versions/{version}?deleted=true", encoded(subject));
+            let path = format!("/subjects/{}/versions/{version}?deleted=true", encoded(&subject));
             let answer = get(self.http, &what, &path)?;
             self.of(&answer, &what, depth + 1)?;
             self.texts.push(text(&answer, &what)?);

@@ -7,10 +7,16 @@ use std::time::{Duration, Instant};
 use monedula_protocol::sasl::readable;
 use monedula_protocol::secret::Secret;
 use serde_json::{Map, Value};
-use ureq::Agent;
+use ureq::{Agent, RequestBuilder};
 
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
+
+/// The content of what is posted.
+const JSON: &str = "application/vnd.schemaregistry.v1+json";
+
+/// Asked where an answer is not one of a registry.
+const IS_ONE: &str = "; is schema.registry.url that of a registry?";
 
 /// Said where the environment names a proxy: its own errors look like those of the registry.
 const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
@@ -53,14 +59,22 @@ enum Attempt {
 }
 
 impl Http {
-    /// The JSON object at this path. Each URL is tried; then all of them again, after a wait, as often as the settings
-    /// say.
+    /// The JSON object at this path.
     pub(super) fn get(&self, path: &str) -> Result<Map<String, Value>, Failure> {
+        match self.request(path, None)? {
+            Value::Object(answer) => Ok(answer),
+            _ => Err(Failure::Other(format!("{path}: the answer is no JSON object{IS_ONE}"))),
+        }
+    }
+
+    /// The JSON at this path, or what is answered to a JSON text that is posted there. Each URL is tried; then all of them
+    /// again, after a wait, as often as the settings say.
+    pub(super) fn request(&self, path: &str, posted: Option<&str>) -> Result<Value, Failure> {
         let started = Instant::now();
         for retry in 0..=self.retries {
             let mut failed = Vec::new();
             for url in &self.urls {
-                match url.get(&self.agent, path) {
+                match url.request(&self.agent, path, posted) {
                     Ok(answer) => return Ok(answer),
                     Err(Attempt::Final(failure)) => return Err(failure),
                     Err(Attempt::Again(why)) => failed.push(why),
@@ -89,14 +103,22 @@ impl Http {
 }
 
 impl Url {
-    fn get(&self, agent: &Agent, path: &str) -> Result<Map<String, Value>, Attempt> {
-        let url = format!("{}{path}", self.url);
-        let mut request = agent.get(&url).header("Accept", "application/vnd.schemaregistry.v1+json, application/json");
-        if let Some(authorization) = &self.authorization {
-            request = request.header("Authorization", authorization.expose_text().unwrap_or_default());
+    fn with_headers<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        let request = request.header("Accept", "application/vnd.schemaregistry.v1+json, application/json");
+        match &self.authorization {
+            Some(authorization) => request.header("Authorization", authorization.expose_text().unwrap_or_default()),
+            None => request,
         }
+    }
+
+    fn request(&self, agent: &Agent, path: &str, posted: Option<&str>) -> Result<Value, Attempt> {
+        let url = format!("{}{path}", self.url);
         let failed = |error: ureq::Error| Attempt::Again(format!("{url}: {error}"));
-        let mut response = request.call().map_err(failed)?;
+        let mut response = match posted {
+            None => self.with_headers(agent.get(&url)).call(),
+            Some(body) => self.with_headers(agent.post(&url)).header("Content-Type", JSON).send(body),
+        }
+        .map_err(failed)?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let body = body.map_err(|error| match error {
@@ -109,16 +131,14 @@ impl Url {
         let other = |advice: &str| Err(Attempt::Final(Failure::Other(format!("{}{advice}", said()))));
         match status {
             200..=299 => serde_json::from_slice(&body).map_err(|_| {
-                Attempt::Final(Failure::Other(format!(
-                    "{url} answered with something else than a JSON object; is schema.registry.url that of a registry?"
-                )))
+                Attempt::Final(Failure::Other(format!("{url} answered with something else than JSON{IS_ONE}")))
             }),
             // Without an error code of the registry's own, the path itself is unknown there: 404 alone is the code of the
             // web server within it.
             404 if error_code(&body).is_some_and(|code| (40_400..40_500).contains(&code)) => {
                 Err(Attempt::Final(Failure::NotFound(said())))
             }
-            404 => other("; is schema.registry.url that of a registry?"),
+            404 => other(IS_ONE),
             401 | 403 => other("; check schema.registry.basic.auth.user.info or schema.registry.bearer.auth.token"),
             300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),
             408 | 429 | 500.. => Err(Attempt::Again(said())),

@@ -18,7 +18,7 @@ use monedula_columns::Awaited;
 
 use self::answers::Answers;
 use self::fetch::NoAnswer;
-use self::http::Http;
+use self::http::{Failure, Http};
 pub(crate) use self::settings::registry;
 use crate::lock::lock;
 use crate::tasks::caught_now;
@@ -40,6 +40,20 @@ pub struct RegisteredSchema {
     /// The schemas that it refers to, each behind those that it refers to itself.
     pub references: Vec<String>,
 }
+
+/// A version of a subject.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SubjectVersion {
+    /// The schema's id.
+    pub id: u32,
+    /// The version's number.
+    pub version: u32,
+    /// The schema.
+    pub schema: RegisteredSchema,
+}
+
+/// What is asked for: a schema, and for one outside of the default context a subject of its context, where its id counts.
+type Asked = (SchemaKey, Option<Arc<str>>);
 
 /// What a registry answered.
 #[derive(Clone, Debug)]
@@ -69,7 +83,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     answers: Answers,
-    queue: VecDeque<SchemaKey>,
+    queue: VecDeque<Asked>,
     threads: usize,
 }
 
@@ -81,13 +95,38 @@ impl SchemaRegistry {
         Self { inner: Arc::new(Inner { http, state: Mutex::default() }) }
     }
 
-    /// The schema with this key, or what to wait for. Never blocks.
-    pub fn ask(&self, key: SchemaKey) -> Answer {
+    /// A version of a subject, the latest if there is no number. Blocks, for as long as the settings allow.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none, or the registry cannot be asked.
+    pub fn version(&self, subject: &str, version: Option<u32>) -> Result<SubjectVersion, String> {
+        fetch::version(&self.inner.http, subject, version).map_err(|why| match why {
+            NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
+        })
+    }
+
+    /// What is answered at this path, or to a JSON text that is posted there, as JSON. Blocks, as `version` does.
+    ///
+    /// # Errors
+    ///
+    /// The registry's own words, or why it cannot be asked.
+    pub fn request(&self, path: &str, posted: Option<&str>) -> Result<String, String> {
+        let answer = self.inner.http.request(path, posted).map(|answer| answer.to_string());
+        answer.map_err(|failure| match failure {
+            Failure::NotFound(why) | Failure::Other(why) => why,
+        })
+    }
+
+    /// The schema with this key, or what to wait for. Never blocks. Ids are unique in a context: `subject` is one of that
+    /// which is meant.
+    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>) -> Answer {
+        let key = (key, subject.filter(|subject| fetch::context(subject).is_some()).cloned());
         let mut state = lock(&self.inner.state);
-        if let Some(answer) = state.answers.get(key, Instant::now()) {
+        if let Some(answer) = state.answers.get(&key, Instant::now()) {
             return answer;
         }
-        state.queue.push_back(key);
+        state.queue.push_back(key.clone());
         if state.threads < MAX_THREADS {
             let inner = Arc::clone(&self.inner);
             let spawned = std::thread::Builder::new().name("monedula-registry".into()).spawn(move || inner.serve());
@@ -116,7 +155,7 @@ impl Inner {
                 key
             };
             // Whatever happens, who waits is told.
-            let answer = caught_now(|| fetch::schema(&self.http, key))
+            let answer = caught_now(|| fetch::schema(&self.http, &key))
                 .unwrap_or_else(|reason| Err(NoAnswer::Failed(format!("the schema registry's answer: {reason}"))));
             let awaited = lock(&self.state).answers.end(key, answer, Instant::now());
             if let Some(awaited) = awaited {

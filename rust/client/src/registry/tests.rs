@@ -43,12 +43,16 @@ fn at(url: &str) -> Result<Arc<SchemaRegistry>, ConfigError> {
 
 /// What a registry answers in the end.
 fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Answer {
-    let Answer::Awaits(awaited) = registry.ask(key) else { return registry.ask(key) };
+    asked_of(registry, key, None)
+}
+
+fn asked_of(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>) -> Answer {
+    let Answer::Awaits(awaited) = registry.ask(key, subject) else { return registry.ask(key, subject) };
     let (sender, arrived) = mpsc::channel();
     if awaited.then(move || sender.send(()).expect("the test waits")) {
         arrived.recv().expect("an answer");
     }
-    registry.ask(key)
+    registry.ask(key, subject)
 }
 
 #[test]
@@ -108,4 +112,35 @@ fn no_password_of_a_url_is_shown() {
     assert!(!why.contains("hush"), "{why}");
     let error = at("http://me:hush@:x").expect_err("no URL");
     assert!(!error.message.contains("hush"), "{error}");
+}
+
+#[test]
+fn a_subject_is_asked_for_as_it_is_written_and_its_references_in_its_context() {
+    let latest =
+        r#"{"id": 7, "version": 3, "schema": "\"a\"", "references": [{"name": "b", "subject": "b", "version": 1}]}"#;
+    let (url, requests) = serve(vec![answer(200, latest), answer(200, r#"{"schema": "\"b\""}"#)]);
+    let registry = at(&url).expect("settings");
+    let found = registry.version(":.eu:a/b ü", None).expect("a version");
+    assert_eq!((found.id, found.version, found.schema.references), (7, 3, vec!["\"b\"".to_owned()]));
+    let expected = [
+        "GET /subjects/%3A.eu%3Aa%2Fb%20%C3%BC/versions/latest HTTP/1.1",
+        "GET /subjects/%3A.eu%3Ab/versions/1?deleted=true HTTP/1.1",
+    ];
+    assert_eq!(requests.iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn an_id_of_a_context_is_asked_for_with_a_subject_of_it() {
+    let (url, requests) =
+        serve(vec![answer(200, r#"{"schema": "\"int\""}"#), answer(200, r#"{"schema": "\"long\""}"#)]);
+    let registry = at(&url).expect("settings");
+    let Answer::Known(schema) = asked_of(&registry, SchemaKey::Id(1), Some(&":.eu:a".into())) else {
+        panic!("no schema")
+    };
+    assert_eq!(schema.text, "\"int\"");
+    // Not of a subject in the default context: ids are unique in it.
+    let Answer::Known(schema) = asked_of(&registry, SchemaKey::Id(1), Some(&"a".into())) else { panic!("no schema") };
+    assert_eq!(schema.text, "\"long\"");
+    let expected = ["GET /schemas/ids/1?subject=%3A.eu%3Aa HTTP/1.1", "GET /schemas/ids/1 HTTP/1.1"];
+    assert_eq!(requests.iter().collect::<Vec<_>>(), expected);
 }

@@ -1,0 +1,124 @@
+"""The reader's schema of Avro as a version of a subject, and `SchemaRegistry`."""
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import monedula
+import pyarrow as pa
+import pytest
+from monedula import Avro, SchemaRegistry
+from monedula.testing import Broker
+
+from tests.consumer.schema_registry import Registry, serving
+from tests.consumer.test_schema_registry import NEWER, ORDER, framed, order, settings
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving() as registry:
+        yield registry
+
+
+def produce(broker: Broker, topic: str, values: list[bytes]) -> None:
+    broker.create_topic(topic, 1)
+    with monedula.Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+        for value in values:
+            producer.send(topic, value)
+
+
+def test_the_latest_version_of_a_subject_is_the_readers_schema(broker: Broker, registry: Registry) -> None:
+    first, second = registry.avro("a/b ü", ORDER), registry.avro("a/b ü", NEWER)
+    produce(broker, "latest", [framed(first, ORDER, order(1)), framed(second, NEWER, {**order(2), "amount": 2.0})])
+    with monedula.Consumer(settings(broker, registry), value=Avro(subject="a/b ü")) as consumer:
+        # A version that comes later changes no column of this one.
+        registry.avro("a/b ü", {**NEWER, "fields": NEWER["fields"][:1]})
+        consumer.assign({("latest", 0): "earliest"})
+        batches = [pa.record_batch(batch) for batch in consumer.batches(until="latest")]
+    found = pa.Table.from_batches(batches)["value"].to_pylist()
+    assert found == [{**order(1), "amount": 1.5}, {**order(2), "amount": 2.0}]
+    assert registry.asked.count("/subjects/a%2Fb%20%C3%BC/versions/latest") == 1
+
+
+def test_a_version_of_a_subject_is_the_readers_schema_also_in_scans(broker: Broker, registry: Registry) -> None:
+    registry.avro("s", ORDER)
+    newer = registry.avro("s", NEWER)
+    produce(broker, "version", [framed(newer, NEWER, {**order(2), "amount": 2.0})])
+    value = Avro(subject="s", version=1, flatten=True)
+    frame = monedula.scan(settings(broker, registry), "version", value=value)
+    assert frame.select("id", "user").collect().to_dicts() == [order(2)]
+
+
+def test_the_schema_of_a_subject_may_refer_to_others(broker: Broker, registry: Registry) -> None:
+    registry.avro("order", ORDER)
+    outer = {"type": "record", "name": "Outer", "fields": [{"name": "of", "type": "Order"}]}
+    number = registry.avro("outer", outer, ("Order", "order", 1))
+    whole = {"type": "record", "name": "Outer", "fields": [{"name": "of", "type": ORDER}]}
+    produce(broker, "refers", [framed(number, whole, {"of": order(1)})])
+    with monedula.read(settings(broker, registry), "refers", value=Avro(subject="outer")) as stream:
+        assert pa.table(stream)["value"].to_pylist() == [{"of": order(1)}]
+
+
+def test_ids_of_a_context_are_asked_for_in_it(broker: Broker, registry: Registry) -> None:
+    subject = ":.eu:orders-value"
+    number = registry.avro(subject, ORDER)
+    produce(broker, "context", [framed(number, ORDER, order(1))])
+    for value in (Avro(subject=subject), Avro(ORDER, subject=subject)):
+        with monedula.read(settings(broker, registry), "context", value=value) as stream:
+            assert pa.table(stream)["value"].to_pylist() == [order(1)]
+        assert registry.queries[f"/schemas/ids/{number}"] == "subject=%3A.eu%3Aorders-value"
+
+
+def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
+    broker: Broker, registry: Registry
+) -> None:
+    value = Avro(subject="none")
+    assert repr(pickle.loads(pickle.dumps(value))) == "Avro(framing='confluent', subject='none')"
+    with pytest.raises(monedula.SchemaRegistryError, match=r"latest version of subject none: .*40403 Schema not found"):
+        monedula.Consumer(settings(broker, registry), value=value)
+    with pytest.raises(monedula.ArgumentError, match=r"schema\.registry\.url is not given"):
+        monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers}, value=value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"subject": ""}, "expected the name of a subject"),
+        ({"version": 1}, "version is that of a subject"),
+        ({"subject": "s", "version": 0}, "expected the number of a version"),
+        ({"subject": "s", "version": 1, "schema": ORDER}, "schema and version say two things"),
+        ({"subject": "s", "framing": "bare"}, "subject is for framing='confluent'"),
+        ({"subject": "s", "writer": ORDER}, "subject is for framing='confluent'"),
+    ],
+)
+def test_what_contradicts_a_subject_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(monedula.ArgumentError, match=message):
+        Avro(**arguments)
+
+
+def test_a_registry_lists_shows_and_takes_schemas(registry: Registry) -> None:
+    client = SchemaRegistry({"schema.registry.url": registry.url})
+    assert client.register("b/1", ORDER) == 1
+    assert client.register("b/1", NEWER, references=[("x", "a", 1)]) == 2
+    client.register("a", ORDER)
+    assert client.subjects() == ["a", "b/1"]
+    assert client.versions("b/1") == [1, 2]
+    latest = client.get("b/1")
+    assert (latest.version, latest.id, latest.kind, latest.references) == (2, 2, "AVRO", (("x", "a", 1),))
+    assert client.get("b/1", 1).id == 1
+    with pytest.raises(monedula.SchemaRegistryError, match="40403 Schema not found"):
+        client.get("b/1", 3)
+
+
+def test_a_registry_says_why_a_schema_is_not_compatible(registry: Registry) -> None:
+    client = SchemaRegistry(schema_registry_url=registry.url)
+    registry.avro("s", ORDER)
+    assert client.check("s", ORDER) == []
+    registry.incompatible = ["amount has no default"]
+    assert client.check("s", NEWER, 1) == ["amount has no default"]
