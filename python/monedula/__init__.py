@@ -76,6 +76,7 @@ from monedula.errors import (
 )
 from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from monedula.producer import Producer
+from monedula.protobuf import Protobuf
 from monedula.reading import RecordStream, read, read_range
 from monedula.registry import RegisteredSchema, SchemaRegistry
 from monedula.reports import BatchReport, RowError
@@ -141,6 +142,7 @@ __all__ = [
     "PartitionError",
     "Producer",
     "ProducerFencedError",
+    "Protobuf",
     "Record",
     "RecordMetadata",
     "RecordStream",

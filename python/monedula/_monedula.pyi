@@ -268,6 +268,17 @@ class ColumnSpec:
         references: Sequence[str] = ...,
         subject: str | None = ...,
     ) -> ColumnSpec: ...
+    @staticmethod
+    def protobuf(
+        schema: bytes,
+        message: str | None,
+        writers: Sequence[tuple[int, bytes | None, bytes]],
+        framing: str,
+        mode: str,
+        flatten: bool,
+        options: Sequence[tuple[str, str]] = ...,
+        may_be_framed: bool = ...,
+    ) -> ColumnSpec: ...
     def decode(self, values: Sequence[bytes | None]) -> Table: ...
     def encode(self, data: object) -> list[bytes | None]: ...
     @property

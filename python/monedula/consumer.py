@@ -58,7 +58,8 @@ class Consumer(CallsBack, ConsumerBase):
         assignors: your own assignors and names of built-in ones, in place of `partition.assignment.strategy`; see
             `monedula.assignors`.
         on_event: called with each event of the group membership (see `monedula.events`), inside calls that wait.
-        key: how keys are decoded, such as `monedula.Json(schema)` or `monedula.Avro(schema)`; bytes if left out.
+        key: how keys are decoded, such as `monedula.Json(schema)`, `Avro(schema)` or `Protobuf(schema)`; bytes if
+            left out.
         value: how values are decoded; bytes if left out.
         **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
 

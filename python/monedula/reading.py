@@ -76,7 +76,8 @@ def read(
         max_rows: the most rows of a batch.
         max_bytes: the most bytes of a batch's columns.
         progress: called after each batch with the number of offsets passed, and the number of offsets in total.
-        key: how keys are decoded, such as `monedula.Json(schema)` or `monedula.Avro(schema)`; bytes if left out.
+        key: how keys are decoded, such as `monedula.Json(schema)`, `Avro(schema)` or `Protobuf(schema)`; bytes if
+            left out.
         value: how values are decoded; bytes if left out.
 
     Returns:

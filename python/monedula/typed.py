@@ -1,4 +1,4 @@
-"""`Json` and `Avro`: keys or values that are decoded into typed columns while they are read."""
+"""`Json`, `Avro` and the base of `Protobuf`: keys or values that are decoded into typed columns while they are read."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +25,7 @@ _MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "f
 
 
 class Typed:
-    """How keys or values are decoded: the base of `Json` and `Avro`."""
+    """How keys or values are decoded: the base of `Json`, `Avro` and `Protobuf`."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
 
@@ -472,7 +472,7 @@ def _short(given: object) -> str:
 
 def _hint(given: object) -> str:
     """What else to say if it is a function, as other clients take, or no decoder at all."""
-    if callable(given) and given not in (Json, Avro):
+    if callable(given) and not (isinstance(given, type) and issubclass(given, Typed)):
         return "; a function would be called for each record: decode the column of bytes with it"
     return ""
 
@@ -487,8 +487,8 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
         return None
     if not isinstance(given, Typed):
         raise ArgumentError(
-            f"{name}={_short(given)}: expected monedula.Json(schema), monedula.Avro(schema), or nothing for bytes"
-            f"{_hint(given)}"
+            f"{name}={_short(given)}: expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for "
+            f"bytes{_hint(given)}"
         )
     if isinstance(given, Avro) and given.is_of_registry:
         raise ArgumentError(f"{name}={given!r}: the schema of its subject was not asked for")

@@ -24,6 +24,8 @@ pub(crate) enum Column {
     Int16(Fixed<2>),
     Int32(Fixed<4>),
     Int64(Fixed<8>),
+    UInt32(Fixed<4>),
+    UInt64(Fixed<8>),
     Float32(Fixed<4>),
     Float64(Fixed<8>),
     Decimal {
@@ -44,6 +46,8 @@ pub(crate) enum Column {
         unit: TimeUnit,
         zone: Option<Arc<str>>,
     },
+    /// Microseconds.
+    Duration(Fixed<8>),
     Struct(Structs),
     List(Lists),
     Map(Maps),
@@ -77,7 +81,8 @@ macro_rules! each_column {
             Column::Int8($column) => $result,
             Column::Int16($column) => $result,
             Column::Int32($column) | Column::Float32($column) => $result,
-            Column::Date($column) | Column::Time32($column) => $result,
+            Column::Date($column) | Column::Time32($column) | Column::UInt32($column) => $result,
+            Column::UInt64($column) | Column::Duration($column) => $result,
             Column::Int64($column) | Column::Float64($column) | Column::Time64($column) => $result,
             Column::Decimal { values: $column, .. } => $result,
             Column::Timestamp { values: $column, .. } => $result,
@@ -115,6 +120,8 @@ impl Column {
             Self::Int16(_) => "int16",
             Self::Int32(_) => "int32",
             Self::Int64(_) => "int64",
+            Self::UInt32(_) => "uint32",
+            Self::UInt64(_) => "uint64",
             Self::Float32(_) => "float32",
             Self::Float64(_) => "float64",
             Self::Decimal { .. } => "decimal128",
@@ -124,6 +131,7 @@ impl Column {
             Self::Time32(_) => "time32",
             Self::Time64(_) => "time64",
             Self::Timestamp { .. } => "timestamp",
+            Self::Duration(_) => "duration",
             Self::Struct(_) => "struct",
             Self::List(_) => "list",
             Self::Map(_) => "map",
@@ -135,9 +143,10 @@ impl Column {
         match self {
             Self::Boolean(_) | Self::Int8(_) => 1,
             Self::Int16(_) => 2,
-            Self::Int32(_) | Self::Float32(_) | Self::Date(_) | Self::Time32(_) => 4,
+            Self::Int32(_) | Self::UInt32(_) | Self::Float32(_) | Self::Date(_) | Self::Time32(_) => 4,
             Self::Utf8(_) | Self::Binary(_) | Self::List(_) | Self::Map(_) => 4,
             Self::Int64(_) | Self::Float64(_) | Self::Time64(_) | Self::Timestamp { .. } => 8,
+            Self::UInt64(_) | Self::Duration(_) => 8,
             Self::Decimal { .. } => 16,
             Self::Struct(structs) => 1 + structs.children.iter().map(Self::row_bytes).sum::<usize>(),
         }
@@ -150,7 +159,7 @@ impl Column {
             Self::Binary(bytes) => bytes.rows() * 4 + bytes.data_len(),
             Self::Struct(structs) => structs.rows() + structs.children.iter().map(Self::bytes).sum::<usize>(),
             Self::List(lists) => lists.rows() * 4 + lists.child.bytes(),
-            Self::Map(maps) => maps.rows() * 4 + maps.keys.rows() * 4 + maps.keys.data_len() + maps.values.bytes(),
+            Self::Map(maps) => maps.rows() * 4 + maps.keys.bytes() + maps.values.bytes(),
             fixed => fixed.rows() * fixed.row_bytes(),
         }
     }
@@ -162,6 +171,8 @@ impl Column {
             Self::Int16(column) => column.finish_int16(finishing),
             Self::Int32(column) => column.finish_int32(finishing),
             Self::Int64(column) => column.finish_int64(finishing),
+            Self::UInt32(column) => column.finish_uint32(finishing),
+            Self::UInt64(column) => column.finish_uint64(finishing),
             Self::Float32(column) => column.finish_float32(finishing),
             Self::Float64(column) => column.finish_float64(finishing),
             Self::Decimal { values, precision, scale } => values.finish_decimal((*precision, *scale), finishing),
@@ -171,13 +182,14 @@ impl Column {
             Self::Time32(column) => column.finish_time(finishing),
             Self::Time64(column) => column.finish_time(finishing),
             Self::Timestamp { values, unit, zone } => values.finish_timestamp(*unit, zone.as_ref(), finishing),
+            Self::Duration(column) => column.finish_duration(finishing),
             Self::Struct(column) => Arc::new(column.finish(finishing)),
             Self::List(column) => column.finish(finishing),
             Self::Map(column) => column.finish(finishing),
         }
     }
 
-    /// A column of this type, whose fields have gone through [`nullable`] or come of an Avro schema.
+    /// A column of this type, whose fields have gone through [`nullable`] or come of an Avro or Protobuf schema.
     pub(crate) fn new(data_type: &DataType, pool: &BufferPool) -> Self {
         match data_type {
             DataType::Boolean => Self::Boolean(Bits::new(pool)),
@@ -185,12 +197,15 @@ impl Column {
             DataType::Int16 => Self::Int16(Fixed::new(pool)),
             DataType::Int32 => Self::Int32(Fixed::new(pool)),
             DataType::Int64 => Self::Int64(Fixed::new(pool)),
+            DataType::UInt32 => Self::UInt32(Fixed::new(pool)),
+            DataType::UInt64 => Self::UInt64(Fixed::new(pool)),
             DataType::Float32 => Self::Float32(Fixed::new(pool)),
             DataType::Float64 => Self::Float64(Fixed::new(pool)),
             DataType::Binary => Self::Binary(Bytes::new(pool)),
             DataType::Date32 => Self::Date(Fixed::new(pool)),
             DataType::Time32(_) => Self::Time32(Fixed::new(pool)),
             DataType::Time64(_) => Self::Time64(Fixed::new(pool)),
+            DataType::Duration(_) => Self::Duration(Fixed::new(pool)),
             DataType::Timestamp(unit, zone) => {
                 Self::Timestamp { values: Fixed::new(pool), unit: *unit, zone: zone.clone() }
             }
@@ -203,8 +218,9 @@ impl Column {
             }
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(fields) if fields.len() == 2 => {
-                    let values = Self::new(fields[1].data_type(), pool);
-                    Self::Map(Maps::new(Arc::clone(entries), fields.clone(), values, pool))
+                    let (keys, values) =
+                        (Self::new(fields[0].data_type(), pool), Self::new(fields[1].data_type(), pool));
+                    Self::Map(Maps::new(Arc::clone(entries), fields.clone(), (keys, values), pool))
                 }
                 _ => unreachable!("`nullable` refuses such a map"),
             },

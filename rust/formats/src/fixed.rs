@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int32Array, Int64Array, Time32MillisecondArray, Time64MicrosecondArray, TimestampMicrosecondArray,
-    TimestampNanosecondArray,
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DurationMicrosecondArray, Float32Array, Float64Array,
+    Int8Array, Int16Array, Int32Array, Int64Array, Time32MillisecondArray, Time64MicrosecondArray,
+    TimestampMicrosecondArray, TimestampNanosecondArray, UInt32Array, UInt64Array,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow_schema::TimeUnit;
@@ -79,6 +79,11 @@ impl Fixed<4> {
         Arc::new(Int32Array::new(values, nulls))
     }
 
+    pub(crate) fn finish_uint32(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        let (values, nulls) = self.finish(finishing);
+        Arc::new(UInt32Array::new(values, nulls))
+    }
+
     pub(crate) fn finish_float32(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         let (values, nulls) = self.finish(finishing);
         Arc::new(Float32Array::new(values, nulls))
@@ -99,6 +104,16 @@ impl Fixed<8> {
     pub(crate) fn finish_int64(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         let (values, nulls) = self.finish(finishing);
         Arc::new(Int64Array::new(values, nulls))
+    }
+
+    pub(crate) fn finish_uint64(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        let (values, nulls) = self.finish(finishing);
+        Arc::new(UInt64Array::new(values, nulls))
+    }
+
+    pub(crate) fn finish_duration(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
+        let (values, nulls) = self.finish(finishing);
+        Arc::new(DurationMicrosecondArray::new(values, nulls))
     }
 
     pub(crate) fn finish_float64(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {

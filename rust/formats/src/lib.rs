@@ -1,7 +1,7 @@
-//! Turns the values of Kafka records into typed Arrow columns: JSON and Avro, decoded straight from the bytes.
+//! Turns the values of Kafka records into typed Arrow columns: JSON, Avro and Protobuf, decoded straight from the bytes.
 //!
-//! A [`JsonDecoder`] is made for a list of Arrow fields, an [`AvroDecoder`] for a reader's schema and those of writers. Each
-//! value that it is given becomes one row of a column.
+//! A [`JsonDecoder`] is made for a list of Arrow fields, an [`AvroDecoder`] for a reader's schema and those of writers,
+//! a [`ProtobufDecoder`] for a message. Each value that it is given becomes one row of a column.
 //! There is one rule for bad values: what a row wrote is taken back in every column and in every child, and it is taken
 //! back only then; good rows pay nothing for it. Every column derives from its own number of rows what has to go.
 //!
@@ -17,6 +17,7 @@ mod fixed;
 mod json;
 mod names;
 mod nested;
+mod protobuf;
 mod typed;
 
 pub use avro::{
@@ -25,3 +26,6 @@ pub use avro::{
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
+pub use protobuf::{
+    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufReason, ProtobufSchema,
+};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, ListArray, MapArray, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{FieldRef, Fields};
-use monedula_columns::{BufferPool, Offsets, Texts, Validity};
+use monedula_columns::{BufferPool, Offsets, Validity};
 
 use crate::column::{Column, Finishing};
 use crate::names::Names;
@@ -168,18 +168,34 @@ impl Lists {
     }
 }
 
-/// A map with text keys: offsets into keys and values.
+/// A map: offsets into keys and values.
 pub(crate) struct Maps {
     entries: FieldRef,
     entry_fields: Fields,
-    pub(crate) keys: Texts,
+    pub(crate) keys: Box<Column>,
     pub(crate) values: Box<Column>,
     rows: ListRows,
 }
 
 impl Maps {
-    pub(crate) fn new(entries: FieldRef, entry_fields: Fields, values: Column, pool: &BufferPool) -> Self {
-        Self { entries, entry_fields, keys: Texts::new(pool), values: Box::new(values), rows: ListRows::new(pool) }
+    pub(crate) fn new(
+        entries: FieldRef,
+        entry_fields: Fields,
+        (keys, values): (Column, Column),
+        pool: &BufferPool,
+    ) -> Self {
+        let (keys, values) = (Box::new(keys), Box::new(values));
+        Self { entries, entry_fields, keys, values, rows: ListRows::new(pool) }
+    }
+
+    /// A key of a map with text keys. False if there is no room for it.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn push_key(&mut self, key: &str) -> bool {
+        match &mut *self.keys {
+            Column::Utf8(texts) => texts.push(key),
+            _ => false,
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -204,8 +220,7 @@ impl Maps {
 
     pub(crate) fn finish(&mut self, finishing: &mut Finishing<'_>) -> ArrayRef {
         let (offsets, nulls) = self.rows.finish(finishing);
-        let keys = finishing.counted(self.keys.finish(finishing.pool));
-        let columns = vec![Arc::new(keys) as ArrayRef, self.values.finish(finishing)];
+        let columns = vec![self.keys.finish(finishing), self.values.finish(finishing)];
         let entries = StructArray::new(self.entry_fields.clone(), columns, None);
         Arc::new(MapArray::new(Arc::clone(&self.entries), offsets, entries, nulls, false))
     }

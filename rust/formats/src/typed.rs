@@ -8,6 +8,7 @@ use monedula_columns::{BadValue, Beside, Decoded, TypedColumn, Undecoded};
 
 use crate::avro::{AvroAppended, AvroDecoder, BadAvro, Framing};
 use crate::json::{Appended, JsonDecoder};
+use crate::protobuf::{BadProtobuf, ProtobufAppended, ProtobufDecoder};
 
 impl TypedColumn for JsonDecoder {
     fn data_type(&self) -> DataType {
@@ -69,6 +70,45 @@ impl TypedColumn for AvroDecoder {
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         self.finish()
+    }
+}
+
+impl TypedColumn for ProtobufDecoder {
+    fn data_type(&self) -> DataType {
+        self.data_type().clone()
+    }
+
+    #[inline]
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
+        let header = if self.is_framed() { beside.schema_id() } else { None };
+        match self.append_framed(value, header) {
+            Ok(ProtobufAppended::Good) => Ok(Decoded::Whole),
+            Ok(ProtobufAppended::Bad(_)) => Ok(Decoded::WithNulls),
+            Err(bad) => Err(BadValue::from(bad).into()),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.rows()
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.truncate(rows);
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+
+    fn finish(&mut self) -> (ArrayRef, usize) {
+        self.finish()
+    }
+}
+
+impl From<BadProtobuf> for BadValue {
+    fn from(bad: BadProtobuf) -> Self {
+        let reason = bad.reason.to_string();
+        Self { path: bad.path, reason, position: bad.position }
     }
 }
 

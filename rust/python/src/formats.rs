@@ -18,6 +18,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::error::{argument_error, registry_error_of};
+use crate::protobuf::{ProtobufGiven, Writer};
 use crate::runtime::on_thread;
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
@@ -59,7 +60,7 @@ fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOp
     Ok(options)
 }
 
-/// How a column is decoded; see `monedula.Json` and `monedula.Avro`.
+/// How a column is decoded; see `monedula.Json`, `monedula.Avro` and `monedula.Protobuf`.
 #[pyclass(frozen, module = "monedula._monedula")]
 #[derive(Clone)]
 pub(crate) struct ColumnSpec {
@@ -69,6 +70,8 @@ pub(crate) struct ColumnSpec {
     json: Option<(Fields, JsonOptions)>,
     /// Of Avro, whose writers' schemas may be asked for.
     avro: Option<AvroGiven>,
+    /// Of Protobuf, whose values may be framed.
+    protobuf: Option<ProtobufGiven>,
 }
 
 #[pymethods]
@@ -155,7 +158,31 @@ impl ColumnSpec {
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
-        Ok(Self { typed, data_type, json: None, avro: Some(avro) })
+        Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
+    }
+
+    /// `schema` is a `FileDescriptorSet`, and `message` the full name of one of its messages. `writers` are descriptors
+    /// with their ids or GUIDs. If they `may_be_framed`, values are framed as Confluent's where the settings name a
+    /// registry.
+    #[staticmethod]
+    #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_be_framed = false))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
+    fn protobuf(
+        py: Python<'_>,
+        schema: PyBackedBytes,
+        message: Option<&str>,
+        writers: Vec<Writer>,
+        framing: &str,
+        mode: &str,
+        flatten: bool,
+        options: Vec<(String, String)>,
+        may_be_framed: bool,
+    ) -> PyResult<Self> {
+        let (mode, on_bad) = behaviour(py, mode)?;
+        let given = ProtobufGiven::new(py, (&schema, message), writers, framing, (mode, &options), may_be_framed)?;
+        let (make, data_type) = given.make(py, false)?;
+        let typed = TypedSpec { make, on_bad, flatten };
+        Ok(Self { typed, data_type, json: None, avro: None, protobuf: Some(given) })
     }
 
     /// The same for some of the fields; for all of them if these would be others without the rest.
@@ -219,7 +246,7 @@ impl ColumnSpec {
                 Err(unsupported) => unreachable!("{unsupported}"),
             }
         };
-        Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None }
+        Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
     }
 
     /// What writes the keys or values of rows to a topic; `name` says which. Asks the registry, if the schema's id is not given.
@@ -244,6 +271,11 @@ impl ColumnSpec {
 
     /// What decodes the column of a client, which may have a registry.
     fn typed(&self, py: Python<'_>, registry: Option<&Arc<SchemaRegistry>>) -> PyResult<TypedSpec> {
+        if let (Some(protobuf), Some(_)) = (&self.protobuf, registry)
+            && protobuf.may_be_framed
+        {
+            return Ok(TypedSpec { make: protobuf.make(py, true)?.0, ..self.typed.clone() });
+        }
         let Some(avro) = &self.avro else { return Ok(self.typed.clone()) };
         let registry = match registry {
             Some(registry) if avro.may_ask => Registry(Arc::clone(registry), avro.subject.clone()),

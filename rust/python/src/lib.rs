@@ -23,6 +23,7 @@ mod json_lines;
 mod logging;
 mod operation;
 mod producer;
+mod protobuf;
 mod reader;
 mod record;
 mod registry;

@@ -2,8 +2,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Time32MillisecondType, Time64MicrosecondType, TimestampMicrosecondType, TimestampNanosecondType,
+    ArrowPrimitiveType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time64MicrosecondType, TimestampMicrosecondType,
+    TimestampNanosecondType, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, TimeUnit};
@@ -26,6 +27,8 @@ pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -
         DataType::Int16 => number::<Int16Type>(column, row).into_bound_py_any(py),
         DataType::Int32 => number::<Int32Type>(column, row).into_bound_py_any(py),
         DataType::Int64 => number::<Int64Type>(column, row).into_bound_py_any(py),
+        DataType::UInt32 => number::<UInt32Type>(column, row).into_bound_py_any(py),
+        DataType::UInt64 => number::<UInt64Type>(column, row).into_bound_py_any(py),
         DataType::Float32 => number::<Float32Type>(column, row).into_bound_py_any(py),
         DataType::Float64 => number::<Float64Type>(column, row).into_bound_py_any(py),
         DataType::Utf8 => column.as_string::<i32>().value(row).into_bound_py_any(py),
@@ -42,6 +45,7 @@ pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -
             number::<TimestampNanosecondType>(column, row).into_bound_py_any(py)
         }
         DataType::Timestamp(_, zone) => datetime(py, number::<TimestampMicrosecondType>(column, row), zone.is_some()),
+        DataType::Duration(_) => duration(py, number::<DurationMicrosecondType>(column, row)),
         DataType::Struct(fields) => {
             let value = PyDict::new(py);
             for (field, child) in fields.iter().zip(column.as_struct().columns()) {
@@ -88,6 +92,16 @@ fn time(py: Python<'_>, micros: i64) -> PyResult<Bound<'_, PyAny>> {
     let (seconds, rest) = (micros / 1_000_000, (micros % 1_000_000) as u32);
     let (hour, minute, second) = ((seconds / 3_600) as u8, (seconds / 60 % 60) as u8, (seconds % 60) as u8);
     Ok(PyTime::new(py, hour, minute, second, rest, None)?.into_any())
+}
+
+/// Microseconds as a `timedelta`, if Python has that.
+fn duration(py: Python<'_>, micros: i64) -> PyResult<Bound<'_, PyAny>> {
+    let (seconds, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) as i32);
+    let (days, seconds) = (seconds.div_euclid(86_400) as i32, seconds.rem_euclid(86_400) as i32);
+    match PyDelta::new(py, days, seconds, rest, false) {
+        Ok(delta) => Ok(delta.into_any()),
+        Err(_) => micros.into_bound_py_any(py),
+    }
 }
 
 /// Microseconds since 1970 as a time in UTC, or by a clock without a zone, if Python has that.

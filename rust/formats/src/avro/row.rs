@@ -152,7 +152,7 @@ impl Row<'_> {
             self.charge(count, entry_bytes, cursor)?;
             for _ in 0..count {
                 let key = cursor.text()?;
-                if !maps.keys.push(key) {
+                if !maps.push_key(key) {
                     return Err(cursor.fault(AvroReason::OutOfRange("map")));
                 }
                 self.value(&values.step, &mut maps.values, cursor).map_err(|fault| fault.in_brackets(key))?;

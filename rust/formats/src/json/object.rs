@@ -420,7 +420,7 @@ impl<'o> Row<'o> {
                 let key = cursor.name()?;
                 let text = self.plain(key)?;
                 let bytes = text.len();
-                if !maps.keys.push(text) {
+                if !maps.push_key(text) {
                     return Err(cursor.fault(Reason::RowTooLarge(i32::MAX as usize)));
                 }
                 self.text_bytes += bytes;

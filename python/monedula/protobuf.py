@@ -1,0 +1,175 @@
+"""`Protobuf`: keys or values of Protobuf that are decoded into typed columns while they are read."""
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any, ClassVar, Literal
+
+from monedula._monedula import ColumnSpec
+from monedula.errors import ArgumentError
+from monedula.typed import Mode, Typed, _behaviour, _key, _option
+
+ProtobufFraming = Literal["bare", "confluent"]
+"""What stands before a Protobuf message."""
+
+
+class Protobuf(Typed):
+    """Protobuf messages, decoded into a struct column: `Consumer(..., value=Protobuf(schema))`.
+
+    As with `Json` and `Avro`, there is neither a Python object for a value nor a binary column, and neither `protoc`
+    nor Google's package is needed. Fields are known by their numbers: those that the schema has not are skipped, and
+    those that a message has not are null or their type's zero. So values of older and newer schemas are read by one.
+
+    A schema is one of
+
+    - the bytes of a `FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out=FILE` writes it
+    - a class that `protoc` has generated, such as `order_pb2.Order`, or a module of them, such as `order_pb2`
+
+    uint32 and uint64 are unsigned columns, an enum is a string (an unknown number its digits), `Timestamp` a
+    timestamp in UTC, `Duration` a duration, both in microseconds, a wrapper such as `Int32Value` the value in it,
+    `Any` a struct. Of a oneof, each member is a field, of which one at most is not null. Repeated fields and maps are
+    never null. A message in itself is refused, unless `recursive.fields.max.depth` says how deep columns go.
+
+    Args:
+        schema: the schema, in one of these forms.
+        message: the full name of the message, as `"shop.Order"`. Not needed for a class, or if the last file of the
+            schema declares one message only.
+        schemas: for Confluent's framing, the schemas that values were written with, by their ids or GUIDs in a
+            registry. Without it, any id will do, and a frame must name the message by the number that it has in
+            `schema`: the place in its file. With it, other ids are refused, and the number is that of the message of
+            the same name there.
+        framing: what stands before a message: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or
+            a one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`, and then the number
+            of the message in its file. Default confluent with `schemas`, or if the client's settings have
+            `schema.registry.url`, which is not asked: the schema says all; else bare.
+        mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays
+            at the record. `"null"` keeps it with nulls in all fields. `"drop"` leaves it out; `metrics()` counts
+            those in `records_dropped`.
+        dead_letter: in place of a mode, the topic to which such records are written, as with `Json`.
+        flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
+        options: options of Spark's `from_protobuf` by their names: `emit.default.values` (here `true`: a missing
+            field of proto3 is zero, `""` or `false`, unless it is `optional`; with `false` it is null, as in Spark by
+            default), `unwrap.primitive.wrapper.types` (here `true`), `enums.as.ints`, `upcast.unsigned.ints`,
+            `recursive.fields.max.depth`.
+
+    Raises:
+        ArgumentError: if a schema cannot be read, the message is not in it, or arguments contradict each other.
+
+    Examples:
+        >>> from google.protobuf.timestamp_pb2 import Timestamp
+        >>> Protobuf(Timestamp)
+        Protobuf(seconds: int64, nanos: int32)
+    """
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "message": None,
+        "schemas": None,
+        "framing": None,
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "options": {},
+    }
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        message: str | None = None,
+        schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | None = None,
+        framing: ProtobufFraming | None = None,
+        mode: Mode = "fail",
+        dead_letter: str | None = None,
+        flatten: bool = False,
+        options: Mapping[str, str | bool | int] | None = None,
+    ) -> None:
+        behaviour = _behaviour(mode, dead_letter)
+        texts = {
+            name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()
+        }
+        if framing not in (None, "bare", "confluent"):
+            raise ArgumentError(f"framing={framing!r}: expected 'bare' or 'confluent'")
+        if message is not None and not isinstance(message, str):
+            raise ArgumentError(f"message={message!r}: expected the full name of a message, such as 'shop.Order'")
+        may_be_framed = framing is None
+        descriptors, own = _descriptors("schema", schema)
+        writers = _writers(schemas, framing)
+        self._arguments: dict[str, Any] = {
+            "message": message or own,
+            "schemas": {key: _descriptors(f"schemas[{key!r}]", each)[0] for key, each in schemas.items()}
+            if schemas
+            else None,
+            "framing": "confluent" if writers else framing,
+            "mode": mode,
+            "dead_letter": dead_letter,
+            "flatten": flatten,
+            "options": texts,
+        }
+        self._given = descriptors
+        self.spec = ColumnSpec.protobuf(
+            descriptors,
+            message or own,
+            writers,
+            "confluent" if writers else framing or "bare",
+            behaviour,
+            flatten,
+            list(texts.items()),
+            may_be_framed,
+        )
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in self._arguments.items() if name not in ("message", "schemas")}
+        shown = [f"{name}={value!r}" for name, value in given.items() if value != self._DEFAULTS[name]]
+        return f"{type(self).__name__}({', '.join([*self.spec.fields, *shown])})"
+
+
+def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, bytes]]:
+    """The writers' schemas by their ids or GUIDs."""
+    if schemas is None:
+        return []
+    if framing == "bare":
+        raise ArgumentError("framing='bare': schemas by id are for framing='confluent'")
+    if not isinstance(schemas, Mapping):
+        raise ArgumentError("schemas: expected {id: schema}")
+    if not schemas:
+        raise ArgumentError("schemas is empty: no value could be decoded")
+    return [(*_key(key), _descriptors(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
+
+
+def _descriptors(name: str, schema: Any) -> tuple[bytes, str | None]:
+    """A schema as a `FileDescriptorSet`, and the name of the message if it is one's."""
+    if isinstance(schema, bytes | bytearray | memoryview):
+        return bytes(schema), None
+    descriptor = getattr(schema, "DESCRIPTOR", schema)
+    file = getattr(descriptor, "file", descriptor)
+    if isinstance(getattr(file, "serialized_pb", None), bytes):
+        full_name = None if file is descriptor else descriptor.full_name
+        return _descriptor_set(file), full_name
+    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
+    if isinstance(schema, PathLike):
+        hint = "; its read_bytes() are the descriptors"
+    raise ArgumentError(
+        f"{name}: expected descriptors as bytes, or a class or module of protoc's, and not {kind}{hint}"
+    )
+
+
+def _descriptor_set(file: Any) -> bytes:
+    """A file and all that it imports, each behind its own imports, as one `FileDescriptorSet`."""
+    texts: dict[str, bytes] = {}
+
+    def add(each: Any) -> None:
+        if each.name not in texts:
+            for imported in each.dependencies:
+                add(imported)
+            texts[each.name] = each.serialized_pb
+
+    add(file)
+    return b"".join(b"\x0a" + _varint(len(text)) + text for text in texts.values())
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)

@@ -1,0 +1,237 @@
+//! The files of a schema as they are written: names are not looked up yet. Read from descriptors here, and from text in
+//! `text.rs`.
+
+use super::error::{Decoded, ProtobufReason};
+use super::wire::{BYTES, Cursor, VARINT};
+
+/// How deep messages may be declared in messages.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct File {
+    pub(crate) name: String,
+    pub(crate) package: String,
+    /// `proto2`, `proto3`, or that of an edition.
+    pub(crate) syntax: String,
+    pub(crate) imports: Vec<String>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) enums: Vec<Enum>,
+    pub(crate) features: Features,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Message {
+    pub(crate) name: String,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) messages: Vec<Self>,
+    pub(crate) enums: Vec<Enum>,
+    pub(crate) is_map_entry: bool,
+    pub(crate) features: Features,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) number: i64,
+    pub(crate) label: Label,
+    /// The number of the type in descriptors; 0 if only its name is known.
+    pub(crate) kind: u64,
+    pub(crate) type_name: String,
+    pub(crate) oneof: Option<u32>,
+    pub(crate) is_proto3_optional: bool,
+    pub(crate) features: Features,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Label {
+    /// There is none, or it says nothing, as in descriptors.
+    #[default]
+    None,
+    Optional,
+    Required,
+    Repeated,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Enum {
+    pub(crate) name: String,
+    pub(crate) values: Vec<(String, i32)>,
+    pub(crate) features: Features,
+}
+
+/// Features of editions, as numbers in descriptors: 0 is what is around.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Features {
+    /// 1 is explicit, 2 implicit, 3 required.
+    pub(crate) presence: u64,
+    /// 1 is open, 2 closed.
+    pub(crate) enum_type: u64,
+    /// 2 is as groups.
+    pub(crate) encoding: u64,
+}
+
+impl Features {
+    /// These, and those of what is around where there are none.
+    pub(crate) fn within(self, around: Self) -> Self {
+        let or = |own: u64, around| if own == 0 { around } else { own };
+        Self {
+            presence: or(self.presence, around.presence),
+            enum_type: or(self.enum_type, around.enum_type),
+            encoding: or(self.encoding, around.encoding),
+        }
+    }
+}
+
+/// The files of a `FileDescriptorSet`.
+///
+/// # Errors
+/// Bytes that are none.
+pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
+    let mut files = Vec::new();
+    each_field(&mut Cursor::new(bytes, 0), |number, content| {
+        if let (1, Content::Bytes(file)) = (number, content) {
+            files.push(read_file(file)?);
+        }
+        Ok(())
+    })?;
+    Ok(files)
+}
+
+enum Content<'v> {
+    Number(u64),
+    Bytes(Cursor<'v>),
+}
+
+fn each_field<'v>(cursor: &mut Cursor<'v>, mut met: impl FnMut(u32, Content<'v>) -> Decoded) -> Decoded {
+    while !cursor.is_at_end() {
+        let (number, wire) = cursor.tag()?;
+        match wire {
+            VARINT => met(number, Content::Number(cursor.varint()?))?,
+            BYTES => {
+                let (start, end) = cursor.message(number, wire)?;
+                met(number, Content::Bytes(cursor.part(start, end)))?;
+            }
+            _ => cursor.skip(number, wire)?,
+        }
+    }
+    Ok(())
+}
+
+fn read_text(cursor: &Cursor<'_>) -> Decoded<String> {
+    match std::str::from_utf8(cursor.bytes.get(cursor.at..).unwrap_or_default()) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => Err(cursor.fault(ProtobufReason::NotUtf8)),
+    }
+}
+
+fn read_file(mut cursor: Cursor<'_>) -> Decoded<File> {
+    let mut file = File::default();
+    each_field(&mut cursor, |number, content| {
+        match (number, content) {
+            (1, Content::Bytes(name)) => file.name = read_text(&name)?,
+            (2, Content::Bytes(package)) => file.package = read_text(&package)?,
+            (3, Content::Bytes(import)) => file.imports.push(read_text(&import)?),
+            (4, Content::Bytes(message)) => file.messages.push(read_message(message, 0)?),
+            (5, Content::Bytes(each)) => file.enums.push(read_enum(each)?),
+            (8, Content::Bytes(options)) => file.features = read_options(options, 50)?.0,
+            (12, Content::Bytes(syntax)) => file.syntax = read_text(&syntax)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(file)
+}
+
+fn read_message(mut cursor: Cursor<'_>, depth: usize) -> Decoded<Message> {
+    if depth == MAX_DEPTH {
+        return Err(cursor.fault(ProtobufReason::TooDeep));
+    }
+    let mut message = Message::default();
+    each_field(&mut cursor, |number, content| {
+        match (number, content) {
+            (1, Content::Bytes(name)) => message.name = read_text(&name)?,
+            (2, Content::Bytes(field)) => message.fields.push(read_field(field)?),
+            (3, Content::Bytes(nested)) => message.messages.push(read_message(nested, depth + 1)?),
+            (4, Content::Bytes(each)) => message.enums.push(read_enum(each)?),
+            // The option `map_entry` is number 7.
+            (7, Content::Bytes(options)) => (message.features, message.is_map_entry) = read_options(options, 12)?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(message)
+}
+
+fn read_field(mut cursor: Cursor<'_>) -> Decoded<Field> {
+    let mut field = Field::default();
+    each_field(&mut cursor, |number, content| {
+        match (number, content) {
+            (1, Content::Bytes(name)) => field.name = read_text(&name)?,
+            (3, Content::Number(number)) => field.number = number as i64,
+            (4, Content::Number(label)) => {
+                field.label = match label {
+                    2 => Label::Required,
+                    3 => Label::Repeated,
+                    _ => Label::None,
+                }
+            }
+            (5, Content::Number(kind)) => field.kind = kind,
+            (6, Content::Bytes(name)) => field.type_name = read_text(&name)?,
+            (8, Content::Bytes(options)) => field.features = read_options(options, 21)?.0,
+            (9, Content::Number(oneof)) => field.oneof = Some(oneof as u32),
+            (17, Content::Number(is_optional)) => field.is_proto3_optional = is_optional != 0,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(field)
+}
+
+fn read_enum(mut cursor: Cursor<'_>) -> Decoded<Enum> {
+    let mut read = Enum::default();
+    each_field(&mut cursor, |number, content| {
+        match (number, content) {
+            (1, Content::Bytes(name)) => read.name = read_text(&name)?,
+            (2, Content::Bytes(mut value)) => {
+                let (mut name, mut of) = (String::new(), 0);
+                each_field(&mut value, |number, content| {
+                    match (number, content) {
+                        (1, Content::Bytes(text)) => name = read_text(&text)?,
+                        (2, Content::Number(value)) => of = value as i32,
+                        _ => {}
+                    }
+                    Ok(())
+                })?;
+                read.values.push((name, of));
+            }
+            (3, Content::Bytes(options)) => read.features = read_options(options, 7)?.0,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok(read)
+}
+
+/// The features among options, which have this number, and whether option 7 is set.
+fn read_options(mut cursor: Cursor<'_>, features_number: u32) -> Decoded<(Features, bool)> {
+    let (mut features, mut is_seventh) = (Features::default(), false);
+    each_field(&mut cursor, |number, content| {
+        match content {
+            Content::Number(value) if number == 7 => is_seventh = value != 0,
+            Content::Bytes(mut read) if number == features_number => {
+                each_field(&mut read, |number, content| {
+                    match (number, content) {
+                        (1, Content::Number(presence)) => features.presence = presence,
+                        (2, Content::Number(enum_type)) => features.enum_type = enum_type,
+                        (5, Content::Number(encoding)) => features.encoding = encoding,
+                        _ => {}
+                    }
+                    Ok(())
+                })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((features, is_seventh))
+}

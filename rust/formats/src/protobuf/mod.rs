@@ -1,0 +1,19 @@
+//! Protobuf into columns: a descriptor says which field goes where, and messages are decoded by the numbers of their
+//! fields. No message becomes an object, and no library of descriptors is linked: what is read of them is read here.
+
+mod decoder;
+mod definition;
+mod entries;
+mod error;
+mod framing;
+mod options;
+mod plan;
+mod row;
+mod scalar;
+mod schema;
+mod wire;
+
+pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};
+pub use error::{BadProtobuf, ProtobufReason};
+pub use options::ProtobufOptions;
+pub use schema::ProtobufSchema;

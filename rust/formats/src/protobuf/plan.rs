@@ -1,0 +1,361 @@
+//! How a message becomes columns: for each field by its number, what reads it and where it goes.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field as ArrowField, Fields, TimeUnit};
+
+use super::options::ProtobufOptions;
+use super::schema::{Enum, Field, Kind, Message, Presence, ProtobufSchema, TypeId, bad};
+use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
+use crate::avro::BadSchema;
+
+/// How many columns a schema may become: messages that are used at several places are counted at each.
+const MAX_COLUMNS: usize = 10_000;
+/// How deep the types may be nested: decoding recurses as deep.
+const MAX_DEPTH: usize = 64;
+
+/// What reads one value of a field.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Into 32 bits, signed or not.
+    Varint32,
+    SInt32,
+    Fixed32,
+    /// Into 64 bits, signed or not.
+    Varint64,
+    SInt64,
+    Fixed64,
+    Bool,
+    Text,
+    Bytes,
+    UInt32AsLong,
+    Fixed32AsLong,
+    UInt64AsDecimal,
+    Fixed64AsDecimal,
+    /// An enum by its name.
+    Enum(Box<Enum>),
+    /// An enum by its number; of a closed one, those that it has.
+    EnumNumber(Option<Box<Enum>>),
+    Message(Box<MessagePlan>),
+    /// `google.protobuf.Timestamp`
+    Timestamp,
+    /// `google.protobuf.Duration`
+    Duration,
+    /// A message around one value, such as `google.protobuf.Int32Value`.
+    Wrapper(Box<Self>),
+    List(Box<ItemPlan>),
+    Map(Box<MapPlan>),
+}
+
+#[derive(Debug)]
+pub(crate) struct MessagePlan {
+    /// One for each column, in the order of the schema.
+    pub(crate) fields: Box<[FieldPlan]>,
+    /// For each tag of one byte, the field that has it and one more; 0 for what has none.
+    pub(crate) by_tag: Box<[u8; 128]>,
+    /// Numbers and their fields, ascending.
+    pub(crate) by_number: Box<[(u32, usize)]>,
+    /// A bit for each of the first 64 fields.
+    pub(crate) all: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct FieldPlan {
+    pub(crate) step: Step,
+    pub(crate) number: u32,
+    pub(crate) wire: u8,
+    pub(crate) absent: Absent,
+    /// Whether it is a scalar of its own: no enum, message, list or map, nor of a oneof.
+    pub(crate) is_plain: bool,
+    /// The oneof that it is of.
+    pub(crate) oneof: Option<Box<Oneof>>,
+}
+
+/// What the members of a oneof know of each other.
+#[derive(Debug, Clone)]
+pub(crate) struct Oneof {
+    /// Behind the numbers of all fields.
+    pub(crate) group: usize,
+    /// The other members.
+    pub(crate) others: Box<[usize]>,
+    pub(crate) has_messages: bool,
+}
+
+/// What a field has that is not in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    Null,
+    Zero,
+    Refused,
+    /// The elements that there were, of a list or map.
+    Ended,
+}
+
+#[derive(Debug)]
+pub(crate) struct ItemPlan {
+    pub(crate) step: Step,
+    pub(crate) wire: u8,
+    /// What an element takes as columns, at least.
+    pub(crate) bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct MapPlan {
+    pub(crate) key: Step,
+    pub(crate) key_wire: u8,
+    pub(crate) value: Step,
+    pub(crate) value_wire: u8,
+    /// What an entry takes as columns, at least.
+    pub(crate) bytes: usize,
+}
+
+impl Step {
+    /// Whether it reads a sub-message: several of them are one.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self, Self::Message(_) | Self::Timestamp | Self::Duration | Self::Wrapper(_))
+    }
+
+    /// Bytes of a row that is not in the value at all.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Varint32 | Self::SInt32 | Self::Fixed32 | Self::EnumNumber(_) | Self::Text | Self::Bytes => 4,
+            Self::List(_) | Self::Map(_) => 4,
+            Self::Bool => 1,
+            Self::UInt64AsDecimal | Self::Fixed64AsDecimal => 16,
+            Self::Enum(each) => 4 + each.values.get(&0).map_or(1, |name| name.len()),
+            Self::Message(message) => 1 + message.fields.iter().map(|field| field.step.bytes()).sum::<usize>(),
+            Self::Wrapper(step) => step.bytes(),
+            _ => 8,
+        }
+    }
+}
+
+/// The plan of the schema's message, and the type of its column.
+///
+/// # Errors
+/// A type that cannot be a column.
+pub(crate) fn plan(schema: &ProtobufSchema, options: &ProtobufOptions) -> Result<(MessagePlan, DataType), BadSchema> {
+    let mut planner = Planner { schema, options, columns: 0, open: Vec::new() };
+    match planner.message(schema.root, "", 0)? {
+        Some((plan, fields)) => Ok((plan, DataType::Struct(fields))),
+        None => Err(bad("", "nothing is left of the schema".to_owned())),
+    }
+}
+
+struct Planner<'s> {
+    schema: &'s ProtobufSchema,
+    options: &'s ProtobufOptions,
+    columns: usize,
+    /// The messages that the type is in.
+    open: Vec<TypeId>,
+}
+
+/// None for what is cut.
+type Planned<T> = Result<Option<T>, BadSchema>;
+
+impl Planner<'_> {
+    fn message(&mut self, id: TypeId, path: &str, depth: usize) -> Planned<(MessagePlan, Fields)> {
+        let message = &self.schema.messages[id];
+        if depth > MAX_DEPTH {
+            return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
+        }
+        let times = self.open.iter().filter(|open| **open == id).count();
+        let max = self.options.recursive_fields_max_depth;
+        if times > 0 && max == 0 {
+            let reason = format!(
+                "the message {} is in itself; the option recursive.fields.max.depth (1 to 10) says how deep columns go",
+                message.name
+            );
+            return Err(bad(path, reason));
+        }
+        if times > 0 && times >= max {
+            return Ok(None);
+        }
+        self.open.push(id);
+        let (mut plans, mut columns) = (Vec::new(), Vec::new());
+        for field in &message.fields {
+            let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
+            if let Some((plan, data_type)) = self.field(field, &below, depth + 1)? {
+                plans.push((plan, field.oneof));
+                columns.push(ArrowField::new(&*field.name, data_type, true));
+            }
+        }
+        self.open.pop();
+        Ok(Some((message_plan(plans), columns.into())))
+    }
+
+    fn field(&mut self, field: &Field, path: &str, depth: usize) -> Planned<(FieldPlan, DataType)> {
+        self.columns += 1;
+        if self.columns > MAX_COLUMNS {
+            return Err(bad(path, format!("the schema has more than {MAX_COLUMNS} columns")));
+        }
+        let schema = self.schema;
+        if let Kind::Message(id) = field.kind
+            && schema.messages[id].is_map_entry
+            && field.presence == Presence::Repeated
+        {
+            return self.map(field, &schema.messages[id], path, depth);
+        }
+        let Some((step, data_type)) = self.value(field.kind, path, depth)? else { return Ok(None) };
+        let wire = wire_type(field.kind);
+        let of = |step, absent| FieldPlan { step, number: field.number, wire, absent, is_plain: false, oneof: None };
+        Ok(Some(match field.presence {
+            Presence::Repeated => {
+                let bytes = step.bytes();
+                let element = ArrowField::new("element", data_type, true);
+                let step = Step::List(Box::new(ItemPlan { step, wire, bytes }));
+                (of(step, Absent::Ended), DataType::List(Arc::new(element)))
+            }
+            Presence::Required => (of(step, Absent::Refused), data_type),
+            Presence::Implicit if self.options.emit_default_values => (of(step, Absent::Zero), data_type),
+            Presence::Implicit | Presence::Explicit => (of(step, Absent::Null), data_type),
+        }))
+    }
+
+    fn map(&mut self, field: &Field, entry: &Message, path: &str, depth: usize) -> Planned<(FieldPlan, DataType)> {
+        let by_number = |number| entry.fields.iter().find(|field| field.number == number);
+        let (Some(key), Some(value)) = (by_number(1), by_number(2)) else {
+            return Err(bad(path, "a map without key or value".to_owned()));
+        };
+        if matches!(
+            key.kind,
+            Kind::Float | Kind::Double | Kind::Bytes | Kind::Enum(_) | Kind::Message(_) | Kind::Group(_)
+        ) {
+            return Err(bad(path, "the keys of a map are numbers, texts or booleans".to_owned()));
+        }
+        let path = format!("{path}{{}}");
+        let (Some((key_step, key_type)), Some((step, data_type))) =
+            (self.value(key.kind, &path, depth)?, self.value(value.kind, &path, depth)?)
+        else {
+            return Ok(None);
+        };
+        let columns = vec![ArrowField::new("key", key_type, false), ArrowField::new("value", data_type, true)];
+        let entries = ArrowField::new("entries", DataType::Struct(columns.into()), false);
+        let plan = MapPlan {
+            bytes: key_step.bytes() + step.bytes(),
+            key: key_step,
+            key_wire: wire_type(key.kind),
+            value: step,
+            value_wire: wire_type(value.kind),
+        };
+        let step = Step::Map(Box::new(plan));
+        let plan =
+            FieldPlan { step, number: field.number, wire: BYTES, absent: Absent::Ended, is_plain: false, oneof: None };
+        Ok(Some((plan, DataType::Map(Arc::new(entries), false))))
+    }
+
+    /// What reads one value, and the type of its column.
+    fn value(&mut self, kind: Kind, path: &str, depth: usize) -> Planned<(Step, DataType)> {
+        let upcast = self.options.upcast_unsigned_ints;
+        let decimal = DataType::Decimal128(20, 0);
+        Ok(Some(match kind {
+            Kind::Double => (Step::Fixed64, DataType::Float64),
+            Kind::Float => (Step::Fixed32, DataType::Float32),
+            Kind::Int64 => (Step::Varint64, DataType::Int64),
+            Kind::UInt64 if upcast => (Step::UInt64AsDecimal, decimal),
+            Kind::UInt64 => (Step::Varint64, DataType::UInt64),
+            Kind::Int32 => (Step::Varint32, DataType::Int32),
+            Kind::Fixed64 if upcast => (Step::Fixed64AsDecimal, decimal),
+            Kind::Fixed64 => (Step::Fixed64, DataType::UInt64),
+            Kind::Fixed32 if upcast => (Step::Fixed32AsLong, DataType::Int64),
+            Kind::Fixed32 => (Step::Fixed32, DataType::UInt32),
+            Kind::Bool => (Step::Bool, DataType::Boolean),
+            Kind::Text => (Step::Text, DataType::Utf8),
+            Kind::Bytes => (Step::Bytes, DataType::Binary),
+            Kind::UInt32 if upcast => (Step::UInt32AsLong, DataType::Int64),
+            Kind::UInt32 => (Step::Varint32, DataType::UInt32),
+            Kind::SFixed32 => (Step::Fixed32, DataType::Int32),
+            Kind::SFixed64 => (Step::Fixed64, DataType::Int64),
+            Kind::SInt32 => (Step::SInt32, DataType::Int32),
+            Kind::SInt64 => (Step::SInt64, DataType::Int64),
+            Kind::Enum(id) => {
+                let each = &self.schema.enums[id];
+                if self.options.enums_as_ints {
+                    (Step::EnumNumber(each.is_closed.then(|| Box::new(each.clone()))), DataType::Int32)
+                } else {
+                    (Step::Enum(Box::new(each.clone())), DataType::Utf8)
+                }
+            }
+            Kind::Message(id) | Kind::Group(id) => return self.sub_message(id, path, depth),
+        }))
+    }
+
+    fn sub_message(&mut self, id: TypeId, path: &str, depth: usize) -> Planned<(Step, DataType)> {
+        let message = &self.schema.messages[id];
+        let wrapped = match &*message.name {
+            "google.protobuf.Timestamp" => {
+                let data_type = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+                return Ok(Some((Step::Timestamp, data_type)));
+            }
+            "google.protobuf.Duration" => {
+                return Ok(Some((Step::Duration, DataType::Duration(TimeUnit::Microsecond))));
+            }
+            name => name.strip_prefix("google.protobuf.").and_then(wrapped),
+        };
+        match wrapped {
+            Some(kind) if self.options.unwrap_primitive_wrapper_types => {
+                let value = self.value(kind, path, depth)?;
+                Ok(value.map(|(step, data_type)| (Step::Wrapper(Box::new(step)), data_type)))
+            }
+            _ => {
+                let message = self.message(id, path, depth)?;
+                Ok(message.map(|(plan, fields)| (Step::Message(Box::new(plan)), DataType::Struct(fields))))
+            }
+        }
+    }
+}
+
+/// What the wrapper of this name has in it.
+fn wrapped(name: &str) -> Option<Kind> {
+    Some(match name {
+        "DoubleValue" => Kind::Double,
+        "FloatValue" => Kind::Float,
+        "Int64Value" => Kind::Int64,
+        "UInt64Value" => Kind::UInt64,
+        "Int32Value" => Kind::Int32,
+        "UInt32Value" => Kind::UInt32,
+        "BoolValue" => Kind::Bool,
+        "StringValue" => Kind::Text,
+        "BytesValue" => Kind::Bytes,
+        _ => return None,
+    })
+}
+
+pub(crate) fn wire_type(kind: Kind) -> u8 {
+    match kind {
+        Kind::Double | Kind::Fixed64 | Kind::SFixed64 => FIXED64,
+        Kind::Float | Kind::Fixed32 | Kind::SFixed32 => FIXED32,
+        Kind::Text | Kind::Bytes | Kind::Message(_) => BYTES,
+        Kind::Group(_) => GROUP,
+        _ => VARINT,
+    }
+}
+
+fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>) -> MessagePlan {
+    let oneofs: Vec<_> = plans.iter().map(|(_, oneof)| *oneof).collect();
+    let mut fields: Vec<_> = plans.into_iter().map(|(plan, _)| plan).collect();
+    let is_message: Vec<_> = fields.iter().map(|field| field.step.is_message()).collect();
+    let (mut by_tag, mut by_number) = (Box::new([0; 128]), Vec::new());
+    for (index, field) in fields.iter_mut().enumerate() {
+        by_number.push((field.number, index));
+        if let Some(oneof) = oneofs[index] {
+            let others = (0..oneofs.len()).filter(|other| *other != index && oneofs[*other] == Some(oneof));
+            let others: Box<[usize]> = others.collect();
+            let has_messages = is_message[index] || others.iter().any(|other| is_message[*other]);
+            field.oneof = Some(Box::new(Oneof { group: oneofs.len() + oneof as usize, others, has_messages }));
+        }
+        field.is_plain = field.oneof.is_none()
+            && !is_message[index]
+            && !matches!(field.step, Step::Enum(_) | Step::EnumNumber(Some(_)) | Step::List(_) | Step::Map(_));
+        if let (0..16, Ok(place)) = (field.number, u8::try_from(index + 1)) {
+            let tag = |wire: u8| field.number as usize * 8 + usize::from(wire);
+            by_tag[tag(field.wire)] = place;
+            if matches!(field.step, Step::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64) {
+                by_tag[tag(BYTES)] = place;
+            }
+        }
+    }
+    by_number.sort_unstable();
+    let all = if fields.len() >= 64 { u64::MAX } else { (1 << fields.len()) - 1 };
+    MessagePlan { fields: fields.into(), by_tag, by_number: by_number.into(), all }
+}

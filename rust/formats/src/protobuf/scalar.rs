@@ -1,0 +1,153 @@
+//! Values without parts, and the messages of Google's that become such values.
+
+use super::error::{Decoded, Fault, ProtobufReason};
+use super::plan::Step;
+use super::wire::{BYTES, Cursor, FIXED32, FIXED64, VARINT};
+use crate::column::Column;
+
+/// One value behind its tag, as a row of the column.
+#[inline(always)]
+pub(crate) fn scalar(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    match (step, column) {
+        (Step::Varint64, Column::Int64(values) | Column::UInt64(values)) => {
+            values.push(cursor.varint()?.to_ne_bytes());
+        }
+        (Step::Text, Column::Utf8(texts)) => {
+            let start = cursor.at;
+            if !texts.push(cursor.text()?) {
+                return Err(Fault::new(ProtobufReason::OutOfRange("utf8"), start));
+            }
+        }
+        (Step::Fixed64, Column::Float64(values) | Column::Int64(values) | Column::UInt64(values)) => {
+            values.push(u64::from_le_bytes(cursor.array()?).to_ne_bytes());
+        }
+        // More bits than the type has are cut off, as in Google's parsers.
+        (Step::Varint32 | Step::EnumNumber(_), Column::Int32(values) | Column::UInt32(values)) => {
+            values.push((cursor.varint()? as u32).to_ne_bytes());
+        }
+        (Step::Bool, Column::Boolean(bits)) => bits.push(cursor.varint()? != 0),
+        (step, column) => return rarer(step, column, cursor),
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn rarer(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    match (step, column) {
+        (Step::Fixed32, Column::Float32(values) | Column::Int32(values) | Column::UInt32(values)) => {
+            values.push(u32::from_le_bytes(cursor.array()?).to_ne_bytes());
+        }
+        (Step::SInt32, Column::Int32(values)) => {
+            let zigzag = cursor.varint()? as u32;
+            values.push(((zigzag >> 1) as i32 ^ -((zigzag & 1) as i32)).to_ne_bytes());
+        }
+        (Step::SInt64, Column::Int64(values)) => values.push(cursor.zigzag()?.to_ne_bytes()),
+        (Step::Bytes, Column::Binary(bytes)) => {
+            let start = cursor.at;
+            if !bytes.push(cursor.take()?) {
+                return Err(Fault::new(ProtobufReason::OutOfRange("binary"), start));
+            }
+        }
+        (Step::UInt32AsLong, Column::Int64(values)) => {
+            values.push(i64::from(cursor.varint()? as u32).to_ne_bytes());
+        }
+        (Step::Fixed32AsLong, Column::Int64(values)) => {
+            values.push(i64::from(u32::from_le_bytes(cursor.array()?)).to_ne_bytes());
+        }
+        (Step::UInt64AsDecimal, Column::Decimal { values, .. }) => {
+            values.push(i128::from(cursor.varint()?).to_ne_bytes());
+        }
+        (Step::Fixed64AsDecimal, Column::Decimal { values, .. }) => {
+            values.push(i128::from(u64::from_le_bytes(cursor.array()?)).to_ne_bytes());
+        }
+        // The plan was made for these columns.
+        (_, column) => return Err(cursor.fault(ProtobufReason::OutOfRange(column.type_name()))),
+    }
+    Ok(())
+}
+
+/// The value of a type that is in no message. False if there are too many for 32-bit offsets.
+#[must_use]
+pub(crate) fn zero(step: &Step, column: &mut Column) -> bool {
+    match (step, column) {
+        (Step::Enum(of), Column::Utf8(texts)) => texts.push(of.values.get(&0).map_or("0", |name| name)),
+        (_, Column::Utf8(texts)) => texts.push(""),
+        (_, Column::Binary(bytes)) => bytes.push(b""),
+        (_, Column::Boolean(bits)) => {
+            bits.push(false);
+            true
+        }
+        (_, Column::Int32(values) | Column::UInt32(values) | Column::Float32(values)) => {
+            values.push([0; 4]);
+            true
+        }
+        (_, Column::Int64(values) | Column::UInt64(values) | Column::Float64(values)) => {
+            values.push([0; 8]);
+            true
+        }
+        (_, Column::Decimal { values, .. }) => {
+            values.push([0; 16]);
+            true
+        }
+        (_, column) => {
+            column.push_null();
+            true
+        }
+    }
+}
+
+/// What a wrapper has in its only field, number 1.
+pub(crate) fn wrapper(step: &Step, column: &mut Column, cursor: &mut Cursor<'_>) -> Decoded {
+    let expected = match step {
+        Step::Fixed64 | Step::Fixed64AsDecimal => FIXED64,
+        Step::Fixed32 | Step::Fixed32AsLong => FIXED32,
+        Step::Text | Step::Bytes => BYTES,
+        _ => VARINT,
+    };
+    let rows = column.rows();
+    while !cursor.is_at_end() {
+        match field_of(cursor, 1, expected)? {
+            true => {
+                column.truncate(rows);
+                scalar(step, column, cursor)?;
+            }
+            false => continue,
+        }
+    }
+    if column.rows() > rows || zero(step, column) {
+        Ok(())
+    } else {
+        Err(cursor.fault(ProtobufReason::OutOfRange(column.type_name())))
+    }
+}
+
+/// Whether the next field has this number; what has another is stepped over.
+fn field_of(cursor: &mut Cursor<'_>, wanted: u32, expected: u8) -> Decoded<bool> {
+    let start = cursor.at;
+    match cursor.tag()? {
+        (number, found) if number == wanted && found != expected => {
+            Err(Fault::new(ProtobufReason::WireType { found, expected }, start))
+        }
+        (number, _) if number == wanted => Ok(true),
+        (number, wire) => cursor.skip(number, wire).map(|()| false),
+    }
+}
+
+/// The microseconds of a `Timestamp` or `Duration`: seconds are number 1, nanoseconds 2.
+pub(crate) fn micros(cursor: &mut Cursor<'_>, name: &'static str) -> Decoded<i64> {
+    let start = cursor.at;
+    let (mut seconds, mut nanos) = (0_i64, 0_i32);
+    while !cursor.is_at_end() {
+        let at = cursor.at;
+        match cursor.tag()? {
+            (1, VARINT) => seconds = cursor.varint()? as i64,
+            (2, VARINT) => nanos = cursor.varint()? as i32,
+            (1 | 2, found) => return Err(Fault::new(ProtobufReason::WireType { found, expected: VARINT }, at)),
+            (number, wire) => cursor.skip(number, wire)?,
+        }
+    }
+    // Downwards: a moment is in the microsecond that it falls into. A length is cut towards zero, as its two parts are.
+    let micros = if name == "timestamp" { nanos.div_euclid(1_000) } else { nanos / 1_000 };
+    let all = seconds.checked_mul(1_000_000).and_then(|all| all.checked_add(i64::from(micros)));
+    all.ok_or_else(|| Fault::new(ProtobufReason::OutOfRange(name), start))
+}

@@ -1,0 +1,325 @@
+//! A schema whose names have been looked up: messages, enums, and which message values are of.
+
+use std::collections::BTreeMap;
+
+use super::definition::{self, Features, File, Label};
+use crate::avro::BadSchema;
+
+/// The place of a message or enum in its list.
+pub(crate) type TypeId = usize;
+
+/// The messages of some files, and the one that values are of.
+#[derive(Debug, Clone)]
+pub struct ProtobufSchema {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) enums: Vec<Enum>,
+    pub(crate) root: TypeId,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    /// With its package.
+    pub(crate) name: Box<str>,
+    pub(crate) file: usize,
+    /// Its number in the file, or in the message that it is declared in, whose come before.
+    pub(crate) indexes: Box<[u32]>,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) is_map_entry: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    pub(crate) name: Box<str>,
+    pub(crate) number: u32,
+    pub(crate) kind: Kind,
+    pub(crate) presence: Presence,
+    pub(crate) oneof: Option<u32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// A missing field has its type's zero.
+    Implicit,
+    /// A missing field has no value.
+    Explicit,
+    Required,
+    Repeated,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Double,
+    Float,
+    Int64,
+    UInt64,
+    Int32,
+    Fixed64,
+    Fixed32,
+    Bool,
+    Text,
+    Bytes,
+    UInt32,
+    SFixed32,
+    SFixed64,
+    SInt32,
+    SInt64,
+    Enum(TypeId),
+    Message(TypeId),
+    Group(TypeId),
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Enum {
+    pub(crate) values: BTreeMap<i32, Box<str>>,
+    /// An unknown number counts as none.
+    pub(crate) is_closed: bool,
+}
+
+impl ProtobufSchema {
+    /// The schema of a `FileDescriptorSet`, as `protoc --descriptor_set_out --include_imports` writes it, for a message by
+    /// its full name. Without a name, the last file has one message only.
+    ///
+    /// # Errors
+    /// Bytes that are none, a type that is not in the set, or a message that it has not.
+    pub fn from_descriptor_set(bytes: &[u8], message: Option<&str>) -> Result<Self, BadSchema> {
+        let files = definition::descriptor_set(bytes).map_err(|fault| {
+            bad("", format!("the bytes are no FileDescriptorSet: {} (byte {})", fault.reason, fault.position))
+        })?;
+        Self::of_files(&files, message)
+    }
+
+    /// The full name of the message.
+    pub fn message(&self) -> &str {
+        &self.messages[self.root].name
+    }
+
+    /// The message's number in its file, behind the numbers of the messages that it is declared in.
+    pub fn indexes(&self) -> &[u32] {
+        &self.messages[self.root].indexes
+    }
+
+    /// The full name of the message with these numbers in the file of the schema's message.
+    pub fn named_by(&self, indexes: &[u32]) -> Option<&str> {
+        let file = self.messages[self.root].file;
+        let found = self.messages.iter().find(|message| message.file == file && *message.indexes == *indexes);
+        found.map(|message| &*message.name)
+    }
+
+    /// The schema of files, the last of which has the message, or all of whose messages may be named.
+    pub(crate) fn of_files(files: &[File], message: Option<&str>) -> Result<Self, BadSchema> {
+        let mut linker = Linker::default();
+        for (number, file) in files.iter().enumerate() {
+            linker.declare_file(number, file)?;
+        }
+        for file in files {
+            linker.link_file(file)?;
+        }
+        let Linker { messages, enums, .. } = linker;
+        let last = files.len().wrapping_sub(1);
+        let mut of_last =
+            (0..messages.len()).filter(|id| messages[*id].file == last && messages[*id].indexes.len() == 1);
+        let root = match message {
+            Some(name) => {
+                let name = name.strip_prefix('.').unwrap_or(name);
+                messages.iter().position(|message| *message.name == *name && !message.is_map_entry)
+            }
+            None => of_last.next(),
+        };
+        let (Some(root), others) = (root, of_last.next()) else {
+            // Those of the last file first, which the others are mostly imported by.
+            let known = names(messages.iter().rev());
+            let reason = match message {
+                Some(name) => format!("there is no message {name}; there are {known}"),
+                None => "there is no message in the schema".to_owned(),
+            };
+            return Err(bad("", reason));
+        };
+        if message.is_none() && others.is_some() {
+            let known = names(messages.iter().filter(|message| message.file == last));
+            return Err(bad("", format!("there are several messages; give message=, one of {known}")));
+        }
+        Ok(Self { messages, enums, root })
+    }
+}
+
+fn names<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
+    let mut names: Vec<_> = messages.filter(|message| !message.is_map_entry).map(|message| &*message.name).collect();
+    let count = names.len();
+    names.truncate(20);
+    let more = if count > 20 { ", ..." } else { "" };
+    format!("{}{more}", names.join(", "))
+}
+
+#[derive(Default)]
+struct Linker {
+    messages: Vec<Message>,
+    enums: Vec<Enum>,
+    by_name: BTreeMap<String, Kind>,
+}
+
+fn joined(scope: &str, name: &str) -> String {
+    if scope.is_empty() { name.to_owned() } else { format!("{scope}.{name}") }
+}
+
+/// What the syntax of a file has for features.
+fn features(file: &File) -> Features {
+    let own = match &*file.syntax {
+        "proto3" => Features { presence: 2, enum_type: 1, encoding: 1 },
+        "editions" => Features { presence: 1, enum_type: 1, encoding: 1 },
+        _ => Features { presence: 1, enum_type: 2, encoding: 1 },
+    };
+    file.features.within(own)
+}
+
+impl Linker {
+    fn declare_file(&mut self, number: usize, file: &File) -> Result<(), BadSchema> {
+        let features = features(file);
+        self.declare(number, &file.package, &[], (&file.messages, &file.enums), features)
+    }
+
+    fn declare(
+        &mut self,
+        file: usize,
+        scope: &str,
+        indexes: &[u32],
+        (messages, enums): (&[definition::Message], &[definition::Enum]),
+        features: Features,
+    ) -> Result<(), BadSchema> {
+        for each in enums {
+            let mut values = BTreeMap::new();
+            for (name, number) in &each.values {
+                // Of several names of one number, the first is the enum's own.
+                values.entry(*number).or_insert_with(|| name.as_str().into());
+            }
+            let is_closed = each.features.within(features).enum_type == 2;
+            self.name(joined(scope, &each.name), Kind::Enum(self.enums.len()))?;
+            self.enums.push(Enum { values, is_closed });
+        }
+        for (index, message) in messages.iter().enumerate() {
+            let name = joined(scope, &message.name);
+            let indexes = [indexes, &[index as u32]].concat();
+            self.name(name.clone(), Kind::Message(self.messages.len()))?;
+            self.messages.push(Message {
+                name: name.as_str().into(),
+                file,
+                indexes: indexes.as_slice().into(),
+                fields: Vec::new(),
+                is_map_entry: message.is_map_entry,
+            });
+            let features = message.features.within(features);
+            self.declare(file, &name, &indexes, (&message.messages, &message.enums), features)?;
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, name: String, kind: Kind) -> Result<(), BadSchema> {
+        match self.by_name.insert(name.clone(), kind) {
+            None => Ok(()),
+            Some(_) => Err(bad(&name, "there are two types of this name".to_owned())),
+        }
+    }
+
+    fn link_file(&mut self, file: &File) -> Result<(), BadSchema> {
+        for message in &file.messages {
+            self.link(message, &file.package, features(file))?;
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, message: &definition::Message, scope: &str, features: Features) -> Result<(), BadSchema> {
+        let (name, features) = (joined(scope, &message.name), message.features.within(features));
+        let mut fields = Vec::new();
+        for field in &message.fields {
+            fields.push(self.field(field, &name, features).map_err(|reason| bad(&joined(&name, &field.name), reason))?);
+        }
+        let numbers = fields.iter().map(|field| (field.number, &field.name));
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        if let Some(pair) = numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(bad(&name, format!("two fields have the number {}", pair[0].0)));
+        }
+        if let Some(Kind::Message(id)) = self.by_name.get(&name) {
+            self.messages[*id].fields = fields;
+        }
+        for nested in &message.messages {
+            self.link(nested, &name, features)?;
+        }
+        Ok(())
+    }
+
+    fn field(&self, field: &definition::Field, scope: &str, features: Features) -> Result<Field, String> {
+        let features = field.features.within(features);
+        let kind = match field.kind {
+            0 | 10 | 11 | 14 => self.find(&field.type_name, scope)?,
+            number => scalar(number).ok_or_else(|| format!("there is no type {number}"))?,
+        };
+        let kind = match kind {
+            Kind::Message(id) if field.kind == 10 || (features.encoding == 2 && !self.messages[id].is_map_entry) => {
+                Kind::Group(id)
+            }
+            kind => kind,
+        };
+        let is_message = matches!(kind, Kind::Message(_) | Kind::Group(_));
+        let is_explicit =
+            field.is_proto3_optional || field.oneof.is_some() || field.label == Label::Optional || is_message;
+        let presence = match (field.label, features.presence) {
+            (Label::Repeated, _) => Presence::Repeated,
+            (Label::Required, _) | (_, 3) => Presence::Required,
+            (_, 1) => Presence::Explicit,
+            _ if is_explicit => Presence::Explicit,
+            _ => Presence::Implicit,
+        };
+        let number = u32::try_from(field.number).ok().filter(|number| (1..1 << 29).contains(number));
+        Ok(Field {
+            name: field.name.as_str().into(),
+            number: number.ok_or_else(|| format!("{} is not the number of a field", field.number))?,
+            kind,
+            presence,
+            oneof: field.oneof.filter(|_| !field.is_proto3_optional),
+        })
+    }
+
+    /// The type of a name, which is looked up from the inside out, as in C++.
+    fn find(&self, name: &str, scope: &str) -> Result<Kind, String> {
+        let missing = || format!("the type {name} is nowhere declared; the files that are imported must be given, too");
+        if let Some(full) = name.strip_prefix('.') {
+            return self.by_name.get(full).copied().ok_or_else(missing);
+        }
+        let mut scope = scope;
+        loop {
+            if let Some(kind) = self.by_name.get(&joined(scope, name)) {
+                return Ok(*kind);
+            }
+            if scope.is_empty() {
+                return Err(missing());
+            }
+            scope = scope.rfind('.').map_or("", |dot| &scope[..dot]);
+        }
+    }
+}
+
+/// The type of a number in descriptors.
+fn scalar(number: u64) -> Option<Kind> {
+    Some(match number {
+        1 => Kind::Double,
+        2 => Kind::Float,
+        3 => Kind::Int64,
+        4 => Kind::UInt64,
+        5 => Kind::Int32,
+        6 => Kind::Fixed64,
+        7 => Kind::Fixed32,
+        8 => Kind::Bool,
+        9 => Kind::Text,
+        12 => Kind::Bytes,
+        13 => Kind::UInt32,
+        15 => Kind::SFixed32,
+        16 => Kind::SFixed64,
+        17 => Kind::SInt32,
+        18 => Kind::SInt64,
+        _ => return None,
+    })
+}
+
+pub(crate) fn bad(path: &str, reason: String) -> BadSchema {
+    BadSchema { path: path.to_owned(), reason }
+}

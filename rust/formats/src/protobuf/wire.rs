@@ -1,0 +1,175 @@
+//! Reads what Protobuf's wire format is made of, and steps over fields.
+
+use super::error::{Decoded, Fault, ProtobufReason};
+
+/// How deep groups may be nested that are stepped over, as in Google's parsers.
+const MAX_DEPTH: usize = 100;
+/// Numbers of fields have 29 bits.
+const MAX_NUMBER: u64 = (1 << 29) - 1;
+
+pub(crate) const VARINT: u8 = 0;
+pub(crate) const FIXED64: u8 = 1;
+pub(crate) const BYTES: u8 = 2;
+pub(crate) const GROUP: u8 = 3;
+pub(crate) const END_GROUP: u8 = 4;
+pub(crate) const FIXED32: u8 = 5;
+
+/// A place in a message. Positions are those in the whole value.
+#[derive(Debug, Clone)]
+pub(crate) struct Cursor<'v> {
+    pub(crate) bytes: &'v [u8],
+    pub(crate) at: usize,
+}
+
+impl<'v> Cursor<'v> {
+    pub(crate) fn new(bytes: &'v [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    /// The part of the value from `start` to `end`.
+    #[inline(always)]
+    pub(crate) fn part(&self, start: usize, end: usize) -> Self {
+        Self { bytes: self.bytes.get(..end).unwrap_or_default(), at: start }
+    }
+
+    #[cold]
+    pub(crate) fn fault(&self, reason: ProtobufReason) -> Box<Fault> {
+        Fault::new(reason, self.at)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.bytes.len()
+    }
+
+    /// The next byte, which stays.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    #[inline(always)]
+    pub(crate) fn varint(&mut self) -> Decoded<u64> {
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    #[inline]
+    fn long_varint(&mut self) -> Decoded<u64> {
+        let (mut value, mut shift) = (0_u64, 0);
+        for byte in self.bytes.get(self.at..).unwrap_or_default() {
+            // The tenth byte has one bit left, and is the last.
+            if shift == 63 && *byte > 1 {
+                return Err(self.fault(ProtobufReason::BadNumber));
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            shift += 7;
+            if *byte < 0x80 {
+                self.at += shift / 7;
+                return Ok(value);
+            }
+        }
+        Err(self.fault(ProtobufReason::Truncated))
+    }
+
+    #[inline(always)]
+    pub(crate) fn zigzag(&mut self) -> Decoded<i64> {
+        let zigzag = self.varint()?;
+        Ok((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+    }
+
+    #[inline(always)]
+    pub(crate) fn array<const LENGTH: usize>(&mut self) -> Decoded<[u8; LENGTH]> {
+        match self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
+            Some(taken) => {
+                self.at += LENGTH;
+                Ok(*taken)
+            }
+            None => Err(self.fault(ProtobufReason::Truncated)),
+        }
+    }
+
+    /// Bytes behind their length.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Decoded<&'v [u8]> {
+        let start = self.at;
+        let length = self.varint()?;
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        match usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
+            Some(taken) => {
+                self.at += taken.len();
+                Ok(taken)
+            }
+            None => Err(Fault::new(ProtobufReason::BadLength(length), start)),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn text(&mut self) -> Decoded<&'v str> {
+        let start = self.at;
+        std::str::from_utf8(self.take()?).map_err(|_| Fault::new(ProtobufReason::NotUtf8, start))
+    }
+
+    /// The number and the wire type of a field.
+    #[inline]
+    pub(crate) fn tag(&mut self) -> Decoded<(u32, u8)> {
+        let start = self.at;
+        let tag = self.varint()?;
+        let (number, wire) = (tag >> 3, (tag & 7) as u8);
+        if number == 0 || number > MAX_NUMBER || wire > FIXED32 {
+            return Err(Fault::new(ProtobufReason::BadTag(tag), start));
+        }
+        Ok((number as u32, wire))
+    }
+
+    /// Steps over the content of a field.
+    pub(crate) fn skip(&mut self, number: u32, wire: u8) -> Decoded {
+        match wire {
+            VARINT => self.varint().map(|_| ()),
+            FIXED64 => self.array::<8>().map(|_| ()),
+            BYTES => self.take().map(|_| ()),
+            FIXED32 => self.array::<4>().map(|_| ()),
+            GROUP => self.group(number).map(|_| ()),
+            _ => Err(self.fault(ProtobufReason::UnexpectedEnd(number))),
+        }
+    }
+
+    /// Where the content of a sub-message begins and ends; behind it the cursor goes on.
+    #[inline(always)]
+    pub(crate) fn message(&mut self, number: u32, wire: u8) -> Decoded<(usize, usize)> {
+        if wire == GROUP {
+            return self.group(number);
+        }
+        let length = self.take()?.len();
+        Ok((self.at - length, self.at))
+    }
+
+    /// As [`Self::message`] for a group, whose head has been read.
+    fn group(&mut self, number: u32) -> Decoded<(usize, usize)> {
+        let start = self.at;
+        let (mut open, mut depth) = ([0; MAX_DEPTH], 1);
+        open[0] = number;
+        loop {
+            let at = self.at;
+            let (number, wire) = self.tag()?;
+            match wire {
+                GROUP if depth == MAX_DEPTH => return Err(Fault::new(ProtobufReason::TooDeep, at)),
+                GROUP => {
+                    open[depth] = number;
+                    depth += 1;
+                }
+                END_GROUP if open[depth - 1] != number => {
+                    return Err(Fault::new(ProtobufReason::UnexpectedEnd(number), at));
+                }
+                END_GROUP if depth == 1 => return Ok((start, at)),
+                END_GROUP => depth -= 1,
+                _ => self.skip(number, wire)?,
+            }
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Protobuf as a column: the schemas that Python gives, and the plans that are made of them.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
+use monedula_formats::{
+    BadSchema, Framing, Mode, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema, WriterKey,
+};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::error::argument_error;
+
+/// A writer's schema: its id, its GUID if it is named by that, and its descriptors.
+pub(crate) type Writer = (u32, Option<PyBackedBytes>, PyBackedBytes);
+
+/// What a Protobuf column was asked for with.
+#[derive(Clone)]
+pub(crate) struct ProtobufGiven {
+    schema: ProtobufSchema,
+    writers: Vec<(WriterKey, ProtobufSchema)>,
+    framing: Framing,
+    options: ProtobufOptions,
+    /// Whether values are framed as Confluent's where the client has a registry.
+    pub(crate) may_be_framed: bool,
+}
+
+impl ProtobufGiven {
+    pub(crate) fn new(
+        py: Python<'_>,
+        (schema, message): (&[u8], Option<&str>),
+        writers: Vec<Writer>,
+        framing: &str,
+        (mode, options): (Mode, &[(String, String)]),
+        may_be_framed: bool,
+    ) -> PyResult<Self> {
+        let refused = |name: &str, bad: BadSchema| argument_error(py, format!("{name}: {bad}"));
+        let framing = if framing == "confluent" { Framing::Confluent } else { Framing::Bare };
+        let schema = ProtobufSchema::from_descriptor_set(schema, message).map_err(|bad| refused("schema", bad))?;
+        let mut schemas = Vec::new();
+        for (id, guid, descriptors) in writers {
+            let guid = guid.and_then(|guid| guid.first_chunk().copied()).map(u128::from_be_bytes);
+            let (name, key) = match guid {
+                None => (format!("schemas[{id}]"), WriterKey::Id(id)),
+                Some(guid) => (format!("schemas[{guid:032x}]"), WriterKey::Guid(guid)),
+            };
+            // The writer's message is that of the same name.
+            let writer = ProtobufSchema::from_descriptor_set(&descriptors, Some(schema.message()));
+            schemas.push((key, writer.map_err(|bad| refused(&name, bad))?));
+        }
+        let mut given = ProtobufOptions { mode, ..ProtobufOptions::default() };
+        given.set(options).map_err(|bad| argument_error(py, bad.to_string()))?;
+        Ok(Self { schema, writers: schemas, framing, options: given, may_be_framed })
+    }
+
+    /// What makes decoders, and the type of their columns; framed as Confluent's even if it was not asked for.
+    pub(crate) fn make(&self, py: Python<'_>, is_framed: bool) -> PyResult<(Arc<MakeTyped>, DataType)> {
+        let framing = if is_framed { Framing::Confluent } else { self.framing };
+        let plan = ProtobufPlan::new(self.schema.clone(), self.writers.clone(), framing, self.options.clone())
+            .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let (data_type, plan) = (plan.data_type().clone(), Arc::new(plan));
+        let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
+            Box::new(ProtobufDecoder::new(Arc::clone(&plan), pool.clone()))
+        };
+        Ok((Arc::new(make), data_type))
+    }
+}
