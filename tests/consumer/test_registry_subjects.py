@@ -1,6 +1,7 @@
 """The reader's schema of Avro as a version of a subject, and `SchemaRegistry`."""
 
 import pickle
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,3 +129,27 @@ def test_a_choice_that_may_be_left_out_is_not_named_by_nothing() -> None:
     given = {"schema.registry.url": "http://x", "basic.auth.credentials.source": "SASL_INHERIT"}
     with pytest.raises(monedula.ConfigError, match=r"expected one of USER_INFO, URL$"):
         SchemaRegistry(given)
+
+
+def test_advice_stands_behind_a_question_without_a_full_stop(broker: Broker, registry: Registry) -> None:
+    produce(broker, "advice", [framed(1, ORDER, order(1))])
+    registry.instead = lambda _: (404, b"nothing")
+    with (
+        monedula.read(settings(broker, registry), "advice", value=Avro(ORDER)) as stream,
+        pytest.raises(monedula.SchemaRegistryError, match=r"that of a registry\? Read again to ask again$"),
+    ):
+        list(stream)
+
+
+def test_a_registry_that_does_not_answer_is_told_with_the_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        client = SchemaRegistry(
+            {
+                "schema.registry.url": url,
+                "schema.registry.request.timeout.ms": 50,
+                "schema.registry.max.retries": 0,
+            }
+        )
+        with pytest.raises(monedula.SchemaRegistryError, match=r"within schema\.registry\.request\.timeout\.ms"):
+            client.subjects()

@@ -394,7 +394,11 @@ fn advice(error: &WalkError) -> &'static str {
 fn of_read(error: &ClientError) -> String {
     match error {
         ClientError::Decode { error, .. } => match error.next_offset {
-            _ if matches!(error.kind, WalkErrorKind::Lacks { .. }) => format!("{error}. Read again to ask again"),
+            _ if matches!(error.kind, WalkErrorKind::Lacks { .. }) => {
+                let error = error.to_string();
+                let end = if error.ends_with('?') { "" } else { "." };
+                format!("{error}{end} Read again to ask again")
+            }
             Some(next_offset) => format!("{error}. A read that starts at {next_offset} goes on behind it"),
             None => error.to_string(),
         },

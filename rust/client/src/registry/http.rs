@@ -123,7 +123,13 @@ impl Url {
 
     fn request(&self, agent: &Agent, path: &str, posted: Option<&str>) -> Result<Value, Attempt> {
         let url = format!("{}{path}", self.url);
-        let failed = |error: ureq::Error| Attempt::Again(format!("{url}: {error}"));
+        let failed = |error: ureq::Error| match error {
+            // Which of the parts of a request took too long says nothing to the user.
+            ureq::Error::Timeout(_) => {
+                Attempt::Again(format!("{url} did not answer within schema.registry.request.timeout.ms"))
+            }
+            error => Attempt::Again(format!("{url}: {error}")),
+        };
         let mut response = match posted {
             None => self.with_headers(agent.get(&url)).call(),
             Some(body) => self.with_headers(agent.post(&url)).header("Content-Type", JSON).send(body),
