@@ -418,6 +418,8 @@ class SchemaRegistryError(PartitionError):
     Nothing is skipped: the position stays at the record, and a poll a second later asks again. Other partitions go on.
     An id that the registry does not know is a `DecodeError` instead.
 
+    `send_batch` raises it for the schema that rows are to be written with, and has sent nothing then.
+
     Attributes:
         column: `"key"` or `"value"`.
         reason: the URL, what was asked for, and the registry's own words.

@@ -99,6 +99,12 @@ def test_values_are_decoded_to_typed_columns(broker: Broker, tmp_path: Path) -> 
         (["--decode", "json", "--schema", "id strange", "-f", "arrow"], "--schema: "),
         (["--decode", "json", "--schema", "missing.json", "-f", "arrow"], "there is no such file"),
         (["--decode", "json", "--schema", "id bigint", "-f", "arrow", "--value", "x"], "give one of them"),
+        (["--decode", "json", "--subject", "s", "-f", "arrow"], "--subject is for --decode avro"),
+        (["--subject", "s"], "add --decode json or avro"),
+        (["--decode", "avro", "-f", "arrow"], "needs a schema: --schema order.avsc, or a registry"),
+        (["--decode", "avro", "-f", "arrow", "--schema", '"int"', "--subject", "s"], "give one of them"),
+        (["--decode", "avro", "-f", "arrow", "--schema", "missing.avsc"], "there is no such file"),
+        (["more", "--decode", "avro", "-f", "arrow", "-X", "schema.registry.url=http://x"], "--subject NAME"),
     ],
 )
 def test_options_for_decoding_that_make_no_sense(servers: str, options: list[str], message: str) -> None:

@@ -1,12 +1,13 @@
 """Every example of every `--help`, and of docs/cli.md, runs as it stands."""
 
+import json
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import monedula
@@ -17,6 +18,7 @@ from typer.main import get_command
 
 from tests.cli import forked
 from tests.cli.processes import FORKS, environment
+from tests.consumer.schema_registry import Registry, serving
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/cli.md"
 COMMANDS = get_command(app)
@@ -45,7 +47,13 @@ def needs_security(example: str) -> bool:
 
 
 @pytest.fixture
-def shell(broker: Broker, tmp_path: Path) -> Callable[[str], "subprocess.Popen[bytes]"]:
+def registry() -> Iterator[Registry]:
+    with serving() as registry:
+        yield registry
+
+
+@pytest.fixture
+def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str], "subprocess.Popen[bytes]"]:
     """Runs a line of a shell beside a broker with `orders` and the group `etl`, in a directory with files for it."""
     broker.create_topic("orders", 3)
     for partition in range(3):
@@ -61,6 +69,12 @@ def shell(broker: Broker, tmp_path: Path) -> Callable[[str], "subprocess.Popen[b
     with monedula.Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
         admin.alter_configs({("group", "etl"): {"consumer.session.timeout.ms": 45_000}})
     (tmp_path / "kafka.properties").write_text(f"bootstrap.servers={broker.bootstrap_servers}\n")
+    subject = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    for version in range(3):
+        registry.avro("orders-value", {**subject, "doc": str(version)})
+    (tmp_path / "registry.properties").write_text(f"schema.registry.url={registry.url}\n")
+    for name in ("order.avsc", "line.avsc"):
+        (tmp_path / name).write_text(json.dumps(subject))
     (tmp_path / "secrets.properties").write_text("log.cleaner.threads=1\n")
     variables = environment(broker.bootstrap_servers, KAFKA_PASSWORD="secret")
     variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"

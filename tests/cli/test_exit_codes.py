@@ -63,6 +63,11 @@ WRONG: dict[str, str] = {
     "tokens renew": "",
     "tokens expire": "",
     "schema infer": "orders -o yaml",
+    "schemas list": "",
+    "schemas show": "orders-value",
+    "schemas versions": "orders-value",
+    "schemas register": "orders-value {lines} --type xml",
+    "schemas check": "orders-value {lines} --reference item",
 }
 """A command line for each command that makes no sense, also without a cluster."""
 
@@ -97,6 +102,11 @@ FAILING: dict[str, str] = {
     "tokens renew": "missing",
     "tokens expire": "missing",
     "schema infer": "missing",
+    "schemas list": "-X schema.registry.url=http://127.0.0.1:1 -X schema.registry.max.retries=0",
+    "schemas show": "s -X schema.registry.url=http://127.0.0.1:1 -X schema.registry.max.retries=0",
+    "schemas versions": "s -X schema.registry.url=http://127.0.0.1:1 -X schema.registry.max.retries=0",
+    "schemas register": "s {lines} -X schema.registry.url=http://127.0.0.1:1",
+    "schemas check": "s {lines} -X schema.registry.url=http://127.0.0.1:1",
     "broker": "--users-file /nowhere",
 }
 """A command line for each command that the state of this cluster, or of a file, keeps from working."""

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+NOT_FOUND = 404, b'{"error_code": 40403, "message": "Schema not found"}'
+
 
 class Registry:
     """Schemas by id and subject, what was asked for, and what is answered instead.
@@ -15,7 +17,8 @@ class Registry:
     Attributes:
         asked: the paths of all GET requests, in order.
         authorizations: the header `Authorization` of each of them.
-        instead: called with the path of a GET request; if it returns a status and a body, these are the answer.
+        posted: the paths of all POST requests, in order.
+        instead: called with the path of a request; if it returns a status and a body, these are the answer.
         queries: what stood behind the `?` of each path the last time.
         incompatible: why no schema is compatible with those that are there; empty if all are.
         deleted: subjects that were deleted softly: found only by those that ask for deleted ones too.
@@ -26,6 +29,7 @@ class Registry:
         self.schemas: list[dict[str, Any]] = []
         self.subjects: dict[str, list[int]] = {}
         self.asked: list[str] = []
+        self.posted: list[str] = []
         self.authorizations: list[str | None] = []
         self.instead: Callable[[str], tuple[int, bytes] | None] = lambda _path: None
         self.deleted: set[str] = set()
@@ -65,7 +69,16 @@ class Registry:
                 of_version = numbers[wanted - 1]
                 told = {"subject": subject, "version": wanted, "id": of_version}
                 return 200, json.dumps({**told, **self.schemas[of_version - 1]}).encode()
-        return 404, b'{"error_code": 40403, "message": "Schema not found"}'
+        return NOT_FOUND
+
+    def answer_posted(self, path: str, schema: dict[str, Any]) -> tuple[int, bytes]:
+        """The answer to a schema that is to be registered, or looked up."""
+        parts = path.strip("/").split("/")
+        subject = unquote(parts[1])
+        if len(parts) == 2 and schema not in [self.schemas[number - 1] for number in self.subjects.get(subject, [])]:
+            return NOT_FOUND
+        number = self.register(subject, schema)
+        return 200, json.dumps({"id": number, "subject": subject, "version": 1, **schema}).encode()
 
     def _has(self, subject: str, version: str) -> bool:
         count = len(self.subjects.get(subject, []))
@@ -90,13 +103,14 @@ def serving() -> Iterator[Registry]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             schema = {name: body[name] for name in ("schema", "schemaType", "references") if body.get(name)}
+            path, query = urlsplit(self.path)[2:4]
+            registry.posted.append(path)
+            registry.queries[path] = query
             if self.path.startswith("/compatibility/"):
                 told = {"is_compatible": not registry.incompatible, "messages": registry.incompatible}
                 self.respond(200, json.dumps(told).encode())
                 return
-            subject = unquote(urlsplit(self.path).path.split("/")[2])
-            number = registry.register(subject, schema)
-            self.respond(200, json.dumps({"id": number, "subject": subject, "version": 1, **schema}).encode())
+            self.respond(*(registry.instead(path) or registry.answer_posted(path, schema)))
 
         def respond(self, status: int, body: bytes) -> None:
             self.send_response(status)

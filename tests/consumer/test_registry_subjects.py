@@ -122,3 +122,9 @@ def test_a_registry_says_why_a_schema_is_not_compatible(registry: Registry) -> N
     assert client.check("s", ORDER) == []
     registry.incompatible = ["amount has no default"]
     assert client.check("s", NEWER, 1) == ["amount has no default"]
+
+
+def test_a_choice_that_may_be_left_out_is_not_named_by_nothing() -> None:
+    given = {"schema.registry.url": "http://x", "basic.auth.credentials.source": "SASL_INHERIT"}
+    with pytest.raises(monedula.ConfigError, match=r"expected one of USER_INFO, URL$"):
+        SchemaRegistry(given)

@@ -32,7 +32,7 @@ SECTIONS = {
     "Reading": "Of consumers and of `monedula.read`.",
     "Consumer groups": "Of consumers with a `group.id`. [Consumer groups](groups.md) explains them.",
     "Schema registry": (
-        "Of consumers and of `monedula.read`, for `monedula.Avro`. "
+        "Of every client, for `monedula.Avro`: consumers and `monedula.read` ask for schemas, producers register them. "
         "[Typed columns](typed-columns.md#registry) explains them."
     ),
     "Sending": "Of producers. [Producers](producer.md) explains them.",
@@ -69,7 +69,7 @@ def section_of(key: ConfigKey) -> str:
         return "TLS"
     if key.name.startswith(("sasl.", "https.")):
         return "SASL"
-    if key.name.startswith("schema.registry."):
+    if key.name.startswith("schema.registry.") or key.name.endswith((".schemas", ".name.strategy", "latest.version")):
         return "Schema registry"
     if key.role == "consumer":
         return "Consumer groups" if OF_GROUPS.search(key.name) else "Reading"

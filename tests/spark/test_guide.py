@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from monedula import ConfigError
+from monedula import ConfigError, Producer
 from monedula.spark import kafka_settings, producer_settings, sink
 from monedula.spark.options import OPTIONS, SourceOptions
 from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
@@ -17,6 +17,8 @@ from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
 from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
+from tests.consumer.avro_values import field, record, written
+from tests.consumer.schema_registry import serving
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
@@ -36,7 +38,9 @@ Example = Callable[..., dict[str, Any]]
 def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
     """Runs the example that holds `words`, with a real broker and topic, below a directory of the test's own."""
 
-    def run_example(words: str, topic: str, page: Path = GUIDE, into: str = "unused") -> dict[str, Any]:
+    def run_example(
+        words: str, topic: str, page: Path = GUIDE, into: str = "unused", registry: str = ""
+    ) -> dict[str, Any]:
         source = next(each for each in examples(page) if words in each)
         of_test = {
             "localhost:9092": kafka.bootstrap,
@@ -44,6 +48,7 @@ def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
             '"subscribe": "orders"': f'"subscribe": "{topic}"',
             '("topic", "customers")': f'("topic", "{into}")',
             '("topic", "large-orders")': f'("topic", "{into}")',
+            "http://localhost:8081": registry,
             "/data": str(tmp_path),
         }
         for old, new in of_test.items():
@@ -192,8 +197,23 @@ def test_the_example_of_typed_columns(
     assert "customer" in capsys.readouterr().out
 
 
+def test_the_example_of_avro_has_the_fields_of_the_subject(
+    run: Example, kafka: KafkaCluster, topic: TopicFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = topic(1)
+    schema = record(field("id", "long"), field("customer", "string"), name="Order")
+    with serving() as registry:
+        number = registry.avro("orders-value", schema)
+        with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
+            framed = b"\x00" + number.to_bytes(4, "big") + written(schema, {"id": 7, "customer": "Grace"})
+            producer.send(name, framed)
+        names = run('"value.format", "avro"', name, registry=registry.url)
+        assert [tuple(row.value) for row in names["orders"].collect()] == [(7, "Grace")]
+    assert "Grace" in capsys.readouterr().out
+
+
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 9
+    assert len(examples()) == 10
 
 
 def test_the_table_names_the_options_that_there_are() -> None:
@@ -232,7 +252,11 @@ def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog:
     samples = {"subscribe": "orders", "subscribePattern": "o.*", "assign": '{"orders":[0]}'}
     chosen = {name: samples[name]} if name in samples else {"subscribe": "orders", name: VALUES.get(name, "7")}
     if name.startswith(("value.", "key.")):
-        chosen = {f"{name.split('.')[0]}.format": "json", **chosen}
+        column, _, option = name.partition(".")
+        is_avro = option in ("schema", "subject", "version")
+        chosen = {f"{column}.format": "avro" if is_avro else "json", **chosen}
+        if option == "version":
+            chosen[f"{column}.subject"] = "orders"
     options = SourceOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **chosen})
     options.batch_bounds()
     ignored_in_batch = f"{name} option ignored in batch queries" in caplog.text

@@ -419,3 +419,12 @@ def test_a_schema_of_json_fields_says_which_options_they_need(
     columns = parse(**{"value.format": "json"}).typed if typed else ()
     with pytest.raises(ConfigError, match=message):
         check_projection(StructType([field]), columns)
+
+
+def test_a_registry_that_no_column_needs_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "o", "kafka.schema.registry.url": "http://me:hush@x"}
+    SourceOptions.parse({**given, "value.format": "avro", "value.subject": "s"})
+    assert caplog.text == ""
+    SourceOptions.parse(given)
+    assert "settings are not used: kafka.schema.registry.url; option value.format=avro" in caplog.text
+    assert "hush" not in caplog.text

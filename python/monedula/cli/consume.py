@@ -18,6 +18,7 @@ from monedula.cli.consume_options import (
     BadValues,
     Columns,
     DecodedSchema,
+    DecodedSubject,
     Decoding,
     End,
     Flatten,
@@ -38,7 +39,7 @@ from monedula.cli.consume_options import (
     Values,
     WithHeader,
 )
-from monedula.cli.decoding import decoder
+from monedula.cli.decoding import Schema, decoder
 from monedula.cli.elsewhere import POSITIONS
 from monedula.cli.filters import Filter
 from monedula.cli.formats import Format, format_of, open_sink
@@ -69,6 +70,7 @@ monedula consume orders -f '%p %o %k: %s\\n' --value '~"amount": [0-9]+'
 monedula consume '^ord' --key =key-7 -o key-7.csv
 monedula consume orders --group etl --timeout 10 --key-separator :
 monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
+monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
 """
 
 
@@ -96,6 +98,7 @@ def consume(
     columns: Columns = None,
     decode: Decoding = None,
     schema: DecodedSchema = None,
+    subject: DecodedSubject = None,
     bad: BadValues = None,
     flatten: Flatten = False,
     setting: Setting = None,
@@ -116,7 +119,9 @@ def consume(
         raise UsageError("--value looks at bytes, and --decode makes columns of them; give one of them")
     kind = format_of(format_, output)
     target = _Target(kind, output, look, Filter(key, value, header), headers, max_rows)
-    target.shape["value"] = decoder(decode, schema, bad, flatten, kind)
+    has_registry = any(name.replace("_", ".") == "schema.registry.url" for name in settings)
+    told = Schema(schema, subject, topics, has_registry)
+    target.shape["value"] = decoder(decode, told, bad, flatten, kind)
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))
     if group is not None:

@@ -87,11 +87,20 @@ Columns = Annotated[
     str | None, typer.Option(metavar="NAME,...", help="Only these columns, in JSON, CSV, Arrow and Parquet.")
 ]
 Decoding = Annotated[
-    Decode | None, typer.Option(help="Decode values to typed columns, in Arrow and Parquet; needs --schema.")
+    Decode | None,
+    typer.Option(help="Decode values to typed columns, in Arrow and Parquet, with --schema or, of Avro, --subject."),
 ]
 DecodedSchema = Annotated[
     str | None,
-    typer.Option(metavar="SCHEMA", help="Their fields: Spark's DDL or a JSON Schema, or a file with one."),
+    typer.Option(metavar="SCHEMA", help="Their fields: Spark's DDL, a JSON Schema or Avro's, or a file with one."),
+]
+DecodedSubject = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SUBJECT",
+        help="Of Avro: the subject of the registry of schema.registry.url whose latest version has the fields; "
+        "by default the topic's, TOPIC-value.",
+    ),
 ]
 BadValues = Annotated[
     Bad | None, typer.Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")

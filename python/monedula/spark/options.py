@@ -192,6 +192,7 @@ class SourceOptions:
             raw=options,
         )
         parsed._check_contradictions()
+        parsed._warn_of_registry()
         return parsed
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
@@ -221,6 +222,16 @@ class SourceOptions:
         """The columns of the rows, in the schema's order: those of `columns`, and headers with `includeHeaders`."""
         wanted = self.columns if self.columns is not None else COLUMNS[:-1]
         return tuple(name for name in COLUMNS if name in wanted or (name == "headers" and self.include_headers))
+
+    def _warn_of_registry(self) -> None:
+        """A registry is asked for columns of Avro alone: a job that names one may have forgotten the format."""
+        names = [f"kafka.{name}" for name in self.kafka if name.startswith("schema.registry.")]
+        if names and not any(each.avro for each in self.typed):
+            _LOGGER.warning(
+                "no column is decoded from Avro, so these settings are not used: %s; option value.format=avro decodes "
+                "values",
+                ", ".join(sorted(names)),
+            )
 
     def _check_contradictions(self) -> None:
         least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger

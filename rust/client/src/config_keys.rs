@@ -99,7 +99,8 @@ const LISTS: &[(Role, &[Key])] = &[
     (Role::Producer, producer::KEYS),
     (Role::All, tls::KEYS),
     (Role::All, sasl::KEYS),
-    (Role::Consumer, registry::KEYS),
+    (Role::All, registry::KEYS),
+    (Role::Producer, registry::WRITING),
 ];
 
 const fn count(lists: &[(Role, &[Key])]) -> usize {

@@ -188,7 +188,10 @@ impl Key {
             },
             Kind::Choice(choices) => match choices.iter().find(|choice| choice.eq_ignore_ascii_case(value)) {
                 Some(choice) => Ok((*choice).into()),
-                None => error(format!("one of {}", choices.join(", "))),
+                None => {
+                    let named: Vec<&str> = choices.iter().copied().filter(|choice| !choice.is_empty()).collect();
+                    error(format!("one of {}", named.join(", ")))
+                }
             },
             Kind::Int { min, max } => match value.parse::<i64>().ok().and_then(|value| value.checked_mul(factor)) {
                 Some(value) if (min..=max).contains(&value) => Ok(value.to_string()),

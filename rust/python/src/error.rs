@@ -270,6 +270,16 @@ pub(crate) fn registry_error(py: Python<'_>, reason: String) -> PyErr {
     error.unwrap_or_else(|failure| failure)
 }
 
+/// A `SchemaRegistryError` about the schema that keys or values are written with; `column` says which.
+pub(crate) fn registry_error_of(py: Python<'_>, column: &str, reason: &str) -> PyErr {
+    let details = PyDict::new(py);
+    let error = details
+        .set_item("column", column)
+        .and_then(|()| details.set_item("reason", reason))
+        .and_then(|()| exception(py, "SchemaRegistryError", format!("{column}: {reason}"), &details));
+    error.unwrap_or_else(|failure| failure)
+}
+
 /// A `ConfigError` for the setting `key`.
 pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr {
     to_py(py, ConfigError { key: key.into(), message }.into())

@@ -17,8 +17,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
-use crate::error::argument_error;
+use crate::error::{argument_error, registry_error_of};
 use crate::protobuf::{ProtobufGiven, Source, Writer};
+use crate::runtime::on_thread;
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
@@ -151,7 +152,9 @@ impl ColumnSpec {
         let mut given = AvroOptions { mode, ..AvroOptions::default() };
         given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
         let subject = subject.map(Into::into);
-        let avro = AvroGiven { reader, schemas, same, framing, options: given, may_ask, subject };
+        // A registry says itself what it misses in a text that refers to others.
+        let text = stable.unwrap_or_else(|| text.to_owned());
+        let avro = AvroGiven { reader, text, schemas, same, framing, options: given, may_ask, subject };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
@@ -209,7 +212,7 @@ impl ColumnSpec {
 
     /// Writes the values of a table's rows, for tests.
     fn encode(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyBytes>>>> {
-        let written = self.written(py, "value")?;
+        let written = self.written(py, "value", None, None)?;
         let mut values = Vec::new();
         for batch in encoded(py, capsule::import(data)?, None, Some(written))? {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
@@ -246,15 +249,24 @@ impl ColumnSpec {
         Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
     }
 
-    /// What writes the keys or values of rows; `name` says which.
-    pub(crate) fn written(&self, py: Python<'_>, name: &str) -> PyResult<Written> {
+    /// What writes the keys or values of rows to a topic; `name` says which. Asks the registry, if the schema's id is not given.
+    pub(crate) fn written(
+        &self,
+        py: Python<'_>,
+        name: &'static str,
+        topic: Option<&str>,
+        registry: Option<&Arc<SchemaRegistry>>,
+    ) -> PyResult<Written> {
         let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
         let Some(avro) = &self.avro else {
             return Err(refused("rows are written as Avro alone; make texts of them first, as by to_json"));
         };
-        let key = avro.key().map_err(refused)?;
-        let encoder = AvroEncoder::new(avro.reader.clone(), key, avro.options.clone());
-        Ok(Written { encoder, flatten: self.typed.flatten })
+        let (schema, key) =
+            match registry.filter(|_| avro.may_ask && (avro.framing == Framing::Bare || avro.same.is_empty())) {
+                Some(registry) => avro.registered(py, name, topic, registry)?,
+                None => (avro.reader.clone(), avro.key().map_err(refused)?),
+            };
+        Ok(Written { encoder: AvroEncoder::new(schema, key, avro.options.clone()), flatten: self.typed.flatten })
     }
 
     /// What decodes the column of a client, which may have a registry.
@@ -283,6 +295,8 @@ impl ColumnSpec {
 #[derive(Clone)]
 struct AvroGiven {
     reader: AvroSchema,
+    /// The reader's schema, as it is registered.
+    text: String,
     schemas: Vec<(WriterKey, AvroSchema)>,
     /// The keys of those that are the reader's own.
     same: Vec<WriterKey>,
@@ -301,10 +315,33 @@ impl AvroGiven {
             Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
             Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
             Framing::Confluent => self.same.iter().max().copied().ok_or(
-                "none of schemas= is the schema itself, which values are written with: give its id in a registry, as \
-                 schemas={7: schema}",
+                "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
+                 give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
             ),
         }
+    }
+
+    /// The schema that a registry has values written with, and its id.
+    fn registered(
+        &self,
+        py: Python<'_>,
+        name: &'static str,
+        topic: Option<&str>,
+        registry: &Arc<SchemaRegistry>,
+    ) -> PyResult<(AvroSchema, WriterKey)> {
+        let subject = registry
+            .subject(name == "key", topic, self.reader.record_name())
+            .map_err(|reason| argument_error(py, format!("{name}: {reason}")))?;
+        let (registry, text, of) = (Arc::clone(registry), self.text.clone(), subject.clone());
+        let found = on_thread(py, "monedula-registry", move || registry.written(&of, &text))?;
+        let found = found.map_err(|reason| registry_error_of(py, name, &reason))?;
+        let schema = match &found.instead {
+            None => self.reader.clone(),
+            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.references).map_err(|bad| {
+                registry_error_of(py, name, &format!("the newest schema of subject {subject} cannot be read: {bad}"))
+            })?,
+        };
+        Ok((schema, WriterKey::Id(found.id)))
     }
 
     /// In another framing than the given, no given schema is a writer's.

@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -277,6 +278,26 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
+/// Does what blocks on a thread of its own: other threads of Python run meanwhile, and Ctrl-C ends the wait.
+pub(crate) fn on_thread<T: Send + 'static>(
+    py: Python<'_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    let (sender, receiver) = mpsc::channel();
+    let work = move || {
+        // Fails if Ctrl-C has ended the wait.
+        let _ = sender.send(work());
+    };
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(work);
+    spawned.map_err(|error| to_py(py, ClientError::Internal(format!("the system grants no thread: {error}"))))?;
+    in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => Err(ClientError::Internal("a thread ended without a result".into())),
+    })
+}
+
 /// Whether a daemon thread sees this error only because the interpreter ends.
 pub(crate) fn is_of_the_end(error: &ClientError) -> bool {
     let error = if let ClientError::Read(error) = error { error } else { error };
@@ -315,7 +336,7 @@ pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
 ) -> PyResult<T> {
-    let (sender, receiver) = std::sync::mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let receiver = Mutex::new(receiver);
     let task = spawn(async move {
         let _ = sender.send(ended(future).await);
@@ -324,8 +345,8 @@ pub(crate) fn wait<T: Send + 'static>(
         let receiver = lock(&receiver);
         match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(result) => result.map(Some),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Ok(None),
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(ClientError::Closed),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(ClientError::Closed),
         }
     });
     task.abort();

@@ -8,8 +8,8 @@ pub(super) const KEYS: &[Key] = &[
         &[],
         Kind::Text,
         "",
-        "where monedula.Avro asks for schemas, by their ids and subjects: one or more URLs of a registry that speaks \
-         Confluent's API, separated by commas and tried in this order",
+        "where monedula.Avro asks for schemas, by their ids and subjects, and registers those that rows are written with: \
+         one or more URLs of a registry that speaks Confluent's API, separated by commas and tried in this order",
     ),
     key(
         "schema.registry.basic.auth.user.info",
@@ -68,4 +68,53 @@ pub(super) const KEYS: &[Key] = &[
         "longest wait before the registry is asked again; the time is drawn at random, and this doubles each time, ms",
     ),
     key("schema.registry.retries.max.wait.ms", &[], int(0, DAY_MS), "20000", "what that is doubled up to, ms"),
+];
+
+/// Of producers, which register schemas.
+pub(super) const WRITING: &[Key] = &[
+    key(
+        "auto.register.schemas",
+        &[],
+        Kind::Bool,
+        "true",
+        "whether a schema that rows are written with is registered if the registry does not have it; if not, it must be there",
+    ),
+    key(
+        "use.latest.version",
+        &[],
+        Kind::Bool,
+        "false",
+        "whether rows are written with the newest schema of the subject, in place of the given one",
+    ),
+    key(
+        "normalize.schemas",
+        &[],
+        Kind::Bool,
+        "false",
+        "whether the registry normalizes schemas before it compares them with those that it has",
+    ),
+    key(
+        "key.subject.name.strategy",
+        &[],
+        Kind::Choice(STRATEGIES),
+        "TopicNameStrategy",
+        "what the subject of the schema of keys is made of: t-key of topic t, or the name of the schema's record",
+    ),
+    key(
+        "value.subject.name.strategy",
+        &[],
+        Kind::Choice(STRATEGIES),
+        "TopicNameStrategy",
+        "what the subject of the schema of values is made of: t-value of topic t, or the name of the schema's record",
+    ),
+];
+
+/// With the names of Java's classes.
+const STRATEGIES: &[&str] = &[
+    "TopicNameStrategy",
+    "RecordNameStrategy",
+    "TopicRecordNameStrategy",
+    "io.confluent.kafka.serializers.subject.TopicNameStrategy",
+    "io.confluent.kafka.serializers.subject.RecordNameStrategy",
+    "io.confluent.kafka.serializers.subject.TopicRecordNameStrategy",
 ];

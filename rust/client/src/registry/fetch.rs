@@ -146,7 +146,7 @@ fn text(answer: &Map<String, Value>, what: &str) -> Result<String, NoAnswer> {
 }
 
 /// Everything but letters, digits and `-._~` in hexadecimal, also slashes and colons.
-fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

@@ -4,7 +4,6 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-use monedula_protocol::sasl::readable;
 use monedula_protocol::secret::Secret;
 use serde_json::{Map, Value};
 use ureq::{Agent, RequestBuilder};
@@ -14,6 +13,9 @@ const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// The content of what is posted.
 const JSON: &str = "application/vnd.schemaregistry.v1+json";
+
+/// Longest text of a registry in a message, in characters: that a schema is not compatible has reasons.
+const MAX_TEXT: usize = 2_000;
 
 /// Asked where an answer is not one of a registry.
 const IS_ONE: &str = "; is schema.registry.url that of a registry?";
@@ -62,6 +64,14 @@ impl Http {
     /// The JSON object at this path.
     pub(super) fn get(&self, path: &str) -> Result<Map<String, Value>, Failure> {
         match self.request(path, None)? {
+            Value::Object(answer) => Ok(answer),
+            _ => Err(Failure::Other(format!("{path}: the answer is no JSON object{IS_ONE}"))),
+        }
+    }
+
+    /// The JSON object that is answered to a JSON text.
+    pub(super) fn post(&self, path: &str, posted: &str) -> Result<Map<String, Value>, Failure> {
+        match self.request(path, Some(posted))? {
             Value::Object(answer) => Ok(answer),
             _ => Err(Failure::Other(format!("{path}: the answer is no JSON object{IS_ONE}"))),
         }
@@ -147,6 +157,11 @@ impl Url {
     }
 }
 
+/// A text of the registry, as it may stand in a message.
+fn readable(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control()).take(MAX_TEXT).collect()
+}
+
 fn error_code(body: &[u8]) -> Option<i64> {
     let answer: Map<String, Value> = serde_json::from_slice(body).ok()?;
     answer.get("error_code")?.as_i64()
@@ -155,7 +170,7 @@ fn error_code(body: &[u8]) -> Option<i64> {
 /// The registry's own words.
 fn reason(body: &[u8]) -> String {
     let answer: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
-    let message = answer.get("message").and_then(Value::as_str).map(|text| readable(text.as_bytes()));
+    let message = answer.get("message").and_then(Value::as_str).map(readable);
     match (error_code(body), message) {
         (Some(code), Some(message)) => format!(": {code} {message}"),
         (None, Some(message)) => format!(": {message}"),

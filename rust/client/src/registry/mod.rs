@@ -6,6 +6,7 @@
 mod answers;
 mod fetch;
 mod http;
+mod registering;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ use monedula_columns::Awaited;
 use self::answers::Answers;
 use self::fetch::NoAnswer;
 use self::http::{Failure, Http};
+use self::registering::Registering;
+pub use self::registering::WrittenSchema;
 pub(crate) use self::settings::registry;
 use crate::lock::lock;
 use crate::tasks::caught_now;
@@ -72,6 +75,7 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct SchemaRegistry {
     inner: Arc<Inner>,
+    registering: Registering,
 }
 
 #[derive(Debug)]
@@ -91,8 +95,8 @@ struct State {
 const MAX_THREADS: usize = 4;
 
 impl SchemaRegistry {
-    fn new(http: Http) -> Self {
-        Self { inner: Arc::new(Inner { http, state: Mutex::default() }) }
+    fn new(http: Http, registering: Registering) -> Self {
+        Self { inner: Arc::new(Inner { http, state: Mutex::default() }), registering }
     }
 
     /// A version of a subject, the latest if there is no number. Blocks, for as long as the settings allow.

@@ -11,6 +11,7 @@ use ureq::http::Uri;
 
 use super::SchemaRegistry;
 use super::http::{Http, Url};
+use super::registering::Registering;
 use crate::config_values::{ConfigError, Values};
 use crate::files;
 use crate::net::tls::certificates;
@@ -55,7 +56,7 @@ pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, C
         wait: values.millis("schema.registry.retries.wait.ms").max(Duration::from_millis(1)),
         max_wait: values.millis("schema.registry.retries.max.wait.ms"),
     };
-    Ok(Some(Arc::new(SchemaRegistry::new(http))))
+    Ok(Some(Arc::new(SchemaRegistry::new(http, Registering::of(values)?))))
 }
 
 /// The header `Authorization` of the settings.

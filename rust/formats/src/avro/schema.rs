@@ -124,6 +124,14 @@ impl AvroSchema {
         Ok(schema)
     }
 
+    /// The full name of the record that it is the schema of, if it is one.
+    pub fn record_name(&self) -> Option<&str> {
+        match self.kind(self.root) {
+            Kind::Record { name, .. } => Some(&name.full),
+            _ => None,
+        }
+    }
+
     pub(crate) fn kind(&self, id: TypeId) -> &Kind {
         &self.types[id].kind
     }

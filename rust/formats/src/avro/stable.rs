@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::error::BadSchema;
 use super::schema::AvroSchema;
 
-/// The order in which Avro's own libraries write what a type or a field has; the rest follows by name.
-const ORDER: [&str; 11] =
-    ["type", "name", "namespace", "doc", "fields", "symbols", "items", "values", "size", "default", "order"];
+/// The order in which Avro's own libraries write what a type has, and a field; the rest follows by name.
+const OF_TYPES: [&str; 9] = ["type", "name", "namespace", "doc", "fields", "symbols", "items", "values", "size"];
+const OF_FIELDS: [&str; 5] = ["name", "type", "doc", "default", "order"];
 
 /// The schema's text without blanks, with what each object has in one order. Nothing is left out, as defaults, aliases,
 /// documentation and logical types: a registry compares schemas by them, or hands them on.
@@ -18,18 +18,18 @@ pub fn stable_text(text: &str) -> Result<String, BadSchema> {
     AvroSchema::parse(text)?;
     let json = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text.trim()));
     let mut stable = String::with_capacity(text.len());
-    write(&json, true, &mut stable);
+    write(&json, &OF_TYPES, &mut stable);
     Ok(stable)
 }
 
-fn write(json: &Value, is_schema: bool, out: &mut String) {
+fn write(json: &Value, order: &[&str], out: &mut String) {
     match json {
-        Value::Object(object) => write_object(object, is_schema, out),
+        Value::Object(object) => write_object(object, order, out),
         Value::Array(values) => {
             out.push('[');
             for (index, value) in values.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });
-                write(value, is_schema, out);
+                write(value, order, out);
             }
             out.push(']');
         }
@@ -37,17 +37,23 @@ fn write(json: &Value, is_schema: bool, out: &mut String) {
     }
 }
 
-fn write_object(object: &Map<String, Value>, is_schema: bool, out: &mut String) {
+fn write_object(object: &Map<String, Value>, order: &[&str], out: &mut String) {
     let mut entries: Vec<_> = object.iter().collect();
-    let place = |key: &str| ORDER.iter().position(|known| *known == key).filter(|_| is_schema).unwrap_or(ORDER.len());
-    // A default is a value, and no type.
+    let place = |key: &str| order.iter().position(|known| *known == key).unwrap_or(order.len());
     entries.sort_by(|(one, _), (two, _)| place(one).cmp(&place(two)).then_with(|| one.cmp(two)));
     out.push('{');
     for (index, (key, value)) in entries.into_iter().enumerate() {
         out.push_str(if index == 0 { "" } else { "," });
         out.push_str(&Value::from(key.as_str()).to_string());
         out.push(':');
-        write(value, is_schema && key != "default", out);
+        let below: &[&str] = match key.as_str() {
+            // A default is a value, and no type.
+            "default" => &[],
+            _ if order.is_empty() => &[],
+            "fields" => &OF_FIELDS,
+            _ => &OF_TYPES,
+        };
+        write(value, below, out);
     }
     out.push('}');
 }

@@ -243,7 +243,8 @@ impl ProducerCore {
         let shared = self.shared.get()?;
         let mut reader = capsule::import(data)?;
         if key.is_some() || value.is_some() {
-            let written = |spec: PySpec<'_>, name| spec.map(|spec| spec.written(py, name)).transpose();
+            let registry = shared.producer.config().client.schema_registry.as_ref();
+            let written = |spec: PySpec<'_>, name| spec.map(|spec| spec.written(py, name, topic, registry)).transpose();
             reader = encoded(py, reader, written(key, "key")?, written(value, "value")?)?;
         }
         let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;

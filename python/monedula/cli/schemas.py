@@ -1,0 +1,174 @@
+"""`monedula schemas`: the subjects of a schema registry, their versions, and new ones."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monedula.cli.administration import Connection, administration
+from monedula.cli.running import FAILED, Failure, UsageError, say
+from monedula.cli.tables import AsJson, show
+from monedula.registry import SchemaRegistry
+
+URL = "schema.registry.url"
+
+Subject = Annotated[str, typer.Argument(help="The subject, such as orders-value.")]
+Version = Annotated[int | None, typer.Option("--version", min=1, help="Its version; the latest if left out.")]
+File = Annotated[Path, typer.Argument(help="The file with the schema; - is standard input.")]
+Kind = Annotated[str, typer.Option("--type", metavar="TYPE", help="avro, protobuf or json.")]
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="NAME=SUBJECT:VERSION",
+        help="A schema that it refers to by this name, and the subject and version that are meant. Repeatable.",
+    ),
+]
+
+LIST_EXAMPLES = """
+monedula schemas list -F registry.properties
+monedula schemas list -F registry.properties --json
+"""
+
+
+@administration("schemas list")
+def list_subjects(connection: Connection, as_json: AsJson = False) -> None:
+    """List the subjects of the registry that the setting schema.registry.url names."""
+    show(("subject",), [(subject,) for subject in _registry(connection).subjects()], as_json)
+
+
+SHOW_EXAMPLES = """
+monedula schemas show orders-value -F registry.properties
+monedula schemas show orders-value --version 3 -F registry.properties > order.avsc
+"""
+
+
+@administration("schemas show")
+def show_schema(subject: Subject, connection: Connection, version: Version = None, as_json: AsJson = False) -> None:
+    """Write the schema of a subject to standard output, as it was registered; with --json all that is known of it."""
+    found = _registry(connection).get(subject, version)
+    if not as_json:
+        sys.stdout.write(found.schema.rstrip("\n") + "\n")
+        return
+    references = [f"{name}={of}:{number}" for name, of, number in found.references]
+    row = (found.subject, found.version, found.id, found.kind.lower(), references, found.schema)
+    show(("subject", "version", "id", "type", "references", "schema"), [row], as_json=True)
+
+
+VERSIONS_EXAMPLES = """
+monedula schemas versions orders-value -F registry.properties
+"""
+
+
+@administration("schemas versions")
+def versions(subject: Subject, connection: Connection, as_json: AsJson = False) -> None:
+    """List the versions of a subject, with the ids by which records name them."""
+    registry = _registry(connection)
+    found = [registry.get(subject, number) for number in registry.versions(subject)]
+    show(("version", "id", "type"), [(each.version, each.id, each.kind.lower()) for each in found], as_json)
+
+
+REGISTER_EXAMPLES = """
+monedula schemas register orders-value order.avsc -F registry.properties
+monedula schemas register lines-value line.avsc --reference com.example.Item=item:2 -F registry.properties
+"""
+
+
+@administration("schemas register")
+def register(
+    subject: Subject,
+    file: File,
+    connection: Connection,
+    kind: Kind = "avro",
+    reference: References = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register a schema as the next version of a subject, and write its id to standard output."""
+    references = _references(reference)
+    text, kind = _text(file, _kind(kind)), _kind(kind)
+    number = _registry(connection).register(subject, text, kind=kind, references=references)
+    show(("id",), [(number,)], as_json)
+
+
+CHECK_EXAMPLES = """
+monedula schemas check orders-value order.avsc -F registry.properties
+monedula schemas check orders-value order.avsc --version 3 -F registry.properties
+"""
+
+
+@administration("schemas check")
+def check(
+    subject: Subject,
+    file: File,
+    connection: Connection,
+    version: Version = None,
+    kind: Kind = "avro",
+    reference: References = None,
+) -> None:
+    """Check whether a schema is compatible with a subject. If not, the exit code is 1, and the reasons are written."""
+    references = _references(reference)
+    text, kind = _text(file, _kind(kind)), _kind(kind)
+    reasons = _registry(connection).check(subject, text, version, kind=kind, references=references)
+    which = "the latest version" if version is None else f"version {version}"
+    if not reasons:
+        say(f"{file} is compatible with {which} of {subject}")
+        return
+    sys.stdout.write("".join(f"{reason}\n" for reason in reasons))
+    sys.stdout.flush()
+    say(f"{file} is not compatible with {which} of {subject}")
+    raise typer.Exit(FAILED)
+
+
+def _registry(connection: Connection) -> SchemaRegistry:
+    from monedula.cli.settings import settings_of
+
+    settings = settings_of(*connection)
+    if not {name.replace("_", ".") for name in settings} & {URL}:
+        raise UsageError(f"which registry is asked is a setting: -X {URL}=http://localhost:8081, or a file for -F")
+    return SchemaRegistry(settings)
+
+
+def _kind(name: str) -> str:
+    if name.lower() not in ("avro", "protobuf", "json"):
+        raise UsageError(f"--type {name}: expected avro, protobuf or json")
+    return name.upper()
+
+
+def _references(texts: list[str] | None) -> list[tuple[str, str, int]]:
+    found = []
+    for text in texts or ():
+        name, equals, rest = text.partition("=")
+        subject, colon, version = rest.rpartition(":")
+        if not (equals and colon and name and subject and version.isdigit()):
+            raise UsageError(f"--reference {text}: expected NAME=SUBJECT:VERSION, such as com.example.Item=item:2")
+        found.append((name, subject, int(version)))
+    return found
+
+
+def _text(file: Path, kind: str) -> str:
+    try:
+        text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Failure(f"{file} is not UTF-8") from None
+    if kind != "PROTOBUF":
+        try:
+            json.loads(text)
+        except ValueError as error:
+            raise Failure(f"{file} is not JSON, as schemas of type {kind.lower()} are: {error}") from None
+    return text
+
+
+app = typer.Typer(
+    help="The subjects of a schema registry: list, show, register, check.", no_args_is_help=True, rich_markup_mode=None
+)
+COMMANDS = (
+    ("list", list_subjects, LIST_EXAMPLES),
+    ("show", show_schema, SHOW_EXAMPLES),
+    ("versions", versions, VERSIONS_EXAMPLES),
+    ("register", register, REGISTER_EXAMPLES),
+    ("check", check, CHECK_EXAMPLES),
+)

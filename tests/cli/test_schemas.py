@@ -1,0 +1,81 @@
+"""`monedula schemas`, and `monedula consume --decode avro`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from monedula.testing import Broker
+
+from tests.cli.processes import output, problem, run
+from tests.consumer.schema_registry import Registry, serving
+from tests.consumer.test_schema_registry import NEWER, ORDER, framed, order
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving() as registry:
+        yield registry
+
+
+@pytest.fixture
+def where(registry: Registry, tmp_path: Path) -> tuple[str, str]:
+    """The option with the registry's settings."""
+    file = tmp_path / "registry.properties"
+    file.write_text(f"schema.registry.url={registry.url}\n")
+    return "-F", str(file)
+
+
+def test_subjects_versions_and_schemas_are_shown(registry: Registry, where: tuple[str, str]) -> None:
+    registry.avro("orders/value", ORDER)
+    registry.avro("orders/value", NEWER, ("Item", "item", 1))
+    registry.register("item", {"schema": "message Item {}", "schemaType": "PROTOBUF"})
+    assert output("schemas", "list", *where).splitlines() == ["item", "orders/value"]
+    assert output("schemas", "versions", "orders/value", *where).splitlines() == ["1\t1\tavro", "2\t2\tavro"]
+    assert json.loads(output("schemas", "show", "orders/value", "--version", "1", *where)) == ORDER
+    assert output("schemas", "show", "item", *where) == "message Item {}\n"
+    shown = json.loads(output("schemas", "show", "orders/value", "--json", *where))
+    assert (shown["version"], shown["id"], shown["references"]) == (2, 2, ["Item=item:1"])
+    assert "40403 Schema not found" in problem("schemas", "show", "none", *where)
+
+
+def test_a_schema_is_registered_and_its_id_written(registry: Registry, where: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    file = str(tmp_path / "order.avsc")
+    assert output("schemas", "register", "s", file, "--reference", "Item=:.eu:item:2", *where) == "1\n"
+    assert registry.schemas[0]["references"] == [{"name": "Item", "subject": ":.eu:item", "version": 2}]
+    assert output("schemas", "register", "p", "-", "--type", "protobuf", "--json", *where, stdin=b"x") == '{"id": 2}\n'
+    (tmp_path / "no.avsc").write_text("record")
+    assert "no.avsc is not JSON" in problem("schemas", "register", "s", str(tmp_path / "no.avsc"), *where)
+
+
+def test_a_schema_that_is_not_compatible_ends_with_the_reasons(
+    registry: Registry, where: tuple[str, str], tmp_path: Path
+) -> None:
+    registry.avro("s", ORDER)
+    (tmp_path / "order.avsc").write_text(json.dumps(NEWER))
+    arguments = ("schemas", "check", "s", str(tmp_path / "order.avsc"), *where)
+    assert output(*arguments) == ""
+    registry.incompatible = ["amount has no default"]
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (1, b"amount has no default\n")
+    assert b"is not compatible with the latest version of s" in done.stderr
+
+
+def test_avro_is_decoded_by_the_schema_of_the_topics_subject_or_of_another(
+    broker: Broker, registry: Registry, where: tuple[str, str], tmp_path: Path
+) -> None:
+    first, second = registry.avro("orders-value", ORDER), registry.avro("other", NEWER)
+    broker.create_topic("orders", 1)
+    broker.append("orders", [framed(first, ORDER, order(0)), framed(second, NEWER, {**order(1), "amount": 2.5})])
+    file = tmp_path / "out.parquet"
+    consume = ("consume", "orders", "--decode", "avro", "-o", str(file), *where)
+    output(*consume, "--flatten", servers=broker.bootstrap_servers)
+    assert pyarrow.parquet.read_table(file).select(["id", "user"]).to_pylist() == [order(0), order(1)]
+    output(*consume, "--subject", "other", servers=broker.bootstrap_servers)
+    values = pyarrow.parquet.read_table(file)["value"].to_pylist()
+    assert values == [{**order(0), "amount": 1.5}, {**order(1), "amount": 2.5}]
+    (tmp_path / "order.avsc").write_text(json.dumps({**ORDER, "fields": ORDER["fields"][:1]}))
+    output(*consume, "--schema", str(tmp_path / "order.avsc"), servers=broker.bootstrap_servers)
+    assert pyarrow.parquet.read_table(file)["value"].to_pylist() == [{"id": 0}, {"id": 1}]
