@@ -270,9 +270,9 @@ class ColumnSpec:
     ) -> ColumnSpec: ...
     @staticmethod
     def protobuf(
-        schema: bytes,
+        schema: bytes | Sequence[tuple[str, str]],
         message: str | None,
-        writers: Sequence[tuple[int, bytes | None, bytes]],
+        writers: Sequence[tuple[int, bytes | None, bytes | Sequence[tuple[str, str]]]],
         framing: str,
         mode: str,
         flatten: bool,

@@ -12,6 +12,10 @@ ProtobufFraming = Literal["bare", "confluent"]
 """What stands before a Protobuf message."""
 
 
+_Source = bytes | list[tuple[str, str]]
+"""Descriptors, or texts with the names of their files."""
+
+
 class Protobuf(Typed):
     """Protobuf messages, decoded into a struct column: `Consumer(..., value=Protobuf(schema))`.
 
@@ -22,6 +26,8 @@ class Protobuf(Typed):
     A schema is one of
 
     - the bytes of a `FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out=FILE` writes it
+    - the text of a `.proto` file, or several by the names that they import each other by, the last of which has the
+      message: `{"common.proto": text, "order.proto": text}`; Google's own, as of `Timestamp`, need not be given
     - a class that `protoc` has generated, such as `order_pb2.Order`, or a module of them, such as `order_pb2`
 
     uint32 and uint64 are unsigned columns, an enum is a string (an unknown number its digits), `Timestamp` a
@@ -55,9 +61,8 @@ class Protobuf(Typed):
         ArgumentError: if a schema cannot be read, the message is not in it, or arguments contradict each other.
 
     Examples:
-        >>> from google.protobuf.timestamp_pb2 import Timestamp
-        >>> Protobuf(Timestamp)
-        Protobuf(seconds: int64, nanos: int32)
+        >>> Protobuf('syntax = "proto3"; message Order { int64 id = 1; optional string customer = 2; }')
+        Protobuf(id: int64, customer: utf8)
     """
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {
@@ -91,20 +96,18 @@ class Protobuf(Typed):
         if message is not None and not isinstance(message, str):
             raise ArgumentError(f"message={message!r}: expected the full name of a message, such as 'shop.Order'")
         may_be_framed = framing is None
-        descriptors, own = _descriptors("schema", schema)
+        descriptors, own = _source("schema", schema)
         writers = _writers(schemas, framing)
         self._arguments: dict[str, Any] = {
             "message": message or own,
-            "schemas": {key: _descriptors(f"schemas[{key!r}]", each)[0] for key, each in schemas.items()}
-            if schemas
-            else None,
+            "schemas": schemas and {key: _restorable(f"schemas[{key!r}]", each) for key, each in schemas.items()},
             "framing": "confluent" if writers else framing,
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "options": texts,
         }
-        self._given = descriptors
+        self._given = _restorable("schema", schema)
         self.spec = ColumnSpec.protobuf(
             descriptors,
             message or own,
@@ -122,7 +125,7 @@ class Protobuf(Typed):
         return f"{type(self).__name__}({', '.join([*self.spec.fields, *shown])})"
 
 
-def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, bytes]]:
+def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _Source]]:
     """The writers' schemas by their ids or GUIDs."""
     if schemas is None:
         return []
@@ -132,11 +135,21 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, byt
         raise ArgumentError("schemas: expected {id: schema}")
     if not schemas:
         raise ArgumentError("schemas is empty: no value could be decoded")
-    return [(*_key(key), _descriptors(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
+    return [(*_key(key), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
 
 
-def _descriptors(name: str, schema: Any) -> tuple[bytes, str | None]:
-    """A schema as a `FileDescriptorSet`, and the name of the message if it is one's."""
+def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
+    """A schema as a `FileDescriptorSet` or as texts, and the name of the message if it is one's."""
+    if isinstance(schema, str):
+        if not any(sign in schema for sign in "{;"):
+            file = "; that of a file is Path(...).read_text()"
+            raise ArgumentError(f"{name}: is not the text of a .proto file, but {schema[:60]!r}{file}")
+        return [("schema.proto", schema)], None
+    if isinstance(schema, Mapping):
+        for file_name, text in schema.items():
+            if not isinstance(file_name, str) or not isinstance(text, str):
+                raise ArgumentError(f"{name}: expected texts by the names of their files, and not {file_name!r}")
+        return list(schema.items()), None
     if isinstance(schema, bytes | bytearray | memoryview):
         return bytes(schema), None
     descriptor = getattr(schema, "DESCRIPTOR", schema)
@@ -146,10 +159,16 @@ def _descriptors(name: str, schema: Any) -> tuple[bytes, str | None]:
         return _descriptor_set(file), full_name
     kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
     if isinstance(schema, PathLike):
-        hint = "; its read_bytes() are the descriptors"
+        hint = "; its read_text() is the text, or its read_bytes() the descriptors"
     raise ArgumentError(
-        f"{name}: expected descriptors as bytes, or a class or module of protoc's, and not {kind}{hint}"
+        f"{name}: expected descriptors as bytes, .proto text, or a class or module of protoc's, and not {kind}{hint}"
     )
+
+
+def _restorable(name: str, schema: Any) -> Any:
+    """A schema in a form that can be pickled and given again."""
+    source, _ = _source(name, schema)
+    return source if isinstance(source, bytes) else dict(source)
 
 
 def _descriptor_set(file: Any) -> bytes:

@@ -66,6 +66,40 @@ class File:
                 field.proto3_optional, field.oneof_index = True, len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
 
+    def text(self) -> str:
+        """The same as `.proto` text."""
+        lines = [
+            f'syntax = "{self.proto.syntax}"; // A comment; {{',
+            "package t;",
+            'import "a/that/is/not/given.proto";',
+        ]
+        lines += [f'import "{name}";' for name in self.proto.dependency]
+        values = "".join(f"{value.name} = {value.number}; " for value in self.proto.enum_type[0].value)
+        lines += [f"enum Colour {{ reserved 5 to 7; {values}}}"]
+        for message in self.proto.message_type:
+            entries = {f".t.{message.name}.{entry.name}": entry for entry in message.nested_type}
+            fields = [(field, self._field_text(field, entries.get(field.type_name))) for field in message.field]
+            plain = [text for field, text in fields if not self._is_of_oneof(field)]
+            members = [text for field, text in fields if self._is_of_oneof(field)]
+            oneof = ["oneof which {", *members, "}"] if members else []
+            lines += [f"message {message.name} {{ /* {'{'} */", "reserved 3000, 3002 to max;", *plain, *oneof, "}"]
+        return "\n".join([*lines, "service S { rpc Get(Item) returns (Item) { option deprecated = true; } }"])
+
+    @staticmethod
+    def _is_of_oneof(field: Any) -> bool:
+        return field.HasField("oneof_index") and not field.proto3_optional
+
+    def _field_text(self, field: Any, entry: Any) -> str:
+        def kind(each: Any) -> str:
+            return each.type_name.removeprefix(".t.") or next(name for name in SCALARS if _NUMBERS[name] == each.type)
+
+        if entry is not None:
+            return f"map<{kind(entry.field[0])}, {kind(entry.field[1])}> {field.name} = {field.number};"
+        is_optional = field.proto3_optional or (self.proto.syntax == "proto2" and not self._is_of_oneof(field))
+        label = {1: "optional " if is_optional else "", 2: "required ", 3: "repeated "}[field.label]
+        packed = ' [packed = false, (x.y) = { z: "}];" }]' if field.options.HasField("packed") else ""
+        return f"{label}{kind(field)} {field.name} = {field.number}{packed};"
+
     def build(self, *names: str) -> list[type[Message]]:
         """The classes of messages, as `protoc` would generate them."""
         pool = descriptor_pool.DescriptorPool()

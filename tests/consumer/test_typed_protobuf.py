@@ -133,6 +133,7 @@ def test_every_kind_of_field_is_what_googles_package_reads(syntax: str) -> None:
         values.append(message.SerializeToString())
         wanted.append(expected(kind.FromString(values[-1])))
     assert rows(Protobuf(kind), values) == wanted
+    assert rows(Protobuf(every(syntax).text(), message="t.Every"), values) == wanted
 
 
 def test_messages_in_several_parts_are_merged_as_by_googles_package() -> None:
@@ -319,6 +320,11 @@ def test_it_is_pickled_and_shown() -> None:
         (lambda: Protobuf(b""), "no message in the schema"),
         (lambda: Protobuf(Order, message="t.Nothing"), r"no message t\.Nothing; there are t\.Refund, t\.Order"),
         (lambda: Protobuf(descriptors(ORDERS)), r"several messages; give message=, one of t\.Order, t\.Refund"),
+        (lambda: Protobuf("order.proto"), r"is not the text of a \.proto file, but 'order\.proto'"),
+        (lambda: Protobuf('syntax = "proto3";\nmessage M { int32 }'), "schema.proto: line 2: expected a name"),
+        (lambda: Protobuf("message M { string a = 1; bytes b = 1; }"), "two fields have the number 1"),
+        (lambda: Protobuf("message M { optional Item a = 1; }"), "type Item is nowhere declared"),
+        (lambda: Protobuf("message M { optional int32 a = 0; }"), "0 is not the number of a field"),
         (lambda: Protobuf(anything(5)), "expected descriptors as bytes"),
         (lambda: Protobuf(Order, framing=anything("x")), "expected 'bare' or 'confluent'"),
         (lambda: Protobuf(Order, framing="bare", schemas={7: Order}), "schemas by id are for framing='confluent'"),
@@ -336,6 +342,27 @@ def test_what_cannot_be_is_refused(make: Callable[[], object], reason: str) -> N
 def descriptors(*files: File) -> bytes:
     # Without what they import, which none of their messages needs.
     return bytes(descriptor_pb2.FileDescriptorSet(file=[file.proto for file in files]).SerializeToString())
+
+
+def test_texts_import_each_other() -> None:
+    common = 'syntax = "proto3"; package a.b; message Id { message Part { int64 value = 1; } Part part = 1; }'
+    text = """
+        syntax = "proto3"; package a.c; import public "common.proto"; import "google/protobuf/timestamp.proto";
+        message Order { b.Id id = 1; google.protobuf.Timestamp at = 2; repeated .a.b.Id.Part parts = 3; Kind kind = 4;
+                        enum Kind { option allow_alias = true; A = 0; B = 0x10 [deprecated = true]; C = -1; } }
+    """
+    spec = Protobuf({"common.proto": common, "order.proto": text}, schemas={7: {"common.proto": common, "o": text}})
+    value = framed(7, b"\x00", bytes.fromhex("0a040a020805 1202080a 1a020807 2010"))
+    wanted = {"id": {"part": {"value": 5}}, "at": 10, "parts": [{"value": 7}], "kind": "B"}
+    for each in (spec, pickle.loads(pickle.dumps(spec))):
+        (row,) = rows(each, [value])
+        assert {**row, "at": row["at"].timestamp()} == wanted
+
+
+def test_groups_are_structs() -> None:
+    text = "message M { repeated group Result = 1 { optional string url = 2; } optional int32 after = 3; }"
+    value = bytes.fromhex("0b 120161 0c 0b 5b 080c 5c 120162 0c 1805 7b 7c")
+    assert rows(Protobuf(text), [value]) == [{"result": [{"url": "a"}, {"url": "b"}], "after": 5}]
 
 
 def test_descriptors_are_a_schema() -> None:

@@ -23,7 +23,7 @@ def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out.splitlines()
     avro = ["Avro(id: int64, customer: utf8, framing='confluent')", "Avro(utf8)"]
     avro += ["""Avro(after: struct("id": int64), op: utf8, framing='confluent', flatten=True)"""]
-    avro += ["Protobuf(seconds: int64, nanos: int32, framing='confluent')"]
+    avro += ["Protobuf(id: int64, customer: utf8, framing='confluent')"]
     bad = ["id no JSON value for a field of type int64", "1"]
     written = "1"
     assert printed == ["[2.5, 2.5]", *avro, "2", *bad, *bad, *bad, *bad, *bad, written]

@@ -18,7 +18,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::error::{argument_error, registry_error_of};
-use crate::protobuf::{ProtobufGiven, Writer};
+use crate::protobuf::{ProtobufGiven, Source, Writer};
 use crate::runtime::on_thread;
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
@@ -161,7 +161,7 @@ impl ColumnSpec {
         Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
     }
 
-    /// `schema` is a `FileDescriptorSet`, and `message` the full name of one of its messages. `writers` are descriptors
+    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers` are descriptors
     /// with their ids or GUIDs. If they `may_be_framed`, values are framed as Confluent's where the settings name a
     /// registry.
     #[staticmethod]
@@ -169,7 +169,7 @@ impl ColumnSpec {
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn protobuf(
         py: Python<'_>,
-        schema: PyBackedBytes,
+        schema: Source,
         message: Option<&str>,
         writers: Vec<Writer>,
         framing: &str,

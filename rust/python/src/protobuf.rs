@@ -12,8 +12,24 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::argument_error;
 
-/// A writer's schema: its id, its GUID if it is named by that, and its descriptors.
-pub(crate) type Writer = (u32, Option<PyBackedBytes>, PyBackedBytes);
+/// A schema: descriptors, or texts with the names of their files.
+#[derive(FromPyObject)]
+pub(crate) enum Source {
+    Descriptors(PyBackedBytes),
+    Texts(Vec<(String, String)>),
+}
+
+impl Source {
+    fn schema(&self, message: Option<&str>) -> Result<ProtobufSchema, BadSchema> {
+        match self {
+            Self::Descriptors(bytes) => ProtobufSchema::from_descriptor_set(bytes, message),
+            Self::Texts(texts) => ProtobufSchema::from_texts(texts, message),
+        }
+    }
+}
+
+/// A writer's schema, behind its id, and its GUID if it is named by that.
+pub(crate) type Writer = (u32, Option<PyBackedBytes>, Source);
 
 /// What a Protobuf column was asked for with.
 #[derive(Clone)]
@@ -29,7 +45,7 @@ pub(crate) struct ProtobufGiven {
 impl ProtobufGiven {
     pub(crate) fn new(
         py: Python<'_>,
-        (schema, message): (&[u8], Option<&str>),
+        (schema, message): (&Source, Option<&str>),
         writers: Vec<Writer>,
         framing: &str,
         (mode, options): (Mode, &[(String, String)]),
@@ -37,16 +53,16 @@ impl ProtobufGiven {
     ) -> PyResult<Self> {
         let refused = |name: &str, bad: BadSchema| argument_error(py, format!("{name}: {bad}"));
         let framing = if framing == "confluent" { Framing::Confluent } else { Framing::Bare };
-        let schema = ProtobufSchema::from_descriptor_set(schema, message).map_err(|bad| refused("schema", bad))?;
+        let schema = schema.schema(message).map_err(|bad| refused("schema", bad))?;
         let mut schemas = Vec::new();
-        for (id, guid, descriptors) in writers {
+        for (id, guid, source) in writers {
             let guid = guid.and_then(|guid| guid.first_chunk().copied()).map(u128::from_be_bytes);
             let (name, key) = match guid {
                 None => (format!("schemas[{id}]"), WriterKey::Id(id)),
                 Some(guid) => (format!("schemas[{guid:032x}]"), WriterKey::Guid(guid)),
             };
             // The writer's message is that of the same name.
-            let writer = ProtobufSchema::from_descriptor_set(&descriptors, Some(schema.message()));
+            let writer = source.schema(Some(schema.message()));
             schemas.push((key, writer.map_err(|bad| refused(&name, bad))?));
         }
         let mut given = ProtobufOptions { mode, ..ProtobufOptions::default() };

@@ -11,6 +11,7 @@ mod plan;
 mod row;
 mod scalar;
 mod schema;
+mod text;
 mod wire;
 
 pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};

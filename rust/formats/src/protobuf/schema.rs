@@ -1,8 +1,9 @@
 //! A schema whose names have been looked up: messages, enums, and which message values are of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::{self, Features, File, Label};
+use super::text;
 use crate::avro::BadSchema;
 
 /// The place of a message or enum in its list.
@@ -85,6 +86,26 @@ impl ProtobufSchema {
         let files = definition::descriptor_set(bytes).map_err(|fault| {
             bad("", format!("the bytes are no FileDescriptorSet: {} (byte {})", fault.reason, fault.position))
         })?;
+        Self::of_files(&files, message)
+    }
+
+    /// As [`Self::from_descriptor_set`], of `.proto` texts with the names that they are imported by; the last one has the
+    /// message. The files of Google's that come with every compiler need not be given.
+    ///
+    /// # Errors
+    /// A text that is none, a type that is nowhere declared, or a message that there is not.
+    pub fn from_texts(texts: &[(String, String)], message: Option<&str>) -> Result<Self, BadSchema> {
+        let mut files = Vec::new();
+        for (name, text) in texts {
+            files.push(text::parse(name, text).map_err(|reason| bad(name, reason))?);
+        }
+        let imports: BTreeSet<_> = files.iter().flat_map(|file| file.imports.clone()).collect();
+        for name in imports.into_iter().filter(|name| texts.iter().all(|(given, _)| given != name)) {
+            // What is not given may have nothing that is needed, as options have not.
+            if let Some(text) = text::well_known(&name) {
+                files.insert(0, text::parse(&name, &text).map_err(|reason| bad(&name, reason))?);
+            }
+        }
         Self::of_files(&files, message)
     }
 

@@ -1,0 +1,383 @@
+//! The files of a schema from the text of `.proto` files: what says which messages, fields and enums there are. Services,
+//! extensions and options that change no value are stepped over.
+
+use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
+
+/// A file of this text, or where it is none and why.
+///
+/// # Errors
+/// What was found there, with its line.
+pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
+    let mut parser = Parser { tokens: tokens(text)?, at: 0 };
+    let mut file = File { name: name.to_owned(), syntax: "proto2".to_owned(), ..File::default() };
+    parser.file(&mut file).map_err(|reason| format!("line {}: {reason}", parser.line()))?;
+    Ok(file)
+}
+
+/// A name with its dots, a number, a text in its quotes, or one other character.
+struct Token<'t> {
+    text: &'t str,
+    line: usize,
+}
+
+fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
+    let (mut tokens, mut rest, mut line) = (Vec::new(), text.trim_start_matches('\u{feff}'), 1);
+    while let Some(first) = rest.chars().next() {
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
+        let length = match first {
+            _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            _ if rest.starts_with("/*") => {
+                rest.find("*/").ok_or_else(|| format!("line {line}: a comment that does not end"))? + 2
+            }
+            '"' | '\'' => quoted(rest, first).ok_or_else(|| format!("line {line}: a text that does not end"))?,
+            _ if is_word(first) => rest.find(|letter| !is_word(letter)).unwrap_or(rest.len()),
+            _ => first.len_utf8(),
+        };
+        let (token, behind) = rest.split_at(length);
+        if !first.is_whitespace() && !token.starts_with("//") && !token.starts_with("/*") {
+            tokens.push(Token { text: token, line });
+        }
+        line += token.matches('\n').count();
+        rest = behind;
+    }
+    Ok(tokens)
+}
+
+/// The length of a text in quotes.
+fn quoted(text: &str, quote: char) -> Option<usize> {
+    let mut is_escaped = false;
+    for (at, letter) in text.char_indices().skip(1) {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' => is_escaped = true,
+            '\n' => return None,
+            _ if letter == quote => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
+}
+
+struct Parser<'t> {
+    tokens: Vec<Token<'t>>,
+    at: usize,
+}
+
+type Parsed<T = ()> = Result<T, String>;
+
+impl<'t> Parser<'t> {
+    fn line(&self) -> usize {
+        let last = self.at.saturating_sub(1);
+        self.tokens.get(last).map_or(1, |token| token.line)
+    }
+
+    fn peek(&self) -> &'t str {
+        self.tokens.get(self.at).map_or("", |token| token.text)
+    }
+
+    fn next(&mut self) -> Parsed<&'t str> {
+        let token = self.tokens.get(self.at).ok_or("the text ends too early")?;
+        self.at += 1;
+        Ok(token.text)
+    }
+
+    fn expect(&mut self, wanted: &str) -> Parsed {
+        match self.next()? {
+            found if found == wanted => Ok(()),
+            found => Err(format!("expected {wanted:?}, and not {found:?}")),
+        }
+    }
+
+    fn name(&mut self) -> Parsed<String> {
+        match self.next()? {
+            name if name.starts_with(|letter: char| letter.is_ascii_alphabetic() || "_.".contains(letter)) => {
+                Ok(name.to_owned())
+            }
+            other => Err(format!("expected a name, and not {other:?}")),
+        }
+    }
+
+    fn text(&mut self) -> Parsed<String> {
+        let text = self.next()?;
+        let inner = text.strip_prefix(['"', '\'']).and_then(|text| text.strip_suffix(['"', '\'']));
+        inner.map(str::to_owned).ok_or_else(|| format!("expected a text in quotes, and not {text:?}"))
+    }
+
+    fn number(&mut self) -> Parsed<i64> {
+        let is_negative = self.peek() == "-";
+        if is_negative {
+            self.at += 1;
+        }
+        let text = self.next()?;
+        let lower = text.to_ascii_lowercase();
+        let parsed = match (lower.strip_prefix("0x"), lower.strip_prefix('0')) {
+            (Some(hex), _) => i64::from_str_radix(hex, 16),
+            (None, Some(octal)) if !octal.is_empty() => i64::from_str_radix(octal, 8),
+            _ => lower.parse(),
+        };
+        let number = parsed.map_err(|_| format!("expected a whole number, and not {text:?}"))?;
+        Ok(if is_negative { -number } else { number })
+    }
+
+    /// Steps over a statement: up to its semicolon, or the end of its block.
+    fn skip(&mut self) -> Parsed {
+        let mut depth = 0_usize;
+        loop {
+            match self.next()? {
+                "{" | "[" | "(" => depth += 1,
+                "]" | ")" => depth = depth.saturating_sub(1),
+                "}" if depth <= 1 => return Ok(()),
+                "}" => depth -= 1,
+                ";" if depth == 0 => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    fn file(&mut self, file: &mut File) -> Parsed {
+        while self.at < self.tokens.len() {
+            match self.next()? {
+                "syntax" => {
+                    self.expect("=")?;
+                    file.syntax = self.text()?;
+                    if !matches!(&*file.syntax, "proto2" | "proto3") {
+                        return Err(format!("there is no syntax {:?}", file.syntax));
+                    }
+                    self.expect(";")?;
+                }
+                "edition" => {
+                    file.syntax = "editions".to_owned();
+                    self.skip()?;
+                }
+                "package" => {
+                    file.package = self.name()?;
+                    self.expect(";")?;
+                }
+                "import" => {
+                    if matches!(self.peek(), "public" | "weak" | "option") {
+                        self.at += 1;
+                    }
+                    file.imports.push(self.text()?);
+                    self.expect(";")?;
+                }
+                "option" => file.features = self.option(";")?.within(file.features),
+                "message" => {
+                    let message = self.message(0)?;
+                    file.messages.push(message);
+                }
+                "enum" => file.enums.push(self.enumeration()?),
+                "service" | "extend" => self.skip()?,
+                ";" => {}
+                other => return Err(format!("expected a declaration, and not {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The features among options, which end with this token.
+    fn option(&mut self, end: &str) -> Parsed<Features> {
+        let (mut features, mut depth) = (Features::default(), 0_usize);
+        loop {
+            let token = self.next()?;
+            match token {
+                _ if token == end && depth == 0 => return Ok(features),
+                "{" | "[" | "(" => depth += 1,
+                "}" | "]" | ")" => depth = depth.saturating_sub(1),
+                _ if depth == 0 && token.starts_with("features.") => {
+                    self.expect("=")?;
+                    match (token, self.next()?) {
+                        ("features.field_presence", "EXPLICIT") => features.presence = 1,
+                        ("features.field_presence", "IMPLICIT") => features.presence = 2,
+                        ("features.field_presence", "LEGACY_REQUIRED") => features.presence = 3,
+                        ("features.enum_type", "OPEN") => features.enum_type = 1,
+                        ("features.enum_type", "CLOSED") => features.enum_type = 2,
+                        ("features.message_encoding", "LENGTH_PREFIXED") => features.encoding = 1,
+                        ("features.message_encoding", "DELIMITED") => features.encoding = 2,
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn message(&mut self, depth: usize) -> Parsed<Message> {
+        let name = self.name()?;
+        self.expect("{")?;
+        self.body(Message { name, ..Message::default() }, depth)
+    }
+
+    fn body(&mut self, mut message: Message, depth: usize) -> Parsed<Message> {
+        if depth == MAX_DEPTH {
+            return Err("messages are declared too deep in messages".to_owned());
+        }
+        let mut oneofs = 0;
+        loop {
+            match self.next()? {
+                "}" => return Ok(message),
+                "message" if self.is_block() => {
+                    let nested = self.message(depth + 1)?;
+                    message.messages.push(nested);
+                }
+                "enum" if self.is_block() => message.enums.push(self.enumeration()?),
+                "oneof" if self.is_block() => {
+                    self.name()?;
+                    self.expect("{")?;
+                    while self.peek() != "}" {
+                        if self.peek() == "option" {
+                            self.at += 1;
+                            self.option(";")?;
+                            continue;
+                        }
+                        let mut field = self.field(&mut message, Label::None, depth)?;
+                        field.oneof = Some(oneofs);
+                        message.fields.push(field);
+                    }
+                    self.expect("}")?;
+                    oneofs += 1;
+                }
+                "option" => message.features = self.option(";")?.within(message.features),
+                "extend" if self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{") => self.skip()?,
+                "reserved" | "extensions" if !matches!(self.tokens.get(self.at + 1), Some(token) if token.text == "=") =>
+                {
+                    self.skip()?;
+                }
+                ";" => {}
+                first => {
+                    let label = match first {
+                        "optional" => Label::Optional,
+                        "required" => Label::Required,
+                        "repeated" => Label::Repeated,
+                        _ => Label::None,
+                    };
+                    if label == Label::None {
+                        self.at -= 1;
+                    }
+                    let field = self.field(&mut message, label, depth)?;
+                    message.fields.push(field);
+                }
+            }
+        }
+    }
+
+    /// Whether a name and a block follow, and not a field whose type is called so.
+    fn is_block(&self) -> bool {
+        self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{")
+    }
+
+    fn field(&mut self, message: &mut Message, label: Label, depth: usize) -> Parsed<Field> {
+        let mut field = Field { label, type_name: self.name()?, ..Field::default() };
+        if field.type_name == "map" && self.peek() == "<" {
+            return self.map(message, field);
+        }
+        field.name = self.name()?;
+        self.expect("=")?;
+        field.number = self.number()?;
+        if field.type_name == "group" {
+            let name = std::mem::take(&mut field.name);
+            if self.peek() == "[" {
+                self.at += 1;
+                field.features = self.option("]")?;
+            }
+            self.expect("{")?;
+            let group = self.body(Message { name: name.clone(), ..Message::default() }, depth + 1)?;
+            message.messages.push(group);
+            return Ok(Field { name: name.to_ascii_lowercase(), kind: 10, type_name: name, ..field });
+        }
+        field.kind = scalar(&field.type_name);
+        self.end_of_field(&mut field)?;
+        Ok(field)
+    }
+
+    fn map(&mut self, message: &mut Message, mut field: Field) -> Parsed<Field> {
+        self.expect("<")?;
+        let key = self.name()?;
+        self.expect(",")?;
+        let value = self.name()?;
+        self.expect(">")?;
+        field.name = self.name()?;
+        self.expect("=")?;
+        field.number = self.number()?;
+        self.end_of_field(&mut field)?;
+        let of = |name: &str, number, type_name: String| {
+            let kind = scalar(&type_name);
+            Field { name: name.to_owned(), number, kind, type_name, ..Field::default() }
+        };
+        // No name of the text has such a sign, so it is the name of no other message.
+        let entry = format!("{}<>", field.name);
+        message.messages.push(Message {
+            name: entry.clone(),
+            fields: vec![of("key", 1, key), of("value", 2, value)],
+            is_map_entry: true,
+            ..Message::default()
+        });
+        Ok(Field { label: Label::Repeated, type_name: entry, ..field })
+    }
+
+    fn end_of_field(&mut self, field: &mut Field) -> Parsed {
+        if self.peek() == "[" {
+            self.at += 1;
+            field.features = self.option("]")?;
+        }
+        self.expect(";")
+    }
+
+    fn enumeration(&mut self) -> Parsed<Enum> {
+        let mut read = Enum { name: self.name()?, ..Enum::default() };
+        self.expect("{")?;
+        loop {
+            match self.next()? {
+                "}" => return Ok(read),
+                "option" if self.peek() != "=" => read.features = self.option(";")?.within(read.features),
+                "reserved" if self.peek() != "=" => self.skip()?,
+                ";" => {}
+                name => {
+                    self.expect("=")?;
+                    let number = i32::try_from(self.number()?).map_err(|_| format!("{name} is beyond 32 bits"))?;
+                    read.values.push((name.to_owned(), number));
+                    if self.peek() == "[" {
+                        self.at += 1;
+                        self.option("]")?;
+                    }
+                    self.expect(";")?;
+                }
+            }
+        }
+    }
+}
+
+/// The number of a type in descriptors; 0 for what is no scalar.
+fn scalar(name: &str) -> u64 {
+    const NAMES: [&str; 19] = [
+        "", "double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "", "", "bytes",
+        "uint32", "", "sfixed32", "sfixed64", "sint32", "sint64",
+    ];
+    NAMES.iter().position(|known| !known.is_empty() && *known == name).unwrap_or(0) as u64
+}
+
+/// The files that come with every compiler, as far as values are made of them.
+pub(crate) fn well_known(name: &str) -> Option<String> {
+    let messages = match name.strip_prefix("google/protobuf/")? {
+        "timestamp.proto" => "message Timestamp { int64 seconds = 1; int32 nanos = 2; }",
+        "duration.proto" => "message Duration { int64 seconds = 1; int32 nanos = 2; }",
+        "any.proto" => "message Any { string type_url = 1; bytes value = 2; }",
+        "empty.proto" => "message Empty {}",
+        "field_mask.proto" => "message FieldMask { repeated string paths = 1; }",
+        "struct.proto" => {
+            "message Struct { map<string, Value> fields = 1; }
+             message Value { oneof kind { NullValue null_value = 1; double number_value = 2; string string_value = 3;
+                                          bool bool_value = 4; Struct struct_value = 5; ListValue list_value = 6; } }
+             enum NullValue { NULL_VALUE = 0; }
+             message ListValue { repeated Value values = 1; }"
+        }
+        "wrappers.proto" => {
+            "message DoubleValue { double value = 1; } message FloatValue { float value = 1; }
+             message Int64Value { int64 value = 1; } message UInt64Value { uint64 value = 1; }
+             message Int32Value { int32 value = 1; } message UInt32Value { uint32 value = 1; }
+             message BoolValue { bool value = 1; } message StringValue { string value = 1; }
+             message BytesValue { bytes value = 1; }"
+        }
+        _ => return None,
+    };
+    Some(format!("syntax = \"proto3\"; package google.protobuf; {messages}"))
+}

@@ -1,0 +1,9 @@
+//! Protobuf: bad values at every place, and what hostile ones may cost. What messages become is compared with Google's
+//! package, in tests/consumer/test_typed_protobuf.py.
+
+#[path = "../../protocol/tests/support/allocations.rs"]
+mod allocations;
+#[path = "protobuf/hostile.rs"]
+mod hostile;
+#[path = "protobuf/support.rs"]
+mod support;
