@@ -108,7 +108,6 @@ def test_advice_names_settings_that_exist() -> None:
         ("value_deserializer", "value=monedula.Json(schema)"),
         ("ssl_cafile", "ssl.ca.location"),
         ("ssl.engine.location", "leave it out"),
-        ("auto.register.schemas", "monedula.Avro(schema) decodes"),
     ],
 )
 @pytest.mark.parametrize("client", [monedula.Consumer, monedula.Producer])

@@ -28,7 +28,6 @@ _PROXY = "connections go to brokers directly; a proxy that forwards ports needs 
 _ADAPTIVE = f"records without a key always go more often to brokers that keep up (KIP-794); {_LEAVE}"
 _ASSERTION = "the settings whose names begin with sasl.oauthbearer.assertion.claim are the claims of the assertion"
 _NOT_JAVA = f"it names a part of Java; {_LEAVE}"
-_ENCODES = "no schema is registered here: your own code encodes, and monedula.Avro(schema) decodes"
 _NOT_TLS = f"TLS is rustls with AWS-LC, and takes no other {{}}; {_LEAVE}"
 
 PREFIXES: dict[str, str] = {
@@ -48,7 +47,6 @@ SETTINGS: dict[str, str] = {
     "api.version.request.timeout.ms": _VERSIONS,
     "auto.commit.enable": "enable.auto.commit",
     "auto.include.jmx.reporter": _METRICS,
-    "auto.register.schemas": _ENCODES,
     "background.event.cb": _NO_HOOK,
     "batch.num.messages": "batch.size bounds a batch, in bytes",
     "bootstrap.controllers": "bootstrap.servers: calls of an Admin go through brokers",
@@ -108,7 +106,6 @@ SETTINGS: dict[str, str] = {
     "offset.store.sync.interval.ms": "offsets are committed to the group; no file has them",
     "on.commit": _COMMITTED,
     "on.delivery": _DELIVERY,
-    "normalize.schemas": _ENCODES,
     "oauthbearer.token.refresh.cb": "sasl.oauthbearer.token.provider (or oauth_cb) is the function that brings tokens",
     "opaque": "a callback may be a closure or a functools.partial, which has what you need with it",
     "open.cb": _NO_HOOK,
@@ -194,7 +191,6 @@ SETTINGS: dict[str, str] = {
     "topic.metadata.refresh.sparse": f"only topics in use are asked for; {_LEAVE}",
     "topics": "Consumer(settings, topics=[...])",
     "transaction.two.phase.commit.enable": "there is no two-phase commit here (KIP-939)",
-    "use.latest.version": _ENCODES,
     "value.deserializer": "Consumer(settings, value=monedula.Json(schema)) for JSON, and bytes without it",
     "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
     "value.serializer": "values are bytes or texts; serialize them before send()",
