@@ -42,11 +42,11 @@ def command(main: str | Path, *arguments: str, java_options: Sequence[str] | Non
     """
     options = ["-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     options += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", jars.tools_class_path()]
-    return [jars.java(), *options, *(java_options or _loaded_before()), str(main), *arguments]
+    return [jars.java(), *options, *(java_options or loaded_before()), str(main), *arguments]
 
 
 @cache
-def _loaded_before() -> list[str]:
+def loaded_before() -> list[str]:
     return prepared.loaded_before("tools", jars.tools_class_path(), _list_topics)
 
 

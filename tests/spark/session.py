@@ -62,7 +62,7 @@ def running(
     """
     jars.java()
     if java_options is None:
-        java_options = _loaded_before() if fast_start else []
+        java_options = loaded_before() if fast_start else []
     settings = {"spark.master": master, **_settings(directory, fast_start, java_options), **(conf or {})}
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -93,7 +93,7 @@ def jvm_pid(spark: "SparkSession") -> int:
 
 
 @cache
-def _loaded_before() -> list[str]:
+def loaded_before() -> list[str]:
     from pyspark.find_spark_home import _find_spark_home
 
     return prepared.loaded_before("spark", f"{_find_spark_home()}/jars/*", _run_once)

@@ -1,5 +1,6 @@
 """Names in the cluster for a shell that completes: topics, groups, and what else has settings."""
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -72,9 +73,12 @@ def _kind(context: typer.Context) -> Any:
 
 def _names(context: typer.Context, incomplete: str, names: Callable[[Admin], Iterable[str]]) -> list[str]:
     given = (context.params.get(name) for name in ("bootstrap_servers", "setting", "settings_file"))
+    # There is no place for an error in the middle of a line, nor for what the log has of a broker that does not answer.
+    logging.disable()
     try:
         with Admin(settings_of(*given)) as admin:
             return sorted(name for name in names(admin) if name.startswith(incomplete))
     except (KafkaError, UsageError, OSError):
-        # There is no place for an error in the middle of a line.
         return []
+    finally:
+        logging.disable(logging.NOTSET)

@@ -35,7 +35,7 @@ monedula schemas list -F registry.properties --json
 
 @administration("schemas list")
 def list_subjects(connection: Connection, as_json: AsJson = False) -> None:
-    """List the subjects of the registry that the setting schema.registry.url names."""
+    """List the subjects of a registry. The setting schema.registry.url names it."""
     show(("subject",), [(subject,) for subject in _registry(connection).subjects()], as_json)
 
 
@@ -47,7 +47,7 @@ monedula schemas show orders-value --version 3 -F registry.properties > order.av
 
 @administration("schemas show")
 def show_schema(subject: Subject, connection: Connection, version: Version = None, as_json: AsJson = False) -> None:
-    """Write the schema of a subject to standard output, as it was registered; with --json all that is known of it."""
+    """Write the schema of a subject, as it was registered. With --json it is all that is known of it."""
     found = _registry(connection).get(subject, version)
     if not as_json:
         sys.stdout.write(found.schema.rstrip("\n") + "\n")
@@ -64,7 +64,7 @@ monedula schemas versions orders-value -F registry.properties
 
 @administration("schemas versions")
 def versions(subject: Subject, connection: Connection, as_json: AsJson = False) -> None:
-    """List the versions of a subject, with the ids by which records name them."""
+    """List the versions of a subject, with their ids. By these, records name them."""
     registry = _registry(connection)
     found = [registry.get(subject, number) for number in registry.versions(subject)]
     show(("version", "id", "type"), [(each.version, each.id, each.kind.lower()) for each in found], as_json)
@@ -85,7 +85,7 @@ def register(
     reference: References = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register a schema as the next version of a subject, and write its id to standard output."""
+    """Register a schema for a subject, and write its id. It is the next version, if there is none with this schema."""
     references = _references(reference)
     text, kind = _text(file, _kind(kind)), _kind(kind)
     number = _registry(connection).register(subject, text, kind=kind, references=references)
@@ -163,7 +163,7 @@ def _text(file: Path, kind: str) -> str:
 
 
 app = typer.Typer(
-    help="The subjects of a schema registry: list, show, register, check.", no_args_is_help=True, rich_markup_mode=None
+    help="List, show, register and check schemas in a registry.", no_args_is_help=True, rich_markup_mode=None
 )
 COMMANDS = (
     ("list", list_subjects, LIST_EXAMPLES),
