@@ -205,9 +205,10 @@ impl Output<'_> {
             let room = open.buffer.capacity() - open.filled;
             // Do not try a batch that is unlikely to fit: it would be decompressed twice.
             let fits = self.guess(batch.bytes.len()) <= room;
-            let written = if fits { self.decompress(&batch, &mut open.buffer, open.filled, room)? } else { None };
+            let written = if fits { self.decompress(&batch, &mut open.buffer, open.filled, room) } else { Ok(None) };
+            // Before an error is returned: batches that are sound have their payload in it.
             self.open = Some(open);
-            if let Some(written) = written {
+            if let Some(written) = written? {
                 self.put(batch, written);
                 return Ok(true);
             }

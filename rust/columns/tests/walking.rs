@@ -336,6 +336,24 @@ fn a_damaged_batch_stops_the_walk_at_its_offset_and_keeps_what_was_before() {
     assert_eq!(offsets(&builder.finish()), [0, 1, 2]);
 }
 
+/// A batch in the buffer of earlier ones was an error of its own, and took their payload along.
+#[test]
+fn a_batch_that_cannot_be_inflated_leaves_those_before_it() {
+    for codec in codecs().into_iter().filter(|codec| *codec != Compression::None) {
+        let mut data = plain_batch(0, 100, codec);
+        let second = data.len();
+        data.extend(plain_batch(100, 3, codec));
+        data[second + 61..].fill(0xff);
+        let (options, pool) = (WalkOptions { check_crcs: false, ..WalkOptions::default() }, BufferPool::new(1 << 20));
+        let (mut walker, mut builder, mut scratch) = (walker(0, options), builder(ColumnSet::ALL), Scratch::new());
+        let inflated = inflate(&Bytes::from(data), &options, &pool, &mut scratch, &mut |bytes| bytes);
+        walker.feed_inflated(inflated, vec![]);
+        let error = walker.walk(&mut builder, &mut scratch).unwrap_err();
+        assert_eq!((error.offset, error.next_offset), (100, Some(103)), "{codec}");
+        assert_eq!(offsets(&builder.finish()), (0..100).collect::<Vec<_>>(), "{codec}");
+    }
+}
+
 #[test]
 fn old_formats_are_named() {
     for magic in [0, 1] {
