@@ -5,5 +5,7 @@
 mod allocations;
 #[path = "protobuf/hostile.rs"]
 mod hostile;
+#[path = "protobuf/shapes.rs"]
+mod shapes;
 #[path = "protobuf/support.rs"]
 mod support;
