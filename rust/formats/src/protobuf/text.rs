@@ -159,7 +159,12 @@ impl<'t> Parser<'t> {
                 }
                 "edition" => {
                     (file.syntax, self.are_labelled) = ("editions".to_owned(), false);
-                    self.skip()?;
+                    self.expect("=")?;
+                    // Each has its own defaults, so those of another cannot be known.
+                    match &*self.text()? {
+                        "2023" | "2024" => self.expect(";")?,
+                        other => return Err(format!("the edition {other:?} is not known; 2023 and 2024 are")),
+                    }
                 }
                 "package" => {
                     file.package = self.type_name()?;

@@ -74,6 +74,12 @@ fn a_field_of_proto2_has_a_label() {
 }
 
 #[test]
+fn an_edition_must_be_known() {
+    let reason = refusal(&[("f.proto", "edition = \"2026\"; message M { int32 a = 1; }")]);
+    assert!(reason.contains("line 1: the edition \"2026\" is not known"), "{reason}");
+}
+
+#[test]
 fn two_fields_have_not_one_name() {
     let reason = refusal(&[("f.proto", "syntax = \"proto3\"; message M { int32 a = 1; oneof b { string a = 2; } }")]);
     assert!(reason.contains("two fields have the name a"), "{reason}");
