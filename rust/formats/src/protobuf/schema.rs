@@ -333,6 +333,10 @@ impl Linker {
             _ if is_explicit => Presence::Explicit,
             _ => Presence::Implicit,
         };
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        if field.name.is_empty() || !field.name.chars().all(is_of_name) {
+            return Err(format!("{:?} is not the name of a field: it has letters, digits and _", field.name));
+        }
         let number = u32::try_from(field.number).ok().filter(|number| (1..1 << 29).contains(number));
         Ok(Field {
             name: field.name.as_str().into(),

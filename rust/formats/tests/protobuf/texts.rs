@@ -106,6 +106,21 @@ fn an_error_names_the_key_of_a_map_as_it_is() {
 }
 
 #[test]
+fn names_of_fields_have_letters_and_digits() {
+    let of = |name: &[u8]| {
+        let declared = [field(1, name), vec![0x18, 1, 0x20, 1, 0x28, 5]].concat();
+        let file = [field(1, b"f.proto"), field(4, &[field(1, b"M"), field(2, &declared)].concat())].concat();
+        ProtobufSchema::from_descriptor_set(&field(1, &file), None)
+    };
+    of(b"a_1").expect("a name");
+    // Arrow's own interface has names that end at a zero byte.
+    for name in [&b"a\0b"[..], b"", b"a.b"] {
+        let reason = of(name).expect_err("no name").to_string();
+        assert!(reason.contains("is not the name of a field"), "{reason}");
+    }
+}
+
+#[test]
 fn one_file_is_no_set_of_files() {
     let file = [field(1, b"order.proto"), field(4, &field(1, b"Order")), field(12, b"proto3")].concat();
     let reason = ProtobufSchema::from_descriptor_set(&file, None).expect_err("no set").to_string();
