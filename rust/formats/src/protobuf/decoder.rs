@@ -198,9 +198,12 @@ impl ProtobufDecoder {
     fn refuse(&mut self, row: usize, fault: Fault, value: &[u8]) -> Result<ProtobufAppended, BadProtobuf> {
         self.root.truncate(row);
         let Fault { path, reason, position } = fault;
-        let reason = match self.confluent_id(value) {
-            Some(id) => ProtobufReason::Framed(Box::new(reason), id),
-            None => reason,
+        let reason = match (reason, self.confluent_id(value)) {
+            (reason, Some(id)) => ProtobufReason::Framed(Box::new(reason), id),
+            (ProtobufReason::NotFramed(why), None) if !value.is_empty() && self.message(value, 0).is_ok() => {
+                ProtobufReason::NotFramed(format!("{why}; it can be read without: give framing='bare'").into())
+            }
+            (reason, None) => reason,
         };
         self.root.truncate(row);
         let bad = BadProtobuf { path, reason, position };
