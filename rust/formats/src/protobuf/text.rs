@@ -260,19 +260,7 @@ impl<'t> Parser<'t> {
                 }
                 "enum" if self.is_block() => message.enums.push(self.enumeration()?),
                 "oneof" if self.is_block() => {
-                    self.name()?;
-                    self.expect("{")?;
-                    while self.peek() != "}" {
-                        if self.peek() == "option" {
-                            self.at += 1;
-                            self.option(";")?;
-                            continue;
-                        }
-                        let mut field = self.field(&mut message, Label::None, depth)?;
-                        field.oneof = Some(oneofs);
-                        message.fields.push(field);
-                    }
-                    self.expect("}")?;
+                    self.oneof(&mut message, oneofs, depth)?;
                     oneofs += 1;
                 }
                 "option" => message.features = self.option(";")?.within(message.features),
@@ -304,6 +292,22 @@ impl<'t> Parser<'t> {
                 }
             }
         }
+    }
+
+    fn oneof(&mut self, message: &mut Message, number: u32, depth: usize) -> Parsed {
+        self.name()?;
+        self.expect("{")?;
+        while self.peek() != "}" {
+            if self.peek() == "option" {
+                self.at += 1;
+                self.option(";")?;
+                continue;
+            }
+            let mut field = self.field(message, Label::None, depth)?;
+            field.oneof = Some(number);
+            message.fields.push(field);
+        }
+        self.expect("}")
     }
 
     /// Whether a name and a block follow, and not a field whose type is called so.
