@@ -25,7 +25,8 @@ class Protobuf(Typed):
 
     A schema is one of
 
-    - the bytes of a `FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out=FILE` writes it
+    - the bytes of a `FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out=FILE` writes it, or that
+      message itself
     - the text of a `.proto` file, or several by the names that they import each other by, the last of which has the
       message: `{"common.proto": text, "order.proto": text}`; Google's own, as of `Timestamp`, need not be given
     - a class that `protoc` has generated, such as `order_pb2.Order`, or a module of them, such as `order_pb2`
@@ -151,7 +152,9 @@ def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
                 raise ArgumentError(f"{name}: expected texts by the names of their files, and not {file_name!r}")
         return list(schema.items()), None
     if isinstance(schema, bytes | bytearray | memoryview):
-        return bytes(schema), None
+        return _descriptors(name, bytes(schema)), None
+    if (read := _read_descriptors(schema)) is not None:
+        return read, None
     descriptor = getattr(schema, "DESCRIPTOR", schema)
     file = getattr(descriptor, "file", descriptor)
     if isinstance(getattr(file, "serialized_pb", None), bytes):
@@ -163,6 +166,27 @@ def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
     raise ArgumentError(
         f"{name}: expected descriptors as bytes, .proto text, or a class or module of protoc's, and not {kind}{hint}"
     )
+
+
+def _descriptors(name: str, given: bytes) -> bytes:
+    """The bytes of a `FileDescriptorSet`, unless they are the text of a file."""
+    # Descriptors have lengths and tags in them, which are no letters.
+    if b"{" in given and not any(byte < 0x20 and byte not in b"\t\n\v\f\r" for byte in given):
+        raise ArgumentError(f"{name}: these bytes are the text of a .proto file: give it as str, as of read_text()")
+    return given
+
+
+def _read_descriptors(schema: Any) -> bytes | None:
+    """The bytes of a `FileDescriptorSet`, or of one with a `FileDescriptorProto`, if the schema is such a message."""
+    if isinstance(schema, type):
+        return None
+    full_name = getattr(getattr(schema, "DESCRIPTOR", None), "full_name", None)
+    if full_name == "google.protobuf.FileDescriptorSet":
+        return bytes(schema.SerializeToString())
+    if full_name == "google.protobuf.FileDescriptorProto":
+        text = bytes(schema.SerializeToString())
+        return b"\x0a" + _varint(len(text)) + text
+    return None
 
 
 def _restorable(name: str, schema: Any) -> Any:

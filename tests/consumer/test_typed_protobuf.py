@@ -320,9 +320,14 @@ def test_it_is_pickled_and_shown() -> None:
         (lambda: Protobuf(b""), "no message in the schema"),
         (lambda: Protobuf(Order, message="t.Nothing"), r"no message t\.Nothing; there are t\.Refund, t\.Order"),
         (lambda: Protobuf(descriptors(ORDERS)), r"several messages; give message=, one of t\.Order, t\.Refund"),
+        (lambda: Protobuf(b"message M {}"), r"these bytes are the text of a \.proto file: give it as str"),
+        (lambda: Protobuf(ORDERS.proto.SerializeToString()), "are of one file, and not of a FileDescriptorSet"),
         (lambda: Protobuf("order.proto"), r"is not the text of a \.proto file, but 'order\.proto'"),
         (lambda: Protobuf('syntax = "proto3";\nmessage M { int32 }'), "schema.proto: line 2: expected a name"),
-        (lambda: Protobuf("message M { string a = 1; bytes b = 1; }"), "two fields have the number 1"),
+        (
+            lambda: Protobuf("message M { optional string a = 1; optional bytes b = 1; }"),
+            "two fields have the number 1",
+        ),
         (lambda: Protobuf("message M { optional Item a = 1; }"), "type Item is nowhere declared"),
         (lambda: Protobuf("message M { optional int32 a = 0; }"), "0 is not the number of a field"),
         (lambda: Protobuf(anything(5)), "expected descriptors as bytes"),
@@ -366,5 +371,10 @@ def test_groups_are_structs() -> None:
 
 
 def test_descriptors_are_a_schema() -> None:
-    spec = Protobuf(descriptors(ORDERS), message="t.Order")
-    assert rows(spec, [written(3)]) == [order(3)]
+    read = descriptor_pb2.FileDescriptorSet.FromString(descriptors(ORDERS))
+    for given in (descriptors(ORDERS), read, ORDERS.proto):
+        spec = Protobuf(given, message="t.Order")
+        for each in (spec, pickle.loads(pickle.dumps(spec))):
+            assert rows(each, [written(3)]) == [order(3)]
+    # A message of any other type stands for its class.
+    assert rows(Protobuf(Order()), [written(3)]) == [order(3)]

@@ -3,7 +3,13 @@
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;
+#[path = "protobuf/frames.rs"]
+mod frames;
 #[path = "protobuf/hostile.rs"]
 mod hostile;
+#[path = "protobuf/shapes.rs"]
+mod shapes;
 #[path = "protobuf/support.rs"]
 mod support;
+#[path = "protobuf/texts.rs"]
+mod texts;

@@ -29,9 +29,24 @@ pub struct ProtobufPlan {
     message: MessagePlan,
     data_type: DataType,
     is_framed: bool,
-    /// The numbers of the message in each writer's schema. Empty if any schema will do.
-    writers: BTreeMap<WriterKey, Box<[u32]>>,
+    /// The numbers of the message, if any schema will do.
+    indexes: Indexes,
+    /// Those in each writer's schema. Empty if any schema will do.
+    writers: BTreeMap<WriterKey, Indexes>,
     options: ProtobufOptions,
+}
+
+/// The numbers that a frame may have for the message.
+#[derive(Debug)]
+struct Indexes {
+    all: Box<[u32]>,
+    without_maps: Option<Box<[u32]>>,
+}
+
+impl Indexes {
+    fn of(schema: &ProtobufSchema) -> Self {
+        Self { all: schema.indexes().into(), without_maps: schema.indexes_without_maps() }
+    }
 }
 
 impl ProtobufPlan {
@@ -53,8 +68,8 @@ impl ProtobufPlan {
             Framing::Confluent => true,
             Framing::SingleObject => return Err(bad("", "single-object encoding is of Avro alone".to_owned())),
         };
-        let writers = writers.into_iter().map(|(key, writer)| (key, writer.indexes().into())).collect();
-        Ok(Self { schema, message, data_type, is_framed, writers, options })
+        let writers = writers.into_iter().map(|(key, writer)| (key, Indexes::of(&writer))).collect();
+        Ok(Self { indexes: Indexes::of(&schema), schema, message, data_type, is_framed, writers, options })
     }
 
     /// The type of the column.
@@ -66,13 +81,14 @@ impl ProtobufPlan {
     fn check(&self, frame: &Frame<'_>) -> Result<(), ProtobufReason> {
         let wanted = match self.writers.get(&frame.key) {
             Some(indexes) => indexes,
-            None if self.writers.is_empty() => self.schema.indexes(),
+            None if self.writers.is_empty() => &self.indexes,
             None => return Err(ProtobufReason::UnknownSchema(frame.key.text().unwrap_or_default().into())),
         };
         let found = numbers(frame.indexes);
-        if *found == *wanted {
+        if *found == *wanted.all || wanted.without_maps.as_deref() == Some(&*found) {
             return Ok(());
         }
+        let wanted = &wanted.all;
         let named = match self.schema.named_by(&found) {
             Some(name) if self.writers.is_empty() => format!(", which in the given schema is {name}"),
             _ => String::new(),
@@ -182,9 +198,12 @@ impl ProtobufDecoder {
     fn refuse(&mut self, row: usize, fault: Fault, value: &[u8]) -> Result<ProtobufAppended, BadProtobuf> {
         self.root.truncate(row);
         let Fault { path, reason, position } = fault;
-        let reason = match self.confluent_id(value) {
-            Some(id) => ProtobufReason::Framed(Box::new(reason), id),
-            None => reason,
+        let reason = match (reason, self.confluent_id(value)) {
+            (reason, Some(id)) => ProtobufReason::Framed(Box::new(reason), id),
+            (ProtobufReason::NotFramed(why), None) if !value.is_empty() && self.message(value, 0).is_ok() => {
+                ProtobufReason::NotFramed(format!("{why}; it can be read without: give framing='bare'").into())
+            }
+            (reason, None) => reason,
         };
         self.root.truncate(row);
         let bad = BadProtobuf { path, reason, position };

@@ -82,6 +82,11 @@ impl Features {
     }
 }
 
+/// Whether these bytes are a `FileDescriptorProto` and not a set of them.
+pub(crate) fn is_one_file(bytes: &[u8]) -> bool {
+    read_file(Cursor::new(bytes, 0)).is_ok_and(|file| !file.name.is_empty() && !file.messages.is_empty())
+}
+
 /// The files of a `FileDescriptorSet`.
 ///
 /// # Errors

@@ -81,7 +81,7 @@ impl Row<'_> {
         }
         self.entry_value(plan, &mut maps.values, cursor, entry).map_err(|fault| match entry.key {
             Key::Text(text) => fault.in_brackets(text),
-            Key::Number(number) => fault.in_brackets(number as i64),
+            Key::Number(number) => fault.in_brackets(format_args!("{}", shown(&plan.key, &maps.keys, number))),
         })
     }
 
@@ -157,6 +157,18 @@ fn key<'v>(step: &Step, cursor: &mut Cursor<'v>) -> Decoded<Key<'v>> {
         Step::Bool => Key::Number(u64::from(cursor.varint()? != 0)),
         _ => Key::Number(cursor.varint()?),
     })
+}
+
+/// A key as its column has it.
+#[cold]
+fn shown(step: &Step, column: &Column, number: u64) -> String {
+    match (step, column) {
+        (Step::Bool, _) => (number != 0).to_string(),
+        (Step::SInt32 | Step::SInt64, _) => ((number >> 1) as i64 ^ -((number & 1) as i64)).to_string(),
+        (_, Column::Int32(_)) => (number as i32).to_string(),
+        (_, Column::Int64(_)) => (number as i64).to_string(),
+        _ => number.to_string(),
+    }
 }
 
 /// All values of an entry in one, as one message is.

@@ -33,9 +33,9 @@ pub(crate) enum Step {
     UInt64AsDecimal,
     Fixed64AsDecimal,
     /// An enum by its name.
-    Enum(Box<Enum>),
+    Enum(Arc<Enum>),
     /// An enum by its number; of a closed one, those that it has.
-    EnumNumber(Option<Box<Enum>>),
+    EnumNumber(Option<Arc<Enum>>),
     Message(Box<MessagePlan>),
     /// `google.protobuf.Timestamp`
     Timestamp,
@@ -271,9 +271,9 @@ impl Planner<'_> {
             Kind::Enum(id) => {
                 let each = &self.schema.enums[id];
                 if self.options.enums_as_ints {
-                    (Step::EnumNumber(each.is_closed.then(|| Box::new(each.clone()))), DataType::Int32)
+                    (Step::EnumNumber(each.is_closed.then(|| Arc::clone(each))), DataType::Int32)
                 } else {
-                    (Step::Enum(Box::new(each.clone())), DataType::Utf8)
+                    (Step::Enum(Arc::clone(each)), DataType::Utf8)
                 }
             }
             Kind::Message(id) | Kind::Group(id) => return self.sub_message(id, path, depth),

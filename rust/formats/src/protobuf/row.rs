@@ -211,7 +211,10 @@ impl Row<'_> {
                 let name = structs.fields[index].name();
                 let child = &mut structs.children[index];
                 self.parts_of(field, child, cursor, from..to).map_err(|fault| fault.in_field(name))?;
-                seen.set(index);
+                // The row of a map is ended with those of lists, among the fields that are not seen.
+                if field.absent != Absent::Ended {
+                    seen.set(index);
+                }
             }
             from = to;
         }

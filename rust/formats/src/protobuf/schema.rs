@@ -1,6 +1,7 @@
 //! A schema whose names have been looked up: messages, enums, and which message values are of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::definition::{self, Features, File, Label};
 use super::text;
@@ -13,7 +14,8 @@ pub(crate) type TypeId = usize;
 #[derive(Debug, Clone)]
 pub struct ProtobufSchema {
     pub(crate) messages: Vec<Message>,
-    pub(crate) enums: Vec<Enum>,
+    /// Shared, since each field of such a type has it.
+    pub(crate) enums: Vec<Arc<Enum>>,
     pub(crate) root: TypeId,
 }
 
@@ -84,7 +86,13 @@ impl ProtobufSchema {
     /// Bytes that are none, a type that is not in the set, or a message that it has not.
     pub fn from_descriptor_set(bytes: &[u8], message: Option<&str>) -> Result<Self, BadSchema> {
         let files = definition::descriptor_set(bytes).map_err(|fault| {
-            bad("", format!("the bytes are no FileDescriptorSet: {} (byte {})", fault.reason, fault.position))
+            let reason = match definition::is_one_file(bytes) {
+                true => "the bytes are of one file, and not of a FileDescriptorSet, which has those that it imports, \
+                         too: give one of protoc --include_imports, or the class or module of the message"
+                    .to_owned(),
+                false => format!("the bytes are no FileDescriptorSet: {} (byte {})", fault.reason, fault.position),
+            };
+            bad("", reason)
         })?;
         Self::of_files(&files, message)
     }
@@ -119,11 +127,25 @@ impl ProtobufSchema {
         &self.messages[self.root].indexes
     }
 
+    /// As [`Self::indexes`], but the entries of maps are not counted, as Confluent's Java serializer does where its schema
+    /// is text. None if that is the same, or names another message where they are counted.
+    pub fn indexes_without_maps(&self) -> Option<Box<[u32]>> {
+        let root = &self.messages[self.root];
+        let mut indexes = root.indexes.clone();
+        for message in self.messages.iter().filter(|message| message.is_map_entry && message.file == root.file) {
+            let Some((last, scope)) = message.indexes.split_last() else { continue };
+            if root.indexes.starts_with(scope) && root.indexes.get(scope.len()).is_some_and(|index| last < index) {
+                indexes[scope.len()] -= 1;
+            }
+        }
+        (indexes != root.indexes && self.named_by(&indexes).is_none()).then_some(indexes)
+    }
+
     /// The full name of the message with these numbers in the file of the schema's message.
     pub fn named_by(&self, indexes: &[u32]) -> Option<&str> {
         let file = self.messages[self.root].file;
         let found = self.messages.iter().find(|message| message.file == file && *message.indexes == *indexes);
-        found.map(|message| &*message.name)
+        found.filter(|message| !message.is_map_entry).map(|message| &*message.name)
     }
 
     /// The schema of files, the last of which has the message, or all of whose messages may be named.
@@ -134,6 +156,13 @@ impl ProtobufSchema {
         }
         for file in files {
             linker.link_file(file)?;
+        }
+        if let (None, Some(last)) = (message, files.last())
+            && let Some(other) = files.iter().find(|file| file.imports.contains(&last.name))
+        {
+            let (last, other) = (&last.name, &other.name);
+            let reason = format!("{last} is the last file, and {other} imports it: give message=, or {other} last");
+            return Err(bad("", reason));
         }
         let Linker { messages, enums, .. } = linker;
         let last = files.len().wrapping_sub(1);
@@ -174,7 +203,7 @@ fn names<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
 #[derive(Default)]
 struct Linker {
     messages: Vec<Message>,
-    enums: Vec<Enum>,
+    enums: Vec<Arc<Enum>>,
     by_name: BTreeMap<String, Kind>,
 }
 
@@ -214,7 +243,7 @@ impl Linker {
             }
             let is_closed = each.features.within(features).enum_type == 2;
             self.name(joined(scope, &each.name), Kind::Enum(self.enums.len()))?;
-            self.enums.push(Enum { values, is_closed });
+            self.enums.push(Arc::new(Enum { values, is_closed }));
         }
         for (index, message) in messages.iter().enumerate() {
             let name = joined(scope, &message.name);
@@ -251,13 +280,18 @@ impl Linker {
         let (name, features) = (joined(scope, &message.name), message.features.within(features));
         let mut fields = Vec::new();
         for field in &message.fields {
-            fields.push(self.field(field, &name, features).map_err(|reason| bad(&joined(&name, &field.name), reason))?);
+            let linked = self.field(field, &name, message.is_map_entry, features);
+            fields.push(linked.map_err(|reason| bad(&joined(&name, &field.name), reason))?);
         }
         let numbers = fields.iter().map(|field| (field.number, &field.name));
         let mut numbers: Vec<_> = numbers.collect();
         numbers.sort_unstable();
         if let Some(pair) = numbers.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(bad(&name, format!("two fields have the number {}", pair[0].0)));
+        }
+        let mut known = BTreeSet::new();
+        if let Some(field) = fields.iter().find(|field| !known.insert(&*field.name)) {
+            return Err(bad(&name, format!("two fields have the name {}", field.name)));
         }
         if let Some(Kind::Message(id)) = self.by_name.get(&name) {
             self.messages[*id].fields = fields;
@@ -268,14 +302,23 @@ impl Linker {
         Ok(())
     }
 
-    fn field(&self, field: &definition::Field, scope: &str, features: Features) -> Result<Field, String> {
+    fn field(
+        &self,
+        field: &definition::Field,
+        scope: &str,
+        is_of_map: bool,
+        features: Features,
+    ) -> Result<Field, String> {
         let features = field.features.within(features);
         let kind = match field.kind {
             0 | 10 | 11 | 14 => self.find(&field.type_name, scope)?,
             number => scalar(number).ok_or_else(|| format!("there is no type {number}"))?,
         };
         let kind = match kind {
-            Kind::Message(id) if field.kind == 10 || (features.encoding == 2 && !self.messages[id].is_map_entry) => {
+            // Neither the entries of maps nor the values in them are ever delimited.
+            Kind::Message(id)
+                if field.kind == 10 || (features.encoding == 2 && !is_of_map && !self.messages[id].is_map_entry) =>
+            {
                 Kind::Group(id)
             }
             kind => kind,
@@ -290,6 +333,10 @@ impl Linker {
             _ if is_explicit => Presence::Explicit,
             _ => Presence::Implicit,
         };
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        if field.name.is_empty() || !field.name.chars().all(is_of_name) {
+            return Err(format!("{:?} is not the name of a field: it has letters, digits and _", field.name));
+        }
         let number = u32::try_from(field.number).ok().filter(|number| (1..1 << 29).contains(number));
         Ok(Field {
             name: field.name.as_str().into(),

@@ -8,7 +8,7 @@ use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
 /// # Errors
 /// What was found there, with its line.
 pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0 };
+    let mut parser = Parser { tokens: tokens(text)?, at: 0, are_labelled: true };
     let mut file = File { name: name.to_owned(), syntax: "proto2".to_owned(), ..File::default() };
     parser.file(&mut file).map_err(|reason| format!("line {}: {reason}", parser.line()))?;
     Ok(file)
@@ -27,7 +27,7 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
         let length = match first {
             _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
             _ if rest.starts_with("/*") => {
-                rest.find("*/").ok_or_else(|| format!("line {line}: a comment that does not end"))? + 2
+                rest[2..].find("*/").ok_or_else(|| format!("line {line}: a comment that does not end"))? + 4
             }
             '"' | '\'' => quoted(rest, first).ok_or_else(|| format!("line {line}: a text that does not end"))?,
             _ if is_word(first) => rest.find(|letter| !is_word(letter)).unwrap_or(rest.len()),
@@ -61,6 +61,8 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
 struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
+    /// Whether fields have labels: only proto2 is without a way to leave them out.
+    are_labelled: bool,
 }
 
 type Parsed<T = ()> = Result<T, String>;
@@ -95,6 +97,15 @@ impl<'t> Parser<'t> {
             }
             other => Err(format!("expected a name, and not {other:?}")),
         }
+    }
+
+    /// A name with its package, which may be broken at its dots: what is behind one may stand on the next line.
+    fn type_name(&mut self) -> Parsed<String> {
+        let mut name = self.name()?;
+        while name.ends_with('.') || self.peek().starts_with('.') {
+            name += self.next()?;
+        }
+        Ok(name)
     }
 
     fn text(&mut self) -> Parsed<String> {
@@ -143,14 +154,20 @@ impl<'t> Parser<'t> {
                     if !matches!(&*file.syntax, "proto2" | "proto3") {
                         return Err(format!("there is no syntax {:?}", file.syntax));
                     }
+                    self.are_labelled = file.syntax == "proto2";
                     self.expect(";")?;
                 }
                 "edition" => {
-                    file.syntax = "editions".to_owned();
-                    self.skip()?;
+                    (file.syntax, self.are_labelled) = ("editions".to_owned(), false);
+                    self.expect("=")?;
+                    // Each has its own defaults, so those of another cannot be known.
+                    match &*self.text()? {
+                        "2023" | "2024" => self.expect(";")?,
+                        other => return Err(format!("the edition {other:?} is not known; 2023 and 2024 are")),
+                    }
                 }
                 "package" => {
-                    file.package = self.name()?;
+                    file.package = self.type_name()?;
                     self.expect(";")?;
                 }
                 "import" => {
@@ -167,6 +184,7 @@ impl<'t> Parser<'t> {
                 }
                 "enum" => file.enums.push(self.enumeration()?),
                 "service" | "extend" => self.skip()?,
+                "export" | "local" if matches!(self.peek(), "message" | "enum") => {}
                 ";" => {}
                 other => return Err(format!("expected a declaration, and not {other:?}")),
             }
@@ -183,17 +201,34 @@ impl<'t> Parser<'t> {
                 _ if token == end && depth == 0 => return Ok(features),
                 "{" | "[" | "(" => depth += 1,
                 "}" | "]" | ")" => depth = depth.saturating_sub(1),
-                _ if depth == 0 && token.starts_with("features.") => {
-                    self.expect("=")?;
-                    match (token, self.next()?) {
-                        ("features.field_presence", "EXPLICIT") => features.presence = 1,
-                        ("features.field_presence", "IMPLICIT") => features.presence = 2,
-                        ("features.field_presence", "LEGACY_REQUIRED") => features.presence = 3,
-                        ("features.enum_type", "OPEN") => features.enum_type = 1,
-                        ("features.enum_type", "CLOSED") => features.enum_type = 2,
-                        ("features.message_encoding", "LENGTH_PREFIXED") => features.encoding = 1,
-                        ("features.message_encoding", "DELIMITED") => features.encoding = 2,
-                        _ => {}
+                "features" if depth == 0 && self.peek() == "=" => {
+                    self.at += 1;
+                    features = self.feature_set()?.within(features);
+                }
+                // Those of one language are in brackets behind the dot.
+                _ if depth == 0 && token.starts_with("features.") && self.peek() == "=" => {
+                    self.at += 1;
+                    set_feature(&mut features, &token["features.".len()..], self.next()?);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Features that are set at once, as `{ field_presence: IMPLICIT }`.
+    fn feature_set(&mut self) -> Parsed<Features> {
+        let (mut features, mut depth) = (Features::default(), 0_usize);
+        self.expect("{")?;
+        loop {
+            match self.next()? {
+                "}" if depth == 0 => return Ok(features),
+                "{" | "[" => depth += 1,
+                "}" | "]" => depth = depth.saturating_sub(1),
+                name if depth == 0 && self.peek() == ":" => {
+                    self.at += 1;
+                    // What is of one language is a block, and stays.
+                    if !matches!(self.peek(), "{" | "[") {
+                        set_feature(&mut features, name, self.next()?);
                     }
                 }
                 _ => {}
@@ -215,25 +250,17 @@ impl<'t> Parser<'t> {
         loop {
             match self.next()? {
                 "}" => return Ok(message),
+                // Who may name a type changes no value.
+                "export" | "local"
+                    if matches!(self.peek(), "message" | "enum")
+                        && self.tokens.get(self.at + 2).is_some_and(|token| token.text == "{") => {}
                 "message" if self.is_block() => {
                     let nested = self.message(depth + 1)?;
                     message.messages.push(nested);
                 }
                 "enum" if self.is_block() => message.enums.push(self.enumeration()?),
                 "oneof" if self.is_block() => {
-                    self.name()?;
-                    self.expect("{")?;
-                    while self.peek() != "}" {
-                        if self.peek() == "option" {
-                            self.at += 1;
-                            self.option(";")?;
-                            continue;
-                        }
-                        let mut field = self.field(&mut message, Label::None, depth)?;
-                        field.oneof = Some(oneofs);
-                        message.fields.push(field);
-                    }
-                    self.expect("}")?;
+                    self.oneof(&mut message, oneofs, depth)?;
                     oneofs += 1;
                 }
                 "option" => message.features = self.option(";")?.within(message.features),
@@ -254,10 +281,33 @@ impl<'t> Parser<'t> {
                         self.at -= 1;
                     }
                     let field = self.field(&mut message, label, depth)?;
+                    if self.are_labelled && field.label == Label::None {
+                        return Err(format!(
+                            "the field {} of proto2 is neither optional, required nor repeated; a file of proto3 begins \
+                             with syntax = \"proto3\";",
+                            field.name
+                        ));
+                    }
                     message.fields.push(field);
                 }
             }
         }
+    }
+
+    fn oneof(&mut self, message: &mut Message, number: u32, depth: usize) -> Parsed {
+        self.name()?;
+        self.expect("{")?;
+        while self.peek() != "}" {
+            if self.peek() == "option" {
+                self.at += 1;
+                self.option(";")?;
+                continue;
+            }
+            let mut field = self.field(message, Label::None, depth)?;
+            field.oneof = Some(number);
+            message.fields.push(field);
+        }
+        self.expect("}")
     }
 
     /// Whether a name and a block follow, and not a field whose type is called so.
@@ -266,7 +316,7 @@ impl<'t> Parser<'t> {
     }
 
     fn field(&mut self, message: &mut Message, label: Label, depth: usize) -> Parsed<Field> {
-        let mut field = Field { label, type_name: self.name()?, ..Field::default() };
+        let mut field = Field { label, type_name: self.type_name()?, ..Field::default() };
         if field.type_name == "map" && self.peek() == "<" {
             return self.map(message, field);
         }
@@ -293,7 +343,7 @@ impl<'t> Parser<'t> {
         self.expect("<")?;
         let key = self.name()?;
         self.expect(",")?;
-        let value = self.name()?;
+        let value = self.type_name()?;
         self.expect(">")?;
         field.name = self.name()?;
         self.expect("=")?;
@@ -343,6 +393,20 @@ impl<'t> Parser<'t> {
                 }
             }
         }
+    }
+}
+
+/// Sets what changes how values are read.
+fn set_feature(features: &mut Features, name: &str, value: &str) {
+    match (name, value) {
+        ("field_presence", "EXPLICIT") => features.presence = 1,
+        ("field_presence", "IMPLICIT") => features.presence = 2,
+        ("field_presence", "LEGACY_REQUIRED") => features.presence = 3,
+        ("enum_type", "OPEN") => features.enum_type = 1,
+        ("enum_type", "CLOSED") => features.enum_type = 2,
+        ("message_encoding", "LENGTH_PREFIXED") => features.encoding = 1,
+        ("message_encoding", "DELIMITED") => features.encoding = 2,
+        _ => {}
     }
 }
 

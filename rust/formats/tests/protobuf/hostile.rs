@@ -1,7 +1,9 @@
 //! What hostile values may cost: an error or a bounded row, whatever the bytes are.
 
 use monedula_columns::BufferPool;
-use monedula_formats::{Mode, ProtobufAppended, ProtobufDecoder, ProtobufOptions, ProtobufReason, ProtobufSchema};
+use monedula_formats::{
+    Framing, Mode, ProtobufAppended, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufReason, ProtobufSchema,
+};
 
 use crate::allocations::allocated_by;
 use crate::support::{decoder, field, finished, plan, refused, varint};
@@ -155,4 +157,17 @@ fn messages_in_several_parts_are_decoded_once_at_each_level() {
         value = [field(1, &value), field(1, b"")].concat();
     }
     decoder(&text, Mode::FailFast).append(Some(&value)).expect("good");
+}
+
+#[test]
+fn fields_of_an_enum_share_its_names() {
+    let values: String = (0..2_000).map(|number| format!("A_LONG_NAME_{number} = {number};")).collect();
+    let of = |count: usize| {
+        let fields: String = (1..=count).map(|number| format!("repeated E f{number} = {number};")).collect();
+        let text = format!("syntax = \"proto3\"; message M {{ {fields} }} enum E {{ {values} }}");
+        let schema = ProtobufSchema::from_texts(&[("f".to_owned(), text)], Some("M")).expect("a schema");
+        let plan = || ProtobufPlan::new(schema, Vec::new(), Framing::Bare, ProtobufOptions::default()).expect("a plan");
+        allocated_by(plan).1
+    };
+    assert!(of(1_000) < 4 << 20, "{} bytes", of(1_000));
 }
