@@ -261,6 +261,14 @@ def test_values_below_a_null_are_not_looked_at() -> None:
     assert [read(each, schema) for each in made] == [{"a": None}, {"a": {"x": 5}}]
 
 
+@pytest.mark.parametrize("framing", ["bare", "single_object"])
+def test_a_schema_may_name_types_of_others(framing: Any) -> None:
+    line = record(field("price", "double"), name="Line")
+    form = Avro(record(field("line", "Line")), references=[line], framing=framing)
+    made = form.spec.encode(pa.table({"line": [{"price": 0.5}]}))
+    assert pa.table(form.spec.decode(made)).to_pylist() == [{"value": {"line": {"price": 0.5}}}]
+
+
 def test_framing_is_that_of_the_schemas_own_id() -> None:
     column = pa.array([1], pa.int64())
     assert encoded("long", column, schemas={7: '"long"', 9: '"int"'}) == [b"\0\0\0\0\7\2"]

@@ -123,11 +123,11 @@ impl ColumnSpec {
             "single_object" => Framing::SingleObject,
             other => return Err(argument_error(py, format!("no such framing: {other}"))),
         };
-        let text = reader;
+        let reader_text = reader;
         let reader = AvroSchema::parse_beside(reader, &references)
             .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         // There is none of a text that refers to others.
-        let stable = stable_text(text).ok();
+        let stable = stable_text(reader_text).ok();
         let mut same = Vec::new();
         let mut schemas = Vec::new();
         for (id, guid, text) in writers {
@@ -137,14 +137,16 @@ impl ColumnSpec {
                 (_, None) => format!("schemas[{id}]"),
                 (_, Some(guid)) => format!("schemas[{guid:032x}]"),
             };
-            let schema = parse(&name, &text)?;
+            let is_readers = text == reader_text;
+            // Only the reader's may refer to others.
+            let schema = if is_readers { reader.clone() } else { parse(&name, &text)? };
             let key = match (framing, guid) {
                 (Framing::Bare, _) => WriterKey::Only,
                 (Framing::Confluent, None) => WriterKey::Id(id),
                 (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
                 (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
-            if stable.is_some() && stable_text(&text).ok() == stable {
+            if is_readers || (stable.is_some() && stable_text(&text).ok() == stable) {
                 same.push(key);
             }
             schemas.push((key, schema));
@@ -153,7 +155,7 @@ impl ColumnSpec {
         given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
         let subject = subject.map(Into::into);
         // A registry says itself what it misses in a text that refers to others.
-        let text = stable.unwrap_or_else(|| text.to_owned());
+        let text = stable.unwrap_or_else(|| reader_text.to_owned());
         let avro = AvroGiven { reader, text, schemas, same, framing, options: given, may_ask, subject };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
