@@ -120,6 +120,33 @@ def test_rows_with_topics_of_their_own_have_no_subject(producer: ProducerFactory
         sender.send_batch(table, value=Avro(ORDER))
 
 
+@pytest.mark.parametrize(
+    ("table", "topic", "says"),
+    [
+        (pa.table({"id": ["x"], "user": ["a"]}), "t", "id: the column is of type Utf8"),
+        (pa.table({"value": [{"id": 1, "user": "a"}], "other": [1]}), "t", 'a record has no column "other"'),
+        (TABLE, "no name", '"no name" is no name for a topic'),
+    ],
+)
+def test_the_schema_of_a_table_that_does_not_fit_is_not_registered(
+    producer: ProducerFactory, registry: Registry, table: pa.Table, topic: str, says: str
+) -> None:
+    sender = producer(**at(registry, bootstrap_servers="127.0.0.1:1"))
+    with pytest.raises(ArgumentError, match=says):
+        sender.send_batch(table, topic, value=Avro(ORDER))
+    assert registry.posted == []
+
+
+def test_a_subject_that_is_given_is_that_of_the_schema(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, form = ground.topic(), Avro(ORDER, subject=":.eu:orders-value")
+    producer(**at(registry)).send_batch(TABLE, topic, value=form).result(PATIENCE)
+    assert list(registry.subjects) == [":.eu:orders-value"]
+    with pytest.raises(ArgumentError, match=r"rows are written with a schema that is given.*use\.latest\.version"):
+        producer(**at(registry)).send_batch(TABLE, topic, value=Avro(subject="orders-value"))
+
+
 def test_an_incompatible_schema_is_told_with_the_registrys_reasons(
     producer: ProducerFactory, registry: Registry
 ) -> None:

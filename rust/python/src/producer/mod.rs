@@ -47,7 +47,7 @@ use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
-use crate::typed_rows::encoded;
+use crate::typed_rows::registered;
 
 /// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trouble: Option<String>) -> PyErr {
@@ -244,8 +244,7 @@ impl ProducerCore {
         let mut reader = capsule::import(data)?;
         if key.is_some() || value.is_some() {
             let registry = shared.producer.config().client.schema_registry.as_ref();
-            let written = |spec: PySpec<'_>, name| spec.map(|spec| spec.written(py, name, topic, registry)).transpose();
-            reader = encoded(py, reader, written(key, "key")?, written(value, "value")?)?;
+            reader = registered(py, reader, topic, (key, value), registry)?;
         }
         let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;
         let columns = columns.with_headers(headers);
