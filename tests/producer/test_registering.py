@@ -137,6 +137,19 @@ def test_the_schema_of_a_table_that_does_not_fit_is_not_registered(
     assert registry.posted == []
 
 
+def test_a_producer_that_can_send_nothing_registers_nothing(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    closed = producer(**at(registry))
+    closed.close()
+    with pytest.raises(monedula.ClosedError):
+        closed.send_batch(TABLE, "t", value=Avro(ORDER))
+    transactional = producer(**at(registry, transactional_id=ground.topic()))
+    with pytest.raises(monedula.TransactionError, match="sends in transactions only"):
+        transactional.send_batch(TABLE, "t", value=Avro(ORDER))
+    assert registry.posted == []
+
+
 def test_a_subject_that_is_given_is_that_of_the_schema(
     ground: Ground, producer: ProducerFactory, registry: Registry
 ) -> None:

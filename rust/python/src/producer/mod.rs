@@ -243,6 +243,8 @@ impl ProducerCore {
         let shared = self.shared.get()?;
         let mut reader = capsule::import(data)?;
         if key.is_some() || value.is_some() {
+            // What is registered stays there, so it is not for rows that cannot be sent.
+            shared.producer.acquire_permit().map_err(|error| to_py(py, error))?;
             let registry = shared.producer.config().client.schema_registry.as_ref();
             reader = registered(py, reader, topic, (key, value), registry)?;
         }
