@@ -1,7 +1,9 @@
 """The schemas of typed tables at a registry: registered, looked up, or its newest; and what it says against them."""
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
@@ -148,6 +150,29 @@ def test_a_producer_that_can_send_nothing_registers_nothing(
     with pytest.raises(monedula.TransactionError, match="sends in transactions only"):
         transactional.send_batch(TABLE, "t", value=Avro(ORDER))
     assert registry.posted == []
+
+
+def test_rows_whose_schema_is_asked_for_are_of_the_transaction_that_they_were_sent_in(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry, transactional_id=ground.topic()))
+    asked, answers = threading.Event(), threading.Event()
+    registry.instead = lambda _path: asked.set() or (None if answers.wait(PATIENCE) else (500, b""))
+    sender.init_transactions()
+    sender.begin_transaction()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(sent, sender, topic, ORDER)
+        assert asked.wait(PATIENCE)
+        sender.abort_transaction()
+        sender.begin_transaction()
+        answers.set()
+        with pytest.raises(monedula.TransactionError):
+            late.result(PATIENCE)
+    sent(sender, topic, ORDER)
+    sender.commit_transaction()
+    settings = {"bootstrap.servers": ground.bootstrap, "isolation.level": "read_committed"}
+    with monedula.read(settings, topic) as stream:
+        assert pa.table(stream).num_rows == 2
 
 
 def test_a_subject_that_is_given_is_that_of_the_schema(

@@ -242,9 +242,13 @@ impl ProducerCore {
     ) -> PyResult<BatchFuture> {
         let shared = self.shared.get()?;
         let mut reader = capsule::import(data)?;
+        let report = Report::new();
+        // Seals the report also if this function fails: a commit waits for that.
+        let _sealed = Sealed(&report);
         if key.is_some() || value.is_some() {
-            // What is registered stays there, so it is not for rows that cannot be sent.
-            shared.producer.acquire_permit().map_err(|error| to_py(py, error))?;
+            // The transaction may end while the registry is asked and rows are written. And what is registered stays there, so
+            // it is not for rows that cannot be sent.
+            shared.producer.hold(&report).map_err(|error| to_py(py, error))?;
             let registry = shared.producer.config().client.schema_registry.as_ref();
             reader = registered(py, reader, topic, (key, value), registry)?;
         }
@@ -255,9 +259,6 @@ impl ProducerCore {
                            is not called for rows; add the column, or set a partitioner by its name";
             return Err(argument_error(py, message.into()));
         }
-        let report = Report::new();
-        // Seals the report also if this function fails: a commit waits for that.
-        let _sealed = Sealed(&report);
         let (mut count, mut untaken) = (0, None);
         while let Some(batch) = py.detach(|| reader.next()) {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
