@@ -491,7 +491,12 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
             f"bytes{_hint(given)}"
         )
     if isinstance(given, Avro) and given.is_of_registry:
-        raise ArgumentError(f"{name}={given!r}: the schema of its subject was not asked for")
+        # Consumers and reads have asked for it.
+        raise ArgumentError(
+            f"{name}={given!r}: rows are written with a schema that is given, Avro(schema, subject=...); that of a "
+            "subject is monedula.SchemaRegistry(settings).get(subject).schema, and with use.latest.version=true the "
+            "newest is written in place of the given one"
+        )
     if name == "key" and given.flatten:
         raise ArgumentError(
             f"key={type(given).__name__}(flatten=True): only the fields of values can be columns of their own"

@@ -40,6 +40,15 @@ def test_subjects_versions_and_schemas_are_shown(registry: Registry, where: tupl
     assert "40403 Schema not found" in problem("schemas", "show", "none", *where)
 
 
+def test_a_password_in_a_url_is_no_argument(registry: Registry) -> None:
+    url = registry.url.replace("//", "//user:hush@")
+    told = problem("schemas", "list", "-X", f"schema.registry.url={url}", code=2)
+    assert "everyone on this machine can read the arguments" in told
+    assert "hush" not in told
+    assert registry.asked == []
+    assert output("schemas", "list", "-X", f"schema.registry.url={registry.url.replace('//', '//user@')}") == ""
+
+
 def test_a_schema_is_registered_and_its_id_written(registry: Registry, where: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
     file = str(tmp_path / "order.avsc")

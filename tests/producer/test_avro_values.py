@@ -123,6 +123,13 @@ NOON = datetime.datetime(2026, 11, 27, 12, tzinfo=UTC)
         (["null", "string"], pa.array(["x"]), "x"),
         (["int", "null", "string"], pa.array(["x"]), "x"),
         (["int", "long"], pa.array([1], pa.int32()), 1),
+        # Of the branches that take a column, the nearest.
+        (["double", "long"], pa.array([2**53 + 1]), 2**53 + 1),
+        (["double", STAMP], pa.array([5]), datetime.datetime(1970, 1, 1, 0, 0, 0, 5_000, UTC)),
+        (["bytes", "string"], pa.array(["x"]).dictionary_encode(), "x"),
+        ([{"type": "enum", "name": "E", "symbols": ["a"]}, "string"], pa.array(["x"]), "x"),
+        ([{"type": "fixed", "name": "F", "size": 2}, "bytes"], pa.array([b"xyz"], pa.binary(3)), b"xyz"),
+        (["bytes", {"type": "fixed", "name": "F", "size": 3}], pa.array([b"xyz"], pa.binary(3)), b"xyz"),
     ],
 )
 def test_columns_of_other_types_than_reading_yields_are_written_exactly(
@@ -231,11 +238,35 @@ def test_columns_without_a_type_are_nulls() -> None:
     assert read(data, ORDER)["user"] is None
 
 
+def test_the_least_number_of_128_bits_has_too_many_digits_for_any_decimal() -> None:
+    least = pa.py_buffer((-(2**127)).to_bytes(16, "little", signed=True))
+    column = pa.Array.from_buffers(pa.decimal128(38, 0), 1, [None, least])
+    with pytest.raises(ArgumentError, match=r"row 0: value: a number of more digits than .* decimal\(38, 0\)"):
+        encoded({**DECIMAL, "precision": 38, "scale": 0}, column)
+
+
+def test_large_rows_at_the_beginning_claim_no_room_for_small_ones_behind_them() -> None:
+    large, small = 300, 3_000_000
+    # If every row were as large, they would take 300 GB.
+    places = pa.array(([0] * large) + ([1] * small), pa.int8())
+    column = pa.DictionaryArray.from_arrays(places, pa.array(["x" * 100_000, ""]))
+    (data,) = {len(each or b"") for each in encoded("string", column)[large:]}
+    assert data == 1
+
+
 def test_values_below_a_null_are_not_looked_at() -> None:
     inner = pa.StructArray.from_arrays([pa.array([None, 5], pa.int32())], names=["x"], mask=pa.array([True, False]))
     schema = record(field("a", ["null", record(field("x", "int"), name="Inner")]))
     made = encoded(schema, pa.StructArray.from_arrays([inner], names=["a"]))
     assert [read(each, schema) for each in made] == [{"a": None}, {"a": {"x": 5}}]
+
+
+@pytest.mark.parametrize("framing", ["bare", "single_object"])
+def test_a_schema_may_name_types_of_others(framing: Any) -> None:
+    line = record(field("price", "double"), name="Line")
+    form = Avro(record(field("line", "Line")), references=[line], framing=framing)
+    made = form.spec.encode(pa.table({"line": [{"price": 0.5}]}))
+    assert pa.table(form.spec.decode(made)).to_pylist() == [{"value": {"line": {"price": 0.5}}}]
 
 
 def test_framing_is_that_of_the_schemas_own_id() -> None:

@@ -1,7 +1,9 @@
 """The schemas of typed tables at a registry: registered, looked up, or its newest; and what it says against them."""
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
@@ -118,6 +120,69 @@ def test_rows_with_topics_of_their_own_have_no_subject(producer: ProducerFactory
     table = TABLE.append_column("topic", pa.array(["a", "b"]))
     with pytest.raises(ArgumentError, match=r"give send_batch\(data, topic"):
         sender.send_batch(table, value=Avro(ORDER))
+
+
+@pytest.mark.parametrize(
+    ("table", "topic", "says"),
+    [
+        (pa.table({"id": ["x"], "user": ["a"]}), "t", "id: the column is of type Utf8"),
+        (pa.table({"value": [{"id": 1, "user": "a"}], "other": [1]}), "t", 'a record has no column "other"'),
+        (TABLE, "no name", '"no name" is no name for a topic'),
+    ],
+)
+def test_the_schema_of_a_table_that_does_not_fit_is_not_registered(
+    producer: ProducerFactory, registry: Registry, table: pa.Table, topic: str, says: str
+) -> None:
+    sender = producer(**at(registry, bootstrap_servers="127.0.0.1:1"))
+    with pytest.raises(ArgumentError, match=says):
+        sender.send_batch(table, topic, value=Avro(ORDER))
+    assert registry.posted == []
+
+
+def test_a_producer_that_can_send_nothing_registers_nothing(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    closed = producer(**at(registry))
+    closed.close()
+    with pytest.raises(monedula.ClosedError):
+        closed.send_batch(TABLE, "t", value=Avro(ORDER))
+    transactional = producer(**at(registry, transactional_id=ground.topic()))
+    with pytest.raises(monedula.TransactionError, match="sends in transactions only"):
+        transactional.send_batch(TABLE, "t", value=Avro(ORDER))
+    assert registry.posted == []
+
+
+def test_rows_whose_schema_is_asked_for_are_of_the_transaction_that_they_were_sent_in(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry, transactional_id=ground.topic()))
+    asked, answers = threading.Event(), threading.Event()
+    registry.instead = lambda _path: asked.set() or (None if answers.wait(PATIENCE) else (500, b""))
+    sender.init_transactions()
+    sender.begin_transaction()
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(sent, sender, topic, ORDER)
+        assert asked.wait(PATIENCE)
+        sender.abort_transaction()
+        sender.begin_transaction()
+        answers.set()
+        with pytest.raises(monedula.TransactionError):
+            late.result(PATIENCE)
+    sent(sender, topic, ORDER)
+    sender.commit_transaction()
+    settings = {"bootstrap.servers": ground.bootstrap, "isolation.level": "read_committed"}
+    with monedula.read(settings, topic) as stream:
+        assert pa.table(stream).num_rows == 2
+
+
+def test_a_subject_that_is_given_is_that_of_the_schema(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, form = ground.topic(), Avro(ORDER, subject=":.eu:orders-value")
+    producer(**at(registry)).send_batch(TABLE, topic, value=form).result(PATIENCE)
+    assert list(registry.subjects) == [":.eu:orders-value"]
+    with pytest.raises(ArgumentError, match=r"rows are written with a schema that is given.*use\.latest\.version"):
+        producer(**at(registry)).send_batch(TABLE, topic, value=Avro(subject="orders-value"))
 
 
 def test_an_incompatible_schema_is_told_with_the_registrys_reasons(

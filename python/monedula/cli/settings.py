@@ -1,6 +1,7 @@
 """The options for the cluster's address and the client's settings, which the commands share."""
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,8 @@ SettingsFile = Annotated[
     typer.Option("-F", "--settings-file", metavar="FILE", help="A properties file with settings of the client."),
 ]
 
+_PASSWORD_IN_URL = re.compile(r"https?://[^/?#,]*:[^/?#,]*@")
+
 
 def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
     """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
@@ -41,7 +44,7 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
     """
     settings = {} if file is None else read_properties(file)
     for key, value in (pair(text, "-X") for text in pairs or ()):
-        if is_secret(key) and not has_variables(value):
+        if (is_secret(key) or _PASSWORD_IN_URL.search(value)) and not has_variables(value):
             raise UsageError(
                 f"-X {key}: everyone on this machine can read the arguments of a command. Put it into a file for -F, "
                 f"or give -X config.providers=env and -X '{key}=${{env:NAME}}' for an environment variable NAME"

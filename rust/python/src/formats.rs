@@ -123,11 +123,11 @@ impl ColumnSpec {
             "single_object" => Framing::SingleObject,
             other => return Err(argument_error(py, format!("no such framing: {other}"))),
         };
-        let text = reader;
+        let reader_text = reader;
         let reader = AvroSchema::parse_beside(reader, &references)
             .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         // There is none of a text that refers to others.
-        let stable = stable_text(text).ok();
+        let stable = stable_text(reader_text).ok();
         let mut same = Vec::new();
         let mut schemas = Vec::new();
         for (id, guid, text) in writers {
@@ -137,14 +137,16 @@ impl ColumnSpec {
                 (_, None) => format!("schemas[{id}]"),
                 (_, Some(guid)) => format!("schemas[{guid:032x}]"),
             };
-            let schema = parse(&name, &text)?;
+            let is_readers = text == reader_text;
+            // Only the reader's may refer to others.
+            let schema = if is_readers { reader.clone() } else { parse(&name, &text)? };
             let key = match (framing, guid) {
                 (Framing::Bare, _) => WriterKey::Only,
                 (Framing::Confluent, None) => WriterKey::Id(id),
                 (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
                 (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
-            if stable.is_some() && stable_text(&text).ok() == stable {
+            if is_readers || (stable.is_some() && stable_text(&text).ok() == stable) {
                 same.push(key);
             }
             schemas.push((key, schema));
@@ -153,7 +155,7 @@ impl ColumnSpec {
         given.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
         let subject = subject.map(Into::into);
         // A registry says itself what it misses in a text that refers to others.
-        let text = stable.unwrap_or_else(|| text.to_owned());
+        let text = stable.unwrap_or_else(|| reader_text.to_owned());
         let avro = AvroGiven { reader, text, schemas, same, framing, options: given, may_ask, subject };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
@@ -212,7 +214,7 @@ impl ColumnSpec {
 
     /// Writes the values of a table's rows, for tests.
     fn encode(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyBytes>>>> {
-        let written = self.written(py, "value", None, None)?;
+        let written = self.written(py, "value", None)?;
         let mut values = Vec::new();
         for batch in encoded(py, capsule::import(data)?, None, Some(written))? {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
@@ -249,24 +251,38 @@ impl ColumnSpec {
         Self { typed: TypedSpec { make: Arc::new(make), on_bad, flatten }, data_type, json, avro: None, protobuf: None }
     }
 
-    /// What writes the keys or values of rows to a topic; `name` says which. Asks the registry, if the schema's id is not given.
+    /// What writes the keys or values of rows; `name` says which. If a registry is to be asked for the schema's id, that is left
+    /// open: see [`Self::registered`].
     pub(crate) fn written(
         &self,
         py: Python<'_>,
         name: &'static str,
-        topic: Option<&str>,
         registry: Option<&Arc<SchemaRegistry>>,
     ) -> PyResult<Written> {
         let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
         let Some(avro) = &self.avro else {
             return Err(refused("rows are written as Avro alone; make texts of them first, as by to_json"));
         };
-        let (schema, key) =
-            match registry.filter(|_| avro.may_ask && (avro.framing == Framing::Bare || avro.same.is_empty())) {
-                Some(registry) => avro.registered(py, name, topic, registry)?,
-                None => (avro.reader.clone(), avro.key().map_err(refused)?),
-            };
-        Ok(Written { encoder: AvroEncoder::new(schema, key, avro.options.clone()), flatten: self.typed.flatten })
+        let key =
+            if registry.is_some() && avro.is_registered() { WriterKey::Id(0) } else { avro.key().map_err(refused)? };
+        Ok(self.written_with(avro, avro.reader.clone(), key))
+    }
+
+    /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given.
+    pub(crate) fn registered(
+        &self,
+        py: Python<'_>,
+        name: &'static str,
+        topic: Option<&str>,
+        registry: &Arc<SchemaRegistry>,
+    ) -> PyResult<Option<Written>> {
+        let Some(avro) = self.avro.as_ref().filter(|avro| avro.is_registered()) else { return Ok(None) };
+        let (schema, key) = avro.registered(py, name, topic, registry)?;
+        Ok(Some(self.written_with(avro, schema, key)))
+    }
+
+    fn written_with(&self, avro: &AvroGiven, schema: AvroSchema, key: WriterKey) -> Written {
+        Written { encoder: AvroEncoder::new(schema, key, avro.options.clone()), flatten: self.typed.flatten }
     }
 
     /// What decodes the column of a client, which may have a registry.
@@ -308,6 +324,11 @@ struct AvroGiven {
 }
 
 impl AvroGiven {
+    /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
+    fn is_registered(&self) -> bool {
+        self.may_ask && (self.framing == Framing::Bare || self.same.is_empty())
+    }
+
     /// What values that are written name the schema by.
     fn key(&self) -> Result<WriterKey, &'static str> {
         match self.framing {
@@ -329,9 +350,12 @@ impl AvroGiven {
         topic: Option<&str>,
         registry: &Arc<SchemaRegistry>,
     ) -> PyResult<(AvroSchema, WriterKey)> {
-        let subject = registry
-            .subject(name == "key", topic, self.reader.record_name())
-            .map_err(|reason| argument_error(py, format!("{name}: {reason}")))?;
+        let subject = match &self.subject {
+            Some(given) => given.to_string(),
+            None => registry
+                .subject(name == "key", topic, self.reader.record_name())
+                .map_err(|reason| argument_error(py, format!("{name}: {reason}")))?,
+        };
         let (registry, text, of) = (Arc::clone(registry), self.text.clone(), subject.clone());
         let found = on_thread(py, "monedula-registry", move || registry.written(&of, &text))?;
         let found = found.map_err(|reason| registry_error_of(py, name, &reason))?;

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use monedula_client::producer::Columns;
+use monedula_client::registry::SchemaRegistry;
 use monedula_formats::{AvroEncoder, Unwritable};
 use pyo3::prelude::*;
 
 use crate::capsule;
-use crate::error::argument_error;
+use crate::error::{argument_error, to_py};
+use crate::formats::PySpec;
 
 /// Columns that a record has besides its value.
 const BESIDE: [&str; 7] = ["key", "headers", "topic", "partition", "timestamp", "offset", "timestampType"];
 
 /// How the keys or values of rows are written.
+#[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) encoder: AvroEncoder,
     /// Whether the columns of the table are the fields of a value.
@@ -32,6 +36,33 @@ struct Made {
     name: &'static str,
     written: Written,
     source: Source,
+}
+
+/// The table's rows with bytes for keys and values, as the specs say. A registry is asked only if the columns fit: what is
+/// registered stays there, and a mended schema might not be compatible with it.
+pub(crate) fn registered(
+    py: Python<'_>,
+    reader: Box<dyn RecordBatchReader + Send>,
+    topic: Option<&str>,
+    (key_spec, value_spec): (PySpec<'_>, PySpec<'_>),
+    registry: Option<&Arc<SchemaRegistry>>,
+) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    let written = |spec: &PySpec<'_>, name| spec.as_ref().map(|spec| spec.written(py, name, registry)).transpose();
+    let (mut key, mut value) = (written(&key_spec, "key")?, written(&value_spec, "value")?);
+    if let Some(registry) = registry {
+        if !registry.writes_latest() {
+            let rows = Rows::of(&reader.schema(), key.clone(), value.clone());
+            let rows = rows.map_err(|message| argument_error(py, message))?;
+            Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
+        }
+        for (name, spec, written) in [("key", key_spec, &mut key), ("value", value_spec, &mut value)] {
+            let Some(spec) = spec else { continue };
+            if let Some(registered) = spec.registered(py, name, topic, registry)? {
+                *written = Some(registered);
+            }
+        }
+    }
+    encoded(py, reader, key, value)
 }
 
 /// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is sent if

@@ -44,6 +44,18 @@ impl Producer {
         taken
     }
 
+    /// Has the rows of a table belong to the open transaction, which is not committed before the report is sealed. For a caller
+    /// that has something to do before [`Self::send_batch`].
+    ///
+    /// # Errors
+    /// If nothing can be sent now.
+    pub fn hold(&self, report: &Report) -> Result<(), ClientError> {
+        if self.is_closed() {
+            return Err(ClientError::ProducerClosed);
+        }
+        self.transaction_of(report).map(drop)
+    }
+
     fn transaction_of(&self, report: &Report) -> Result<u64, ClientError> {
         let mut progress = report.progress();
         let permit = match progress.permit.take() {

@@ -10,6 +10,7 @@ use super::http::{Failure, Http};
 use super::{RegisteredSchema, SchemaRegistry};
 use crate::config_values::{ConfigError, Values};
 use crate::lock::lock;
+use crate::topic_name;
 
 const AUTO: &str = "auto.register.schemas";
 const LATEST: &str = "use.latest.version";
@@ -90,11 +91,14 @@ impl SchemaRegistry {
     /// that of a record.
     ///
     /// # Errors
-    /// What the subject would be made of and is not there.
+    /// What the subject would be made of and is not there, or is no name.
     pub fn subject(&self, is_key: bool, topic: Option<&str>, record: Option<&str>) -> Result<String, String> {
         let registering = &self.registering;
         let (naming, part) = if is_key { (registering.key_naming, "key") } else { (registering.value_naming, "value") };
         let topic = || {
+            if let Some(name) = topic {
+                topic_name::check(name).map_err(|error| error.to_string())?;
+            }
             topic.ok_or_else(|| {
                 "the schema's subject is made of the topic's name: give send_batch(data, topic, ...), or set \
                  value.subject.name.strategy=RecordNameStrategy"
@@ -112,6 +116,11 @@ impl SchemaRegistry {
             Naming::Record => record()?.to_owned(),
             Naming::TopicRecord => format!("{}-{}", topic()?, record()?),
         })
+    }
+
+    /// Whether the subject's newest schema is written, in place of the given one.
+    pub fn writes_latest(&self) -> bool {
+        self.registering.how == How::Latest
     }
 
     /// The schema that values of this subject are written with, given its text. Blocks while the registry is asked, which it

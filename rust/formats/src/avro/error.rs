@@ -87,7 +87,7 @@ impl fmt::Display for AvroReason {
             Self::Framed(reason, id) => write!(
                 formatter,
                 "{reason}; behind a frame of Confluent's, a zero byte and the schema's id {id}, it can be read: give \
-                 schemas={{{id}: ...}}"
+                 schemas={{{id}: ...}}, or the setting schema.registry.url, where it is asked for"
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),

@@ -47,7 +47,7 @@ use crate::operation::{Notifier, Operation};
 use crate::runtime::{self, Own, wait};
 use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
-use crate::typed_rows::encoded;
+use crate::typed_rows::registered;
 
 /// The error for a future that is not done within the user's timeout.
 pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trouble: Option<String>) -> PyErr {
@@ -242,10 +242,15 @@ impl ProducerCore {
     ) -> PyResult<BatchFuture> {
         let shared = self.shared.get()?;
         let mut reader = capsule::import(data)?;
+        let report = Report::new();
+        // Seals the report also if this function fails: a commit waits for that.
+        let _sealed = Sealed(&report);
         if key.is_some() || value.is_some() {
+            // The transaction may end while the registry is asked and rows are written. And what is registered stays there, so
+            // it is not for rows that cannot be sent.
+            shared.producer.hold(&report).map_err(|error| to_py(py, error))?;
             let registry = shared.producer.config().client.schema_registry.as_ref();
-            let written = |spec: PySpec<'_>, name| spec.map(|spec| spec.written(py, name, topic, registry)).transpose();
-            reader = encoded(py, reader, written(key, "key")?, written(value, "value")?)?;
+            reader = registered(py, reader, topic, (key, value), registry)?;
         }
         let columns = Columns::of(&reader.schema(), topic.is_some()).map_err(|error| to_py(py, error))?;
         let columns = columns.with_headers(headers);
@@ -254,9 +259,6 @@ impl ProducerCore {
                            is not called for rows; add the column, or set a partitioner by its name";
             return Err(argument_error(py, message.into()));
         }
-        let report = Report::new();
-        // Seals the report also if this function fails: a commit waits for that.
-        let _sealed = Sealed(&report);
         let (mut count, mut untaken) = (0, None);
         while let Some(batch) = py.detach(|| reader.next()) {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;

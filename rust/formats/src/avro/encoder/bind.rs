@@ -12,7 +12,7 @@ use super::texts::{Bounds, Texts};
 use crate::avro::defaults;
 use crate::avro::error::BadSchema;
 use crate::avro::options::AvroOptions;
-use crate::avro::schema::{AvroSchema, Field, Kind, Logical, TypeId};
+use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
 
 /// How often a type may be bound: of unions in themselves every branch is tried.
 const MAX_STEPS: usize = 100_000;
@@ -76,10 +76,8 @@ impl<'s> Binder<'s> {
         if let Some(members) = self.members(&others, array, path)? {
             return Ok(node(None, Values::Members(members, null)));
         }
-        // The widest number is what a column of numbers is read from.
-        let widest = |id: &TypeId| !matches!(self.schema.kind(*id), Kind::Long | Kind::Double);
         let mut tried = others.clone();
-        tried.sort_by_key(|(_, id)| widest(id));
+        tried.sort_by_key(|(_, id)| distance(&self.schema.types[*id], array.data_type()));
         for (branch, id) in tried {
             if let Ok(values) = self.values(id, array, path) {
                 return Ok(node(Some(branch), values));
@@ -296,6 +294,26 @@ impl<'s> Binder<'s> {
             path,
             format!("the column is of type {given}, and the schema has {} there; expected {expected}", self.text(id)),
         )
+    }
+}
+
+/// How far a branch of a union is from what a column has: of those that take the column, the nearest is written.
+fn distance(branch: &Type, column: &DataType) -> usize {
+    let is_logical = branch.logical.is_some();
+    match (column, &branch.kind) {
+        (DataType::Dictionary(_, values), _) => distance(branch, values),
+        // The widest is what a column of numbers is read from.
+        (_, Kind::Long) => usize::from(is_logical),
+        (_, Kind::Int) => 1 + usize::from(is_logical),
+        (_, Kind::Double) => 3,
+        (_, Kind::Float) => 4,
+        (DataType::FixedSizeBinary(width), Kind::Fixed { size, .. }) if usize::try_from(*width) == Ok(*size) => 0,
+        (_, Kind::String) => 0,
+        // A text may be none of the symbols, or of another size.
+        (_, Kind::Enum { .. }) => 1,
+        (_, Kind::Bytes) => 2,
+        (_, Kind::Fixed { .. }) => 3,
+        _ => 0,
     }
 }
 

@@ -91,8 +91,9 @@ impl AvroEncoder {
         offsets.push(0);
         for row in 0..rows {
             if row == SAMPLE {
-                // What the first rows took, the others are likely to take too.
-                values.reserve(values.len() / SAMPLE * (rows - SAMPLE) / 16 * 17);
+                // What the first rows took, the others are likely to take too. If only these are large, there may be no such
+                // room, and none is needed.
+                let _ = values.try_reserve((values.len() / SAMPLE).saturating_mul(rows - SAMPLE) / 16 * 17);
             }
             if !nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                 values.extend_from_slice(&self.frame);

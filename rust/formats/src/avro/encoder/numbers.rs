@@ -276,7 +276,7 @@ impl<'a> Decimals<'a> {
             }
         };
         // A number of 128 bits has less than 39 digits whatever the precision allows.
-        if 10_i128.checked_pow(precision as u32).is_some_and(|limit| value.abs() >= limit) {
+        if 10_u128.checked_pow(precision as u32).is_some_and(|limit| value.unsigned_abs() >= limit) {
             return Err(beyond());
         }
         let bytes = value.to_be_bytes();
