@@ -157,7 +157,12 @@ def test_rows_whose_schema_is_asked_for_are_of_the_transaction_that_they_were_se
 ) -> None:
     topic, sender = ground.topic(), producer(**at(registry, transactional_id=ground.topic()))
     asked, answers = threading.Event(), threading.Event()
-    registry.instead = lambda _path: asked.set() or (None if answers.wait(PATIENCE) else (500, b""))
+
+    def late_answer(_path: str) -> None:
+        asked.set()
+        assert answers.wait(PATIENCE)
+
+    registry.instead = late_answer
     sender.init_transactions()
     sender.begin_transaction()
     with ThreadPoolExecutor(1) as pool:
