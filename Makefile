@@ -47,7 +47,7 @@ check-python:
 # files at a time; a file stays in one process, with its clusters.
 test: extension  ## every kind of test, Rust's and Python's, on a real Kafka and Spark too
 	$(CARGO_TEST) --no-run
-	python -m tests.prepare
+	$(IN_TIME) python -m tests.prepare
 	$(MAKE) --no-print-directory --jobs=2 check-rust test-python
 
 test-python:

@@ -47,6 +47,7 @@ def command(main: str | Path, *arguments: str, java_options: Sequence[str] | Non
 
 @cache
 def loaded_before() -> list[str]:
+    """Options of a tool's JVM, with which it starts faster."""
     return prepared.loaded_before("tools", jars.tools_class_path(), _list_topics)
 
 

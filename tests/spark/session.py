@@ -94,8 +94,10 @@ def jvm_pid(spark: "SparkSession") -> int:
 
 @cache
 def loaded_before() -> list[str]:
+    """Options of a JVM of a session, with which it starts faster."""
     from pyspark.find_spark_home import _find_spark_home
 
+    jars.spark_connector()  # before the lock that `kept` holds
     return prepared.loaded_before("spark", f"{_find_spark_home()}/jars/*", _run_once)
 
 
