@@ -19,6 +19,7 @@ mod names;
 mod nested;
 mod protobuf;
 mod typed;
+mod varint;
 
 pub use avro::{
     Asked, AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema,
