@@ -1,0 +1,143 @@
+"""The registry beside a broker: how it starts and stops, who may ask, and Confluent's Python client on it."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+from urllib.parse import urlsplit
+
+import confluent_kafka.schema_registry.avro as confluent
+import monedula
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.serialization import MessageField, SerializationContext
+from monedula.testing import Broker, Registry
+from monedula.testing.registry.embedded import RegistryOptions
+
+from tests.testing.registry.conftest import asking
+
+ORDER: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+
+
+def test_it_starts_and_stops_with_the_broker() -> None:
+    with Broker(registry=True, topics=["orders:1"]) as broker:
+        assert broker.registry.register("orders-value", ORDER) == 1
+        assert asking(broker.schema_registry_url)("GET", "/subjects") == (200, ["orders-value"])
+        url = urlsplit(broker.schema_registry_url)
+        # One that is open while the broker stops.
+        kept = http.client.HTTPConnection(url.netloc, timeout=20)
+        kept.request("GET", "/subjects")
+        assert kept.getresponse().read() == b'["orders-value"]'
+    with pytest.raises(ConnectionRefusedError):
+        http.client.HTTPConnection(url.netloc, timeout=20).request("GET", "/")
+    kept_is_closed = False
+    try:
+        kept.request("GET", "/subjects")
+        kept.getresponse()
+    except (http.client.HTTPException, OSError):
+        kept_is_closed = True
+    finally:
+        kept.close()
+    assert kept_is_closed
+
+
+def test_a_broker_without_one_says_so() -> None:
+    with Broker() as broker, pytest.raises(monedula.ArgumentError, match=r"Broker\(registry=True\)"):
+        broker.schema_registry_url  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (3, "expected True or a dict"),
+        ({"ports": 1}, "there is no option 'ports'; there are port,"),
+        ({"port": "8081"}, "port is a number"),
+        ({"users": ["hush"]}, "users is names with their passwords"),
+        ({"tokens": [3]}, "tokens is a list of tokens"),
+        ({"client_auth": "required"}, "client_auth needs TLS"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_and_nothing_stays(given: Any, said: str) -> None:
+    with pytest.raises(monedula.ConfigError, match=f"^registry: .*{said.replace('(', '.')}") as raised:
+        Broker(registry=given)
+    assert "hush" not in str(raised.value)
+
+
+def test_a_port_that_is_in_use_is_an_error_and_the_broker_is_stopped() -> None:
+    with Registry() as other:
+        port = urlsplit(other.url).port
+        assert port is not None
+        with pytest.raises(monedula.BrokerStartError, match=f"the registry cannot start on 127.0.0.1:{port}"):
+            Broker(registry={"port": port})
+
+
+def test_a_child_uses_none_of_the_parents() -> None:
+    with Broker(registry=True) as broker:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                broker.schema_registry_url  # noqa: B018
+            except monedula.ForkError:
+                os.write(writing, b"told")
+            finally:
+                os._exit(0)
+        os.close(writing)
+        assert os.read(reading, 10) == b"told"
+        os.close(reading)
+        os.waitpid(child, 0)
+        assert asking(broker.schema_registry_url)("GET", "/") == (200, {})
+
+
+def test_users_and_bearers_may_ask_and_nobody_else() -> None:
+    options: RegistryOptions = {"users": {"anna": "secret"}, "tokens": {"t0ken": "ben"}}
+    with Broker(registry=options) as broker:
+        url = broker.schema_registry_url
+        ask = asking(url)
+        for header in ("", "Basic YW5uYTp3cm9uZw==", "Basic !", "Bearer other", "Digest x"):
+            headers = {"Authorization": header} if header else {}
+            assert ask("GET", "/subjects", **headers) == (401, {"error_code": 401, "message": "Unauthorized"})
+        settings = {"url": url, "basic.auth.user.info": "anna:secret"}
+        assert SchemaRegistryClient(settings).get_subjects() == []
+        assert ask("GET", "/subjects", Authorization="Bearer t0ken") == (200, [])
+        names = {"schema.registry.url": url, "schema.registry.basic.auth.user.info": "anna:secret"}
+        assert monedula.SchemaRegistry(names).subjects() == []
+        asked = [(request.user, request.status) for request in broker.registry.requests()]
+        assert asked == [(None, 401)] * 5 + [("anna", 200), ("ben", 200), ("anna", 200)]
+        assert "secret" not in repr(broker.registry)
+
+
+def test_confluents_client_writes_and_reads() -> None:
+    with Broker(registry=True) as broker:
+        client = SchemaRegistryClient({"url": broker.schema_registry_url})
+        context = SerializationContext("orders", MessageField.VALUE)
+        value = confluent.AvroSerializer(client, json.dumps(ORDER))({"id": 7}, context)
+        assert value == b"\x00\x00\x00\x00\x01\x0e"
+        assert confluent.AvroDeserializer(client)(value, context) == {"id": 7}
+        assert client.get_subjects() == ["orders-value"]
+        assert client.get_versions("orders-value") == [1]
+        client.set_compatibility("orders-value", "FULL")
+        assert client.get_compatibility("orders-value") == "FULL"
+        newer = {**ORDER, "fields": [*ORDER["fields"], {"name": "user", "type": "string"}]}
+        assert not client.test_compatibility("orders-value", Schema(json.dumps(newer), "AVRO"))
+        with pytest.raises(SchemaRegistryError, match="READER_FIELD_MISSING_DEFAULT_VALUE") as refused:
+            client.register_schema("orders-value", Schema(json.dumps(newer), "AVRO"))
+        assert (refused.value.http_status_code, refused.value.error_code) == (409, 409)
+        assert client.delete_subject("orders-value") == [1]
+
+
+def test_the_command_starts_one() -> None:
+    command = [sys.executable, "-m", "monedula", "broker", "--port", "0", "--registry-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline().startswith("bootstrap.servers=")
+            name, _, url = process.stdout.readline().strip().partition("=")
+            assert name == "schema.registry.url"
+            assert monedula.SchemaRegistry({name: url}).subjects() == []
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
