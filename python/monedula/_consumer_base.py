@@ -238,17 +238,16 @@ class ConsumerBase(GroupVerbs):
         """The state of the client, of each partition, and of the group membership.
 
         `"ok"` is whether all is well: brokers, the group's coordinator and the schema registry answer, no partition has
-        stopped, and the membership has not ended. `"failing_for"` and `"failing_since"` say for how many seconds, and since when (in
-        UTC), brokers have not answered, and `"last_error"` why; they are `None` otherwise. A short interruption shows
-        here at once: a probe that restarts a service should allow for some seconds.
+        stopped, and the membership has not ended. `"failing_for"` and `"failing_since"` say for how many seconds, and
+        since when (in UTC), brokers have not answered, and `"last_error"` why; they are `None` otherwise. A short
+        interruption shows here at once: a probe that restarts a service should allow for some seconds.
+        `"registry_failing_for"` and `"registry_last_error"` say the same of a schema registry.
 
         Further the connections, retried errors, and the byte budget; for each partition its position, the ends of its
         log, what is queued, and why it stopped if it did. `"group"` has the membership: state, the protocol in force,
         coordinator, generation, owned partitions, the last heartbeat and rebalance, errors; `None` without a
         `group.id`. `"client_instance_id"` names the client in the metrics that it pushes to brokers (KIP-714).
         `"certificate_expires"` is when the client's own certificate does, in seconds since 1970.
-        `"registry_failing_for"` and `"registry_last_error"` say for how many seconds a schema registry could not be asked,
-        and why the last time; `None` otherwise.
         """
         return {**with_since(self._core.health()), "group": self._member.health()}
 

@@ -4,12 +4,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from monedula.testing.registry import avro
+from monedula.testing.registry import avro, json_schema, protobuf
 from monedula.testing.registry.definition import Definition, Parsed, Reference, kind_of, references_of
 from monedula.testing.registry.errors import ApiError, invalid_schema
 from monedula.testing.registry.store import Store
 
-_PARSERS: dict[str, Callable[[str, Sequence[tuple[str, str]]], Parsed]] = {"AVRO": avro.parse}
+_PARSERS: dict[str, Callable[[str, Sequence[tuple[str, str]]], Parsed]] = {
+    "AVRO": avro.parse,
+    "JSON": json_schema.parse,
+    "PROTOBUF": protobuf.parse,
+}
 
 MAX_REFERENCES = 1_000
 
@@ -30,8 +34,6 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
     if not isinstance(text, str):
         raise invalid_schema("Empty schema")
     kind, references = kind_of(body), references_of(body)
-    if kind not in _PARSERS:
-        raise ApiError(422, f"the embedded registry does not have schemas of type {kind}")
     parsed = _PARSERS[kind](text, referred_texts(store, subject, references))
     extra = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
     if normalize:

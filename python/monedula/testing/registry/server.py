@@ -111,7 +111,8 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     _user: str | None
-    _status: int | None
+    _started: float
+    _is_told: bool
     disable_nagle_algorithm = True
     server: Server
 
@@ -125,9 +126,9 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
 
     def _respond(self) -> None:
-        started = time.perf_counter()
-        path, _, query = self.path.partition("?")
-        self._user, self._status = None, None
+        self._started = time.perf_counter()
+        path = self.path.partition("?")[0]
+        self._user, self._is_told = None, False
         try:
             body = self._read_body()
             met = self.server.faults.met("request", self.command, path)
@@ -137,10 +138,18 @@ class Handler(BaseHTTPRequestHandler):
                 if met is None or not self._takes(met, self._message(status, content, headers)):
                     self._send(status, content, headers)
         finally:
-            request = RegistryRequest(self.command, path, query, self._user, self._status)
-            self.server.requests.append(request)
-            took_ms = (time.perf_counter() - started) * 1000
-            _LOG.debug("%s %s: %s in %.1f ms", self.command, self.path, self._status, took_ms)
+            self._tell(None)
+
+    def _tell(self, status: int | None) -> None:
+        """Keep and log the request, once; before its answer, so that who has that finds the request."""
+        if self._is_told:
+            return
+        self._is_told = True
+        path, _, query = self.path.partition("?")
+        with self.server.lock:
+            self.server.requests.append(RegistryRequest(self.command, path, query, self._user, status))
+        took_ms = (time.perf_counter() - self._started) * 1000
+        _LOG.debug("%s %s: %s in %.1f ms", self.command, self.path, status, took_ms)
 
     def _read_body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -223,7 +232,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.close()
 
     def _send(self, status: int, content: bytes, headers: dict[str, str]) -> None:
-        self._status = status
+        self._tell(status)
         # In one piece: a second one would wait for the acknowledgement of the first.
         self.wfile.write(self._message(status, content, headers))
 
