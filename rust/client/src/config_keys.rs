@@ -42,7 +42,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role in one word.
+    /// The role, for messages and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",

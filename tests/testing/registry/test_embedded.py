@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,13 +14,22 @@ import confluent_kafka.schema_registry.avro as confluent
 import monedula
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from monedula.testing import Broker, Registry
 from monedula.testing.registry.embedded import RegistryOptions
 
 from tests.testing.registry.conftest import asking
 
 ORDER: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(registry=True) as broker:
+        yield broker
 
 
 def test_it_starts_and_stops_with_the_broker() -> None:
@@ -127,6 +137,35 @@ def test_confluents_client_writes_and_reads() -> None:
             client.register_schema("orders-value", Schema(json.dumps(newer), "AVRO"))
         assert (refused.value.http_status_code, refused.value.error_code) == (409, 409)
         assert client.delete_subject("orders-value") == [1]
+
+
+def test_confluents_json_serializer_writes_and_reads(broker: Broker) -> None:
+    client = SchemaRegistryClient({"url": broker.schema_registry_url})
+    context = SerializationContext("things", MessageField.VALUE)
+    schema = json.dumps({"title": "Thing", "type": "object", "properties": {"id": {"type": "integer"}}})
+    value = JSONSerializer(schema, client)({"id": 7}, context)
+    assert JSONDeserializer(None, schema_registry_client=client)(value, context) == {"id": 7}
+    found = client.get_latest_version("things-value")
+    assert (found.schema.schema_type, json.loads(found.schema.schema_str)) == ("JSON", json.loads(schema))
+
+
+def test_confluents_protobuf_serializer_writes_and_reads(broker: Broker) -> None:
+    client = SchemaRegistryClient({"url": broker.schema_registry_url})
+    context = SerializationContext("messages", MessageField.VALUE)
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", package="shop", syntax="proto3")
+    file.message_type.add(name="Order").field.add(name="id", number=1, type=3, label=1)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    value = ProtobufSerializer(order, client)(order(id=7), context)
+    # One that has to ask.
+    other = SchemaRegistryClient({"url": broker.schema_registry_url})
+    assert ProtobufDeserializer(order, schema_registry_client=other)(value, context).id == 7
+    assert broker.registry.requests()[-1].query.endswith("format=serialized")
+    # What was registered in base64 is there as text.
+    found = other.get_latest_version("messages-value").schema
+    assert found.schema_type == "PROTOBUF"
+    assert found.schema_str == 'syntax = "proto3";\npackage shop;\nmessage Order {\n  int64 id = 1;\n}\n'
 
 
 def test_the_command_starts_one() -> None:

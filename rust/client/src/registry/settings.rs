@@ -25,6 +25,7 @@ const URL: &str = "schema.registry.url";
 const USER_INFO: &str = "schema.registry.basic.auth.user.info";
 const TOKEN: &str = "schema.registry.bearer.auth.token";
 const CA: &str = "schema.registry.ssl.ca.location";
+const CERTIFICATE: &str = "schema.registry.ssl.certificate.location";
 const KEY: &str = "schema.registry.ssl.key.location";
 const ISSUER: &str = "schema.registry.bearer.auth.issuer.endpoint.url";
 const CLIENT_ID: &str = "schema.registry.bearer.auth.client.id";
@@ -79,15 +80,10 @@ pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, C
 
 /// Refuses settings that say who asks where nobody is asked: a URL that is misspelt would be missed much later.
 fn without_url(values: &Values) -> Result<(), ConfigError> {
-    let prefixes = ["schema.registry.basic.auth.", "schema.registry.bearer.auth.", "schema.registry.ssl."];
-    let key = [USER_INFO, TOKEN, CLIENT_SECRET, ISSUER, CA].into_iter().find(|key| values.is_given(key));
-    let given = prefixes.into_iter().find_map(|prefix| values.given_under(prefix).next());
-    match (key, given) {
-        (None, None) => Ok(()),
-        (key, given) => {
-            let key = key.map_or_else(|| given.unwrap_or_default().to_owned(), str::to_owned);
-            Err(wrong(values, &key, "is for a schema registry, and schema.registry.url does not name one"))
-        }
+    const WHO: [&str; 7] = [USER_INFO, TOKEN, ISSUER, CLIENT_ID, CLIENT_SECRET, CA, CERTIFICATE];
+    match WHO.into_iter().find(|key| values.given(key).is_some() || values.secret(key).is_some()) {
+        Some(key) => Err(wrong(values, key, "is for a schema registry, and schema.registry.url does not name one")),
+        None => Ok(()),
     }
 }
 
