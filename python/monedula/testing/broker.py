@@ -49,9 +49,9 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         nodes: the number of broker nodes; each has a port of its own.
         topics: topics to create, as `{"orders": 3}` or `["orders:3"]`.
         port: the port of the first node; with 0 the nodes take free ports.
-        data_dir: the directory for topics, offsets and groups, users, ACLs, client quotas and delegation tokens;
-            without it they are kept in memory only. Users and ACLs that are given here are set when they are given
-            first, or with another password: what was changed since then stays.
+        data_dir: the directory for topics, offsets and groups, users, ACLs, client quotas, delegation tokens and the
+            schemas of the registry; without it they are kept in memory only. Users and ACLs that are given here are set
+            when they are given first, or with another password: what was changed since then stays.
         settings: Kafka's broker settings by Kafka's names, such as `{"group.min.session.timeout.ms": 100}`.
         racks: the nodes' racks, in order; empty for none.
         first_node_id: the id of the first node; the others have the ids after it.
@@ -162,7 +162,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         if of_registry is not None:
             try:
                 has_tls = any(each.upper().endswith("SSL") for each in (security, *listeners))
-                self._start_registry(of_registry, host, seed, has_tls=has_tls)
+                self._start_registry(of_registry, host, seed, data_dir, has_tls=has_tls)
             except BaseException:
                 self.stop()
                 raise

@@ -1,5 +1,6 @@
 """The registry beside a broker: how it starts and stops, who may ask, and Confluent's Python client on it."""
 
+import base64
 import http.client
 import json
 import os
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -180,3 +182,44 @@ def test_the_command_starts_one() -> None:
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+
+
+def test_what_was_registered_outlives_a_broker_with_a_data_directory(tmp_path: Path) -> None:
+    item = {"type": "record", "name": "shop.Item", "fields": [{"name": "id", "type": "long"}]}
+    line = {"type": "record", "name": "Line", "fields": [{"name": "item", "type": "shop.Item"}]}
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3")
+    file.message_type.add(name="Order")
+    serialized = base64.b64encode(file.SerializeToString()).decode()
+
+    def seen(broker: Broker) -> list[Any]:
+        paths = [
+            "/schemas?deleted=true",
+            "/schemas/ids/2",
+            "/contexts",
+            "/config/line",
+            "/mode/gone",
+            "/subjects/item/versions/1/referencedby",
+            "/subjects/p/versions/1?format=serialized",
+        ]
+        return [broker.registry.ask("GET", path) for path in paths]
+
+    with Broker(registry=True, data_dir=tmp_path) as broker:
+        registry = broker.registry
+        registry.register("item", item)
+        registry.register("line", line, references=[("shop.Item", "item", 1)], metadata={"properties": {"a": "b"}})
+        registry.register(":.eu:item", '"int"')
+        registry.register("p", serialized, kind="PROTOBUF")
+        registry.register("gone", '"string"')
+        registry.ask("DELETE", "/subjects/gone")
+        registry.ask("PUT", "/mode/gone", {"mode": "READONLY"})
+        registry.set_compatibility("FULL", "line")
+        before = seen(broker)
+    with Broker(registry=True, data_dir=tmp_path) as broker:
+        assert seen(broker) == before
+        more = {**item, "fields": [*item["fields"], {"name": "x", "type": "int"}]}
+        with pytest.raises(monedula.errors.BrokerCommandError, match="READER_FIELD_MISSING"):
+            broker.registry.register("item", more)
+        assert broker.registry.register("item", {**item, "doc": "new"}) == 5
+    (tmp_path / "schema-registry.json").write_text("{")
+    with pytest.raises(monedula.BrokerStartError, match="remove the file to begin with an empty registry"):
+        Broker(registry=True, data_dir=tmp_path)

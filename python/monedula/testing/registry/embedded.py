@@ -55,7 +55,9 @@ class RegistryControl:
         """
         return self.registry.url
 
-    def _start_registry(self, options: RegistryOptions, host: str, seed: int, *, has_tls: bool) -> None:
+    def _start_registry(
+        self, options: RegistryOptions, host: str, seed: int, data_dir: str | Path | None, *, has_tls: bool
+    ) -> None:
         given = dict(options)
         oauth, client_auth = given.pop("oauth", False), given.pop("client_auth", "none")
         files = self._registry_files(str(client_auth)) if given.pop("tls", has_tls) else None
@@ -64,6 +66,7 @@ class RegistryControl:
         self._registry = Registry(
             host=host,
             seed=seed,
+            data_dir=data_dir,
             tls_files=files,
             client_auth=client_auth,  # type: ignore[arg-type]
             _verified=self._bearer if oauth else None,

@@ -14,16 +14,16 @@ from monedula.errors import BrokerCommandError, BrokerStartError, ConfigError
 from monedula.testing.registry.access import Access
 from monedula.testing.registry.errors import ApiError
 from monedula.testing.registry.faults import Faults, RegistryFaults
-from monedula.testing.registry.routes import answer
+from monedula.testing.registry.kept import FILE
 from monedula.testing.registry.server import RegistryRequest, Server
 
 
 class Registry(RegistryFaults):
     """A schema registry with Confluent's API, on threads of this process, listening on loopback.
 
-    `Broker(registry=True)` starts one with the broker. It keeps Avro, Protobuf and JSON Schema in memory, checks
-    whether new versions are compatible, and any client of Confluent's API can use it. Without a broker it is a context
-    manager of its own, or `stop` ends it.
+    `Broker(registry=True)` starts one with the broker. It keeps Avro, Protobuf and JSON Schema, checks whether new
+    versions are compatible, and any client of Confluent's API can use it. Without a broker it is a context manager of
+    its own, or `stop` ends it.
 
     Args:
         host: the address on which it listens.
@@ -33,6 +33,8 @@ class Registry(RegistryFaults):
         tls_files: the files of a certificate and its key, and of the authority of clients' certificates: it speaks TLS
             then.
         client_auth: whether clients show a certificate.
+        data_dir: a directory in which it keeps what was registered, in the file `schema-registry.json`; without it, in
+            memory only.
         seed: the seed of faults with a probability.
 
     Raises:
@@ -49,6 +51,7 @@ class Registry(RegistryFaults):
         tokens: Mapping[str, str] | Sequence[str] = (),
         tls_files: tuple[Path, Path, Path | None] | None = None,
         client_auth: Literal["none", "requested", "required"] = "none",
+        data_dir: str | Path | None = None,
         seed: int = 0,
         _verified: Callable[[str], str | None] | None = None,
     ) -> None:
@@ -57,7 +60,8 @@ class Registry(RegistryFaults):
         self._faults = Faults(seed)
         try:
             tls = None if tls_files is None else _context(tls_files, client_auth)
-            self._server = Server((host, port), access, self._faults, tls)
+            file = None if data_dir is None else Path(data_dir) / FILE
+            self._server = Server((host, port), access, self._faults, tls, file)
         except OSError as error:
             where = f"{host}:{port}"
             raise BrokerStartError(f"the registry cannot start on {where}: {error.strerror or error}") from None
@@ -131,8 +135,7 @@ class Registry(RegistryFaults):
             BrokerCommandError: the answer is an error; the message has its code.
         """
         try:
-            with self._server.lock:
-                return answer(self._server.store, method, path, body)
+            return self._server.answer(method, path, body)
         except ApiError as error:
             raise BrokerCommandError(f"{error.code}: {error.message}") from None
 
@@ -142,7 +145,10 @@ class Registry(RegistryFaults):
             return list(self._server.requests)
 
     def stop(self) -> None:
-        """Close all connections and stop. What was registered is lost. A second call does nothing."""
+        """Close all connections and stop. A second call does nothing.
+
+        Without `data_dir` what was registered is lost.
+        """
         if self._is_stopped or os.getpid() != self._process:
             return
         self._is_stopped = True

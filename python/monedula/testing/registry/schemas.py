@@ -34,11 +34,20 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
     if not isinstance(text, str):
         raise invalid_schema("Empty schema")
     kind, references = kind_of(body), references_of(body)
-    parsed = _PARSERS[kind](text, referred_texts(store, subject, references))
+    read = parsed(store, subject, kind, text, references)
     extra = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
     if normalize:
         references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
-    return Definition(kind, parsed.normalized() if normalize else parsed.canonical, references, extra, parsed)
+    return Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
+
+
+def parsed(store: Store, subject: str, kind: str, text: str, references: Sequence[Reference]) -> Parsed:
+    """What a text says, with what it refers to.
+
+    Raises:
+        ApiError: the schema cannot be read, or refers to something that is not there.
+    """
+    return _PARSERS[kind](text, referred_texts(store, subject, references))
 
 
 def referred_texts(store: Store, subject: str, references: Sequence[Reference]) -> list[tuple[str, str]]:

@@ -11,8 +11,10 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
+from monedula.testing.registry import kept
 from monedula.testing.registry.access import Access
 from monedula.testing.registry.errors import ApiError
 from monedula.testing.registry.faults import Faults, SetFault
@@ -54,15 +56,35 @@ class Server(ThreadingHTTPServer):
     block_on_close = False
     allow_reuse_address = True
 
-    def __init__(self, address: tuple[str, int], access: Access, faults: Faults, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        access: Access,
+        faults: Faults,
+        tls: ssl.SSLContext | None,
+        file: Path | None = None,
+    ) -> None:
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, Handler)
-        self.store, self.lock = Store(), threading.Lock()
+        self.file, self.lock = file, threading.Lock()
+        self.store = Store() if file is None else kept.load(file)
         self.access, self.faults, self.tls = access, faults, tls
         self.requests: deque[RegistryRequest] = deque(maxlen=_KEPT_REQUESTS)
         self._connections: set[socket.socket] = set()
         self._is_stopped = False
+
+    def answer(self, method: str, target: str, body: Any) -> Any:
+        """What is answered to a request; what it has changed is in the file then, if there is one.
+
+        Raises:
+            ApiError: the answer is an error.
+        """
+        with self.lock:
+            found = answer(self.store, method, target, body)
+            if self.file is not None and method != "GET":
+                kept.save(self.store, self.file)
+            return found
 
     def server_bind(self) -> None:
         """Bind, without the look-up of the host's name that the base does."""
@@ -183,8 +205,7 @@ class Handler(BaseHTTPRequestHandler):
                 parsed = json.loads(body) if body.strip() else None
             except (ValueError, RecursionError) as error:
                 raise ApiError(400, f"the body is no JSON: {error}") from None
-            with self.server.lock:
-                found = answer(self.server.store, self.command, self.path, parsed)
+            found = self.server.answer(self.command, self.path, parsed)
         except ApiError as error:
             return error.status, _told(error.code, error.message), {}
         except Exception as error:  # one that nobody has thought of is told too
