@@ -106,8 +106,13 @@ def test_schemas_are_as_compatible_as_avros_own_library_finds_them(spark: "Spark
             continue
         theirs = [avro.Schema.Parser().parse(json.dumps(each)) for each in pair]
         for reader, writer in ((0, 1), (1, 0), (0, 0)):
-            judged = avro.SchemaCompatibility.checkReaderWriterCompatibility(theirs[reader], theirs[writer])
-            kind = str(judged.getType().toString())
+            try:
+                judged = avro.SchemaCompatibility.checkReaderWriterCompatibility(theirs[reader], theirs[writer])
+                kind = str(judged.getType().toString())
+            except Exception as error:  # py4j's, with the one of Java in it
+                if "matches multiple fields" not in str(error):
+                    raise
+                kind = "INCOMPATIBLE"
             known[kind] += 1
             reasons = ours[reader].cannot_read(ours[writer])
             assert (kind == "COMPATIBLE") == (not reasons), (pair[reader], pair[writer], reasons)
@@ -122,7 +127,10 @@ def test_what_is_a_schema_and_its_text_are_as_in_avros_own_library(spark: "Spark
         text = json.dumps(schemas.changed(schemas.some(3, set())))
         try:
             ours = parse(text, []).canonical
-        except ApiError:
+        except ApiError as error:
+            # Java's takes names before they are defined, which the specification does not allow.
+            if "is not defined" in str(error):
+                continue
             ours = None
         try:
             theirs = str(avro.Schema.Parser().parse(text).toString())

@@ -83,11 +83,9 @@ class _Comparison:
                 yield _lacks(reader, branch, f"{path}/{index}")
 
     def _field(self, field: Field, writer: Schema, path: str) -> Iterator[str]:
-        written = [each for each in writer.fields if each.name == field.name]
-        if not written:
-            written = [each for each in writer.fields if each.name in field.aliases]
+        written = [each for each in writer.fields if each.name in (field.name, *field.aliases)]
         if len(written) > 1:
-            text = f"several fields that were written are aliases of {field.name!r}"
+            text = f"several fields that were written are {field.name!r}, by its name and aliases"
             yield _told("NAME_MISMATCH", f"{path}/aliases", text, ", ".join(each.name for each in written))
         elif written:
             yield from self.differences(field.schema, written[0].schema, f"{path}/type")
