@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
 use monedula_formats::{
-    BadSchema, Framing, Mode, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema, WriterKey,
+    BadSchema, Framing, Mode, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufSchema,
+    WriterKey,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -80,5 +81,23 @@ impl ProtobufGiven {
             Box::new(ProtobufDecoder::new(Arc::clone(&plan), pool.clone()))
         };
         Ok((Arc::new(make), data_type))
+    }
+
+    /// What writes rows, if no registry is to be asked for the schema's id.
+    ///
+    /// # Errors
+    /// What is missing: with frames, the id of the schema must be known.
+    pub(crate) fn encoder(&self) -> Result<ProtobufEncoder, String> {
+        let key = match self.framing {
+            Framing::Confluent => {
+                let ids = self.writers.iter().filter(|(_, writer)| writer.is_same(&self.schema)).map(|(key, _)| *key);
+                ids.max().ok_or(
+                    "values of Confluent's framing begin with the id of the schema that they are written with, which is \
+                     schema=: give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
+                )?
+            }
+            _ => WriterKey::Only,
+        };
+        Ok(ProtobufEncoder::new(self.schema.clone(), key))
     }
 }

@@ -17,7 +17,7 @@ mod source;
 mod stable;
 
 pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
-pub use encoder::{AvroEncoder, Unwritable};
+pub use encoder::AvroEncoder;
 pub use error::{AvroReason, BadAvro, BadSchema};
 pub use framing::{Framing, WriterKey};
 pub use options::AvroOptions;

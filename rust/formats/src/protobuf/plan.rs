@@ -306,7 +306,7 @@ impl Planner<'_> {
 }
 
 /// What the wrapper of this name has in it.
-fn wrapped(name: &str) -> Option<Kind> {
+pub(crate) fn wrapped(name: &str) -> Option<Kind> {
     Some(match name {
         "DoubleValue" => Kind::Double,
         "FloatValue" => Kind::Float,
