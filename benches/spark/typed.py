@@ -43,7 +43,9 @@ FORMATS = {
     "typed_avro": {
         "jvm": Arm("kafka"),
         "monedula_decoded": Arm("monedula", schema="value binary"),
-        "monedula": Arm("monedula", {"value.format": "avro", "value.schema": AVRO_SCHEMA, "value.flatten": "true"}),
+        "monedula": Arm(
+            "monedula", {"value.format": "avro", "value.schema": AVRO_SCHEMA, "value.flatten": "true"}, schema=FIELDS
+        ),
         "ceiling": CEILING,
     },
 }
