@@ -18,14 +18,16 @@ mod json;
 mod names;
 mod nested;
 mod protobuf;
+mod source;
 mod typed;
 
 pub use avro::{
-    Asked, AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema,
-    Framing, SchemaSource, Unwritable, WriterKey, stable_text,
+    AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
+    Unwritable, WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
     BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufReason, ProtobufSchema,
 };
+pub use source::{Asked, SchemaSource};
