@@ -49,6 +49,7 @@ __all__ = [
     "json_lines",
     "new_holder",
     "shutdown",
+    "stable_avro",
 ]
 
 __version__: str
@@ -86,6 +87,7 @@ def decode_json(
 def json_lines(batch: object, rows: int, key_form: str, value_form: str) -> bytes: ...
 def new_holder() -> int: ...
 def shutdown() -> None: ...
+def stable_avro(text: str) -> str | None: ...
 
 @final
 class AdminCore:
@@ -255,6 +257,8 @@ class ColumnSpec:
         flatten: bool,
         corrupt_record_field: str,
         options: Sequence[tuple[str, str]] = ...,
+        framing: str = ...,
+        registered: Mapping[str, str | None] | None = ...,
     ) -> ColumnSpec: ...
     @staticmethod
     def avro(
@@ -286,6 +290,7 @@ class ColumnSpec:
     @property
     def fields(self) -> list[str]: ...
     def only(self, names: list[str]) -> ColumnSpec: ...
+    def with_id(self, number: int) -> ColumnSpec: ...
 
 @final
 class Batch:
@@ -636,6 +641,7 @@ class ProducerCore:
     @property
     def _delivery_timeout(self) -> float: ...
     def _partition_count(self, topic: str) -> int | None: ...
+    def _registry(self) -> RegistryCore | None: ...
     def _send_batch(
         self,
         data: object,

@@ -48,8 +48,19 @@ pub(super) struct Url {
 pub(super) enum Failure {
     /// The registry has no such thing.
     NotFound(String),
+    /// The schema is not compatible with those that are there.
+    Incompatible(String),
     /// Anything else.
     Other(String),
+}
+
+impl Failure {
+    /// As text.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::NotFound(why) | Self::Incompatible(why) | Self::Other(why) => why,
+        }
+    }
 }
 
 /// Why one attempt brought nothing.
@@ -155,6 +166,7 @@ impl Url {
                 Err(Attempt::Final(Failure::NotFound(said())))
             }
             404 => other(IS_ONE),
+            409 => Err(Attempt::Final(Failure::Incompatible(said()))),
             401 | 403 => other("; check schema.registry.basic.auth.user.info or schema.registry.bearer.auth.token"),
             300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),
             408 | 429 | 500.. => Err(Attempt::Again(said())),
@@ -164,7 +176,7 @@ impl Url {
 }
 
 /// A text of the registry, as it may stand in a message.
-fn readable(text: &str) -> String {
+pub(super) fn readable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(MAX_TEXT).collect()
 }
 
