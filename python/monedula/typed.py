@@ -79,10 +79,27 @@ class Typed:
             ArgumentError: if there is no registry, or the schema cannot be read.
             SchemaRegistryError: if the registry does not have it, or cannot be asked.
         """
+        return self.of_version(*self.version_in(registry))
+
+    def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
+        """The version of its subject: the schema's id, its text, and those that it refers to with their names.
+
+        Raises:
+            ArgumentError: if there is no registry.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
         if registry is None:
             raise ArgumentError("the settings name no registry: schema.registry.url is not given")
         subject, version = self._arguments["subject"], self._arguments["version"]
         number, _, text, references = registry.version(subject, version, self._KIND)
+        return number, text, references
+
+    def of_version(self, number: int, text: str, references: list[tuple[str, str]]) -> Self:
+        """The same for writing with this schema of a registry.
+
+        Raises:
+            ArgumentError: if the schema cannot be read.
+        """
         return self._with_schema(text, references, number)
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:

@@ -46,7 +46,7 @@ def at(registry: Registry, **more: Any) -> dict[str, Any]:
 def read(ground: Ground, registry: Registry, topic: str, value: Any) -> list[Any]:
     settings = {"bootstrap.servers": ground.bootstrap, "schema.registry.url": registry.url}
     with monedula.read(settings, topic, value=value) as stream:
-        rows: list[Any] = pa.table(stream)["value"].to_pylist()
+        rows: list[Any] = stream.to_pyarrow()["value"].to_pylist()
     return rows
 
 
@@ -226,16 +226,16 @@ def test_a_schema_of_avro_is_registered_with_those_that_it_refers_to(
         )
 
 
-@pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
+@pytest.mark.parametrize("language", ["avro", "protobuf", "json"])
 def test_the_schema_of_a_subject_is_written_with_its_id(
-    ground: Ground, producer: ProducerFactory, registry: Registry, kind: str
+    ground: Ground, producer: ProducerFactory, registry: Registry, language: str
 ) -> None:
     topic, subject = ground.topic(), "any-subject"
     form: Any
-    if kind == "avro":
+    if language == "avro":
         schema = record(field("id", "long"), field("user", ["null", "string"], default=None), name="Order")
         number, form = registry.avro(subject, schema), Avro(subject=subject)
-    elif kind == "protobuf":
+    elif language == "protobuf":
         text = 'syntax = "proto3"; message Order { int64 id = 1; optional string user = 2; }'
         number = registry.register(subject, {"schema": text, "schemaType": "PROTOBUF"})
         form = Protobuf(subject=subject)

@@ -249,6 +249,19 @@ impl ColumnSpec {
         Ok(values)
     }
 
+    /// Refuses a table that cannot be written, whatever a registry says of the schema.
+    fn check(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let unsupported = |bad: UnsupportedField| argument_error(py, format!("schema: {bad}"));
+        let encoder = match (&self.json, &self.protobuf, &self.avro) {
+            (Some(json), _, _) => Encoder::Json(json.encoder(WriterKey::Only).map_err(unsupported)?),
+            (_, Some(protobuf), _) => Encoder::Protobuf(protobuf.encoder_with(WriterKey::Only)),
+            (_, _, Some(avro)) => self.written_with(avro, avro.reader.clone(), WriterKey::Only).encoder,
+            _ => return Ok(()),
+        };
+        let written = Written { encoder, flatten: self.typed.flatten };
+        encoded(py, capsule::import(data)?, None, Some(written)).map(drop)
+    }
+
     /// Each field as `name: type`, or the type if there are none.
     #[getter]
     fn fields(&self) -> Vec<String> {
