@@ -21,6 +21,7 @@ _PARTS = (
     "tls",
     "metadata",
     "fetch",
+    "registry",
     "groups",
     "producer",
     "producer.end",

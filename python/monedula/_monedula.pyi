@@ -250,7 +250,7 @@ class Record:
 class ColumnSpec:
     @staticmethod
     def json(
-        schema: object,
+        schema: object | None,
         mode: str,
         flatten: bool,
         corrupt_record_field: str,

@@ -218,10 +218,10 @@ class Producer(ProducerBase, Transactions):
                 value (binary or string), topic (string), partition (integer), timestamp (timestamp, or integer
                 milliseconds), headers (list of structs of key and value).
             topic: the topic of all rows, also if there is a column `topic`; by that column if left out.
-            key: what the column key is written as, if it is not bytes yet: `monedula.Avro(schema)`.
-            value: what values are written as: `monedula.Avro(schema)`. A value is the column value, or, if there is
-                none or with `Avro(schema, flatten=True)`, a record of all columns but Kafka's. Every row is written
-                before the first one is sent.
+            key: what the column key is written as, if it is not bytes yet: `monedula.Json()`, `Avro(schema)` or
+                `Protobuf(schema)`.
+            value: what values are written as, likewise. A value is the column value, or, if there is none or with
+                `flatten=True`, an object of all columns but Kafka's. Every row is written before the first one is sent.
 
         Raises:
             ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected. Also if a

@@ -106,7 +106,7 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
 
 
 class Json(Typed):
-    """JSON objects, decoded into a struct column: `Consumer(..., value=Json(schema))`.
+    """JSON objects, decoded into a struct column: `Consumer(..., value=Json(schema))`; or written of one.
 
     The values never become Python objects, nor a binary column: fields are decoded from the fetched bytes into Arrow.
     Fields that the schema does not name are skipped. What counts as a value of a type is as in Spark's `from_json`.
@@ -115,7 +115,8 @@ class Json(Typed):
         schema: the fields, in any form that `monedula.schemas.schema_of` takes: a pyarrow or polars schema, Spark's
             DDL such as `"id bigint, user string"`, or a JSON Schema. Types: boolean, int8 to int64, float32, float64,
             decimal128, string, binary, date32, timestamp("us"), struct, list, and map with string keys. Every field is
-            nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`.
+            nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`. It may be left out
+            for writing: the fields are then those of the table.
         mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at
             the record. `"null"` keeps it: bad fields are null, and a field named `corrupt_record` in the schema, of
             type string, has the whole text. `"drop"` leaves it out; `metrics()` counts those in `records_dropped`.
@@ -124,7 +125,8 @@ class Json(Typed):
             returned once the brokers have acknowledged them, so no offset is committed before.
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
-        options: options of Spark's `from_json` by their names, such as `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, and
+        options: options of Spark's `from_json` and `to_json` by their names, such as
+            `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and
             `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
 
     Raises:
@@ -146,7 +148,7 @@ class Json(Typed):
 
     def __init__(
         self,
-        schema: Any,
+        schema: Any = None,
         *,
         mode: Mode = "fail",
         dead_letter: str | None = None,
@@ -157,8 +159,9 @@ class Json(Typed):
         behaviour = behaviour_of(mode, dead_letter)
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
-        schema = _arrow(schema)
-        _check_fields(schema, mode, corrupt_record)
+        if schema is not None:
+            schema = _arrow(schema)
+            _check_fields(schema, mode, corrupt_record)
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,

@@ -44,6 +44,15 @@ def monedula_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
     return monedula_broker_factory()
 
 
+@pytest.fixture
+def monedula_registry_broker(monedula_broker_factory: "BrokerFactory") -> "Broker":
+    """An embedded broker of one node with a schema registry, that stops with the test.
+
+    `monedula_registry_broker.schema_registry_url` is the registry's URL.
+    """
+    return monedula_broker_factory(registry=True)
+
+
 @pytest.fixture(scope="session")
 def monedula_session_broker() -> "Iterator[Broker]":
     """An embedded broker of one node that all tests of the session share, and that stops at its end.

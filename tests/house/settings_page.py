@@ -32,7 +32,7 @@ SECTIONS = {
     "Reading": "Of consumers and of `monedula.read`.",
     "Consumer groups": "Of consumers with a `group.id`. [Consumer groups](groups.md) explains them.",
     "Schema registry": (
-        "Of every client, for `monedula.Avro`: consumers and `monedula.read` ask for schemas, producers register them. "
+        "For `monedula.Avro`: consumers and `monedula.read` ask for schemas, producers register them. "
         "[Typed columns](typed-columns.md#registry) explains them."
     ),
     "Sending": "Of producers. [Producers](producer.md) explains them.",

@@ -13,7 +13,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL
 
 def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
     good = '{"id": 1, "customer": "c", "amount": 2.5, "more": [1, {"a": 2}]}'
-    with Broker(topics={"orders": 1, "orders.avro": 1}) as broker:
+    with Broker(topics={"orders": 1, "orders.avro": 1, "orders.json": 1}) as broker:
         broker.append("orders", [good, good])
         settings = {"bootstrap.servers": broker.bootstrap_servers}
         names = {"settings": settings, "monedula": monedula}

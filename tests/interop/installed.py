@@ -12,6 +12,7 @@ from tests.kafka.jars import cache_directory
 from tests.kafka.kept import digest, kept
 
 KAFKAJS = Path(__file__).with_name("kafkajs")
+SCHEMAREGISTRY = Path(__file__).with_name("schemaregistry")
 FRANZ = Path(__file__).with_name("franz")
 
 INSTALL_SECONDS = 600
@@ -24,7 +25,21 @@ def kafkajs_modules() -> Path:
     Raises:
         KafkaUnavailable: no Node.js, or npm could not fetch it.
     """
-    sources = (KAFKAJS / "package.json", KAFKAJS / "package-lock.json")
+    return _modules(KAFKAJS)
+
+
+@cache
+def schemaregistry_modules() -> Path:
+    """`node_modules` with Confluent's client of schema registries as `package-lock.json` pins it.
+
+    Raises:
+        KafkaUnavailable: no Node.js, or npm could not fetch it.
+    """
+    return _modules(SCHEMAREGISTRY)
+
+
+def _modules(of: Path) -> Path:
+    sources = (of / "package.json", of / "package-lock.json")
 
     def install(folder: Path) -> None:
         for source in sources:
@@ -32,7 +47,7 @@ def kafkajs_modules() -> Path:
         arguments = ["ci", "--ignore-scripts", "--no-fund", "--no-audit"]
         _run("npm", arguments, folder, needs="Node.js 18 or newer, with npm")
 
-    return kept(cache_directory() / f"kafkajs-{digest(*sources)}", install) / "node_modules"
+    return kept(cache_directory() / f"{of.name}-{digest(*sources)}", install) / "node_modules"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Typed tables: rows are written as Avro, and reading, and other clients, give the table back."""
+"""Typed tables: rows are written, and reading, and other clients, give the table back."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.serialization import MessageField, SerializationContext
-from monedula import ArgumentError, Avro
+from monedula import ArgumentError, Avro, Json, Protobuf
 
 from tests.consumer.avro_values import field, record
 from tests.consumer.schema_registry import serving
@@ -66,6 +66,24 @@ def test_columns_of_their_own_come_back_as_they_were(ground: Ground, producer: P
     assert back.select(["key", *flat.column_names]).to_pylist() == rows.drop(["partition"]).to_pylist()
 
 
+PROTO = """
+syntax = "proto3";
+message Line { double price = 1; repeated string tags = 2; }
+message Order { int64 id = 1; optional string user = 2; repeated Line lines = 3; map<string, int32> extra = 4; }
+"""
+
+
+@pytest.mark.parametrize("form", [Json(VALUE), Protobuf(PROTO, message="Order")], ids=["json", "protobuf"])
+def test_reading_gives_a_table_back_that_is_written_in_another_format(
+    ground: Ground, producer: ProducerFactory, form: Any
+) -> None:
+    topic, table = ground.topic(), orders(200).select(["value"])
+    for value in (form, Json()) if isinstance(form, Json) else (form,):
+        producer().send_batch(table, topic, value=value).result(PATIENCE)
+        with monedula.read({"bootstrap.servers": ground.bootstrap}, topic, value=form) as stream:
+            assert pa.table(stream)["value"].to_pylist()[-200:] == table["value"].to_pylist()
+
+
 def test_no_row_is_sent_if_one_is_bad(ground: Ground, producer: ProducerFactory) -> None:
     topic, sender = ground.topic(), producer()
     chunks = [[order(1), order(2)], [order(3), {**order(4), "lines": None}]]
@@ -100,8 +118,8 @@ def test_what_says_how_is_checked(producer: ProducerFactory) -> None:
     sender, given = producer(bootstrap_servers="127.0.0.1:1"), "t"
     with pytest.raises(ArgumentError, match=r"value='json': expected monedula"):
         sender.send_batch(orders(1), given, value="json")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="value: rows are written as Avro alone"):
-        sender.send_batch(orders(1), given, value=monedula.Json("id bigint"))
+    with pytest.raises(ArgumentError, match=r"Json\(\) without a schema is for writing"):
+        monedula.read({"bootstrap.servers": "127.0.0.1:1"}, given, value=Json())
     with pytest.raises(ArgumentError, match='key= says how the column "key" is written, which the table has not'):
         sender.send_batch(orders(1).select(["value"]), given, key=Avro("int"), value=Avro(ORDER))
 

@@ -15,6 +15,9 @@ def test_a_broker(monedula_broker):
     assert list(monedula_broker.append("orders", ["a"])) == [0]
     STARTED.append(monedula_broker)
 
+def test_a_broker_with_a_registry(monedula_registry_broker):
+    assert monedula_registry_broker.registry.register("orders-value", '"int"') == 1
+
 def test_several_brokers(monedula_broker_factory):
     one, two = monedula_broker_factory(topics={"orders": 3}), monedula_broker_factory(nodes=2)
     assert (len(one.addresses), len(two.addresses)) == (1, 2)
@@ -58,4 +61,4 @@ def test_the_fixtures_are_found_and_stop_what_they_start(tmp_path: Path) -> None
     ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "6 passed" in done.stdout
+    assert "7 passed" in done.stdout

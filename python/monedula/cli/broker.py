@@ -20,6 +20,7 @@ from monedula.testing import Broker
 _TRACE = 5
 _WRONG_ARGUMENTS = 2
 _FAILED = 1
+_REGISTRY_PORT = 8081
 
 EXAMPLES = """
 monedula broker --topic orders:3
@@ -27,6 +28,7 @@ monedula broker --port 0 --nodes 3 --data-dir kafka-data
 monedula broker --nodes 2 --rack a --rack b --first-node-id 0
 monedula broker --security SSL --client-auth required --ca-file ca.pem
 monedula broker --port 0 --security SSL --ca-file ca.pem --listener PLAINTEXT
+monedula broker --port 0 --registry --registry-port 0
 """
 
 # Seconds between two calls of `Broker.log`, which pass the broker's log lines to `logging`.
@@ -80,6 +82,13 @@ def broker(
     control_port: Annotated[
         int | None, typer.Option(help="Where to take commands as JSON, on loopback; nowhere without it.")
     ] = None,
+    registry: Annotated[
+        bool, typer.Option("--registry", help="Run a schema registry with Confluent's API beside the nodes.")
+    ] = False,
+    registry_port: Annotated[
+        int | None,
+        typer.Option(help="Port of the registry, which it then runs; 0: any. [default with --registry: 8081]"),
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log every request and answer.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Log their bytes too.")] = False,
 ) -> None:
@@ -104,6 +113,9 @@ def broker(
             users=_users(user or (), users_file),
             client_auth=client_auth,  # type: ignore[arg-type]
             super_users=super_user or (),
+            registry={"port": _REGISTRY_PORT if registry_port is None else registry_port}
+            if registry or registry_port is not None
+            else False,
         )
     except (ArgumentError, ConfigError) as error:
         _give_up(str(error), _WRONG_ARGUMENTS)
@@ -120,6 +132,8 @@ def broker(
             print(f"bootstrap.servers.{protocol.upper()}={servers}", flush=True)
         if running.control_address is not None:
             print(f"control.address={running.control_address}", flush=True)
+        if registry or registry_port is not None:
+            print(f"schema.registry.url={running.schema_registry_url}", flush=True)
         while not stopped:
             running.log()
             time.sleep(_LOOK)

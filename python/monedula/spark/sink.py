@@ -19,6 +19,7 @@ from monedula.spark.errors_first import errors_first
 from monedula.spark.process import show_warnings
 from monedula.spark.sink_options import SinkOptions
 from monedula.spark.writing import WriteSettings, Written, write
+from monedula.spark.written import WrittenColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,10 +58,12 @@ class Sink:
         show_warnings()
         parsed = SinkOptions.parse(options)
         self.schema = schema
+        written = tuple(each.of(schema) for each in parsed.written)
         self.settings = WriteSettings(
             kafka=ClientSettings.of(parsed.kafka),
             topic=parsed.topic,
-            columns=_columns(schema, parsed.topic),
+            columns=_columns(schema, parsed.topic, written),
+            written=written,
         )
 
     def write(self, batches: "Iterator[pa.RecordBatch]") -> Committed:
@@ -69,7 +72,8 @@ class Sink:
 
     def in_batches(self, rows: Iterator[Any]) -> "Iterator[pa.RecordBatch]":
         """The rows of one task as Arrow batches, if Spark passes them one by one."""
-        return _in_batches(rows, self.schema, self.settings.columns)
+        fields = [field for each in self.settings.written for field in each.fields]
+        return _in_batches(rows, self.schema, [*self.settings.columns, *fields])
 
     def say_committed(self, messages: Sequence[WriterCommitMessage | None], batch: str) -> None:
         """Log how many rows the tasks wrote."""
@@ -129,8 +133,12 @@ class StreamWriter(_StreamWriter):
         self._sink.say_aborted(messages, f"micro-batch {batchId} ")
 
 
-def _columns(schema: StructType, topic: str | None) -> tuple[tuple[str, int], ...]:
+def _columns(
+    schema: StructType, topic: str | None, written: tuple[WrittenColumn, ...] = ()
+) -> tuple[tuple[str, int], ...]:
     """The columns to send, each with its index; unknown columns are ignored, as in Spark's own sink.
+
+    A column that is written in a format may have any type; without values' own column, other columns are their fields.
 
     Raises:
         ConfigError: if a required column is missing, or a column has another type; with the messages of Spark's sink.
@@ -145,10 +153,14 @@ def _columns(schema: StructType, topic: str | None) -> tuple[tuple[str, int], ..
             "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic.",
             key="topic",
         )
-    if "value" not in places:
+    for each in written:
+        if each.fields:
+            places.pop(each.column, None)
+    typed = {each.column for each in written}
+    if "value" not in places and "value" not in typed:
         raise ConfigError("Required attribute 'value' not found")
     for name, types in TYPES.items():
-        if name in places:
+        if name in places and name not in typed:
             _check_type(name, schema[places[name]].dataType, types)
     return tuple((name, places[name]) for name in TYPES if name in places)
 

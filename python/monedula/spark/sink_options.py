@@ -7,14 +7,17 @@ from monedula.config import HiddenValues
 from monedula.spark import options as source
 from monedula.spark.names import check_names
 from monedula.spark.producer_settings import producer_settings
+from monedula.spark.typed import FROM_OPTIONS
 from monedula.spark.values import boolean
+from monedula.spark.written import OPTIONS as WRITTEN_OPTIONS
+from monedula.spark.written import WrittenColumn, written_columns
 
-OPTIONS = ("topic", "includeHeaders")
+OPTIONS = ("topic", "includeHeaders", *WRITTEN_OPTIONS)
 """All options of the sink, except those that begin with `kafka.`."""
 
 # Ignored without a warning: Spark adds `path` and `checkpointLocation`, and the others are the source's, often in the
 # same dict.
-_PASSED_ALONG = {"path", "checkpointlocation", *(name.lower() for name in source.OPTIONS)}
+_PASSED_ALONG = {"path", "checkpointlocation", *(name.lower() for name in (*source.OPTIONS, *FROM_OPTIONS))}
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,8 @@ class SinkOptions:
     """The settings of our producer, by dotted name and without `kafka.`; they may contain passwords."""
     topic: str | None = None
     """The topic of all rows, overriding the column `topic`; `None` for the column."""
+    written: tuple[WrittenColumn, ...] = ()
+    """The columns that are not written as the bytes that they have."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, str]) -> "SinkOptions":
@@ -40,4 +45,4 @@ class SinkOptions:
         check_names(options, OPTIONS, _PASSED_ALONG)
         # Only checked: as in Spark's own sink it has no effect, a column of headers is always written.
         boolean("includeHeaders", options.get("includeheaders", "false"))
-        return cls(kafka=producer_settings(options), topic=options.get("topic"))
+        return cls(kafka=producer_settings(options), topic=options.get("topic"), written=written_columns(options))

@@ -5,18 +5,17 @@ of them.
 """
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from monedula.avro import Avro
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
 from monedula.protobuf import Protobuf
 from monedula.spark.readers import AvroReader, Mode, ProtobufReader
+from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.values import boolean
 from monedula.typed import CORRUPT_RECORD, Json
 
@@ -72,8 +71,6 @@ FROM_PROTOBUF = (
 _FROM = (*FROM_JSON, *FROM_AVRO, *FROM_PROTOBUF)
 
 FROM_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in _FROM)
-
-_SESSION_TIME_ZONE = "spark.sql.session.timeZone"
 
 _DEFAULTS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD, "flatten": "false"}
 
@@ -165,18 +162,10 @@ class TypedColumn:
         return typed
 
     def in_task(self) -> "TypedColumn":
-        """The same, with the time zone of the session, as `from_json` has it.
-
-        Spark gives a task the settings that the session has set. The session's zone without a setting is that of the
-        driver.
-        """
-        from pyspark import TaskContext
-
+        """The same, with the time zone of the session, as `from_json` has it."""
         if self.reader is not None or any(name == "timeZone" for name, _ in self.from_json):
             return self
-        context = TaskContext.get()
-        given = context.getLocalProperty(_SESSION_TIME_ZONE) if context is not None else None
-        return replace(self, from_json=(*self.from_json, ("timeZone", given or self.driver_time_zone)))
+        return replace(self, from_json=(*self.from_json, ("timeZone", session_zone() or self.driver_time_zone)))
 
     def decoder(self) -> Json | Avro | Protobuf:
         """The decoder, on the driver or in a task."""
@@ -227,7 +216,7 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
                 corrupt_record,
                 flatten,
                 from_json=tuple(sorted(options_of.items())) if known == "json" else (),
-                driver_time_zone=_time_zone_here(),
+                driver_time_zone=time_zone_here(),
                 reader=None if known == "json" else _reader(options, column, known, given, options_of),
             )
         )
@@ -333,15 +322,3 @@ def _check_bare(options: Mapping[str, str], column: str) -> None:
 
 def _given(options: Mapping[str, str], column: str, suffixes: tuple[str, ...]) -> dict[str, str]:
     return {suffix: options[name] for suffix in suffixes if (name := f"{column}.{suffix}".lower()) in options}
-
-
-def _time_zone_here() -> str:
-    """The name of this machine's time zone, by the rules of the C library; UTC if it has no name."""
-    named = os.environ.get("TZ", "").removeprefix(":")
-    if not named:
-        _, _, named = os.path.realpath("/etc/localtime").partition("zoneinfo/")
-    try:
-        ZoneInfo(named)
-    except (ValueError, OSError, ZoneInfoNotFoundError):
-        return "UTC"
-    return named

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from monedula._monedula import BatchFuture
 from monedula.config import HiddenValues
@@ -15,6 +15,7 @@ from monedula.spark.idle import IdleClients
 from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
 from monedula.spark.process import show_warnings, tune
+from monedula.spark.written import WrittenColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,8 @@ class WriteSettings:
     topic: str | None
     columns: tuple[tuple[str, int], ...]
     """The columns to send, each with its index in Spark's batches."""
+    written: tuple[WrittenColumn, ...] = ()
+    """Those that are not sent as the bytes that they have."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,16 @@ def _write(batches: "Iterator[pa.RecordBatch]", producer: Producer, settings: Wr
         for partition, runs in report.offsets.items():
             last[partition] = max(last.get(partition, -1), *(run[1] for run in runs))
 
+    forms: dict[str, Any] = {each.column: each.in_task().form() for each in settings.written}
     for batch in batches:
-        under_way.append((sent, producer.send_batch(_projected(batch, settings), settings.topic)))
+        try:
+            future = producer.send_batch(_projected(batch, settings), settings.topic, **forms)
+        except ArgumentError as error:
+            if not forms:
+                raise
+            what = str(error).removesuffix("; no row was sent")
+            raise ArgumentError(f"of the task's rows from {sent} on, {what}") from None
+        under_way.append((sent, future))
         sent += batch.num_rows
         # Check all futures, also out of order, so that a failure ends the task at once: an earlier batch may wait long
         # for its broker, while later batches find no room.
@@ -99,7 +110,12 @@ def _projected(batch: "pa.RecordBatch", settings: WriteSettings) -> "pa.RecordBa
     import pyarrow as pa
 
     names = [name for name, _ in settings.columns]
-    columns = [batch.column(place) for _, place in settings.columns]
+    columns: list[Any] = [batch.column(place) for _, place in settings.columns]
+    for each in settings.written:
+        if each.fields:
+            fields = [pa.field(name, batch.schema.field(place).type) for name, place in each.fields]
+            names.append(each.column)
+            columns.append(pa.StructArray.from_arrays([batch.column(place) for _, place in each.fields], fields=fields))
     if "topic" in names and columns[names.index("topic")].null_count > 0:
         raise ArgumentError(_NULL_TOPIC)
     return pa.RecordBatch.from_arrays(columns, names=names)

@@ -7,12 +7,13 @@
         consumer = monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers})
 
 A broker starts in a few milliseconds, many can run at once, and any Kafka client can connect. With pytest, the fixtures
-`monedula_broker`, `monedula_session_broker`, `monedula_secured_broker` and `monedula_broker_factory` are available
-without an import.
+`monedula_broker`, `monedula_registry_broker`, `monedula_session_broker`, `monedula_secured_broker` and
+`monedula_broker_factory` are available without an import.
 """
 
 from monedula.testing.broker import Broker
 from monedula.testing.faults import Fault
+from monedula.testing.registry import Registry, RegistryRequest
 from monedula.testing.security import Acl, ClientCertificate
 from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member, PushedMetrics
 
@@ -27,4 +28,6 @@ __all__ = [
     "LogLine",
     "Member",
     "PushedMetrics",
+    "Registry",
+    "RegistryRequest",
 ]

@@ -12,6 +12,7 @@ from monedula.errors import ConfigError
 from monedula.testing.arguments import check_acls, check_lists, check_mappings, check_users
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
+from monedula.testing.registry.embedded import RegistryControl, RegistryOptions, registry_options
 from monedula.testing.security import (
     Acl,
     Mechanisms,
@@ -38,7 +39,7 @@ Topics = Mapping[str, int] | Sequence[str]
 
 
 @tells
-class Broker(FaultSetter, SecurityControl):
+class Broker(FaultSetter, SecurityControl, RegistryControl):
     """A Kafka-compatible broker on a thread of this process, listening on loopback.
 
     It is a context manager; without `with`, call `stop`. It stops at exit in any case. In a forked child every call
@@ -48,9 +49,9 @@ class Broker(FaultSetter, SecurityControl):
         nodes: the number of broker nodes; each has a port of its own.
         topics: topics to create, as `{"orders": 3}` or `["orders:3"]`.
         port: the port of the first node; with 0 the nodes take free ports.
-        data_dir: the directory for topics, offsets and groups, users, ACLs, client quotas and delegation tokens;
-            without it they are kept in memory only. Users and ACLs that are given here are set when they are given
-            first, or with another password: what was changed since then stays.
+        data_dir: the directory for topics, offsets and groups, users, ACLs, client quotas, delegation tokens and the
+            schemas of the registry; without it they are kept in memory only. Users and ACLs that are given here are set
+            when they are given first, or with another password: what was changed since then stays.
         settings: Kafka's broker settings by Kafka's names, such as `{"group.min.session.timeout.ms": 100}`.
         racks: the nodes' racks, in order; empty for none.
         first_node_id: the id of the first node; the others have the ids after it.
@@ -76,6 +77,9 @@ class Broker(FaultSetter, SecurityControl):
         client_metrics: whether the broker takes the metrics that clients push (KIP-714), see `client_metrics`. The
             subscriptions are resources of the type `client_metrics`, which `Admin.alter_configs` changes.
         super_users: users who may do everything, or principals such as `"User:CN=admin"`.
+        registry: whether a schema registry with Confluent's API runs beside the nodes, see `schema_registry_url`; or
+            its options: `{"port": 8081, "users": {"anna": "secret"}, "tokens": ["..."], "oauth": True, "tls": False,
+            "client_auth": "required"}`. Without options anybody may ask it, and it has TLS if the nodes have.
 
     Raises:
         ConfigError: an option or setting does not exist, or its value is invalid.
@@ -108,6 +112,7 @@ class Broker(FaultSetter, SecurityControl):
         acls: Iterable[Acl] = (),
         super_users: Iterable[str] = (),
         client_metrics: bool = False,
+        registry: bool | RegistryOptions = False,
     ) -> None:
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
@@ -117,8 +122,9 @@ class Broker(FaultSetter, SecurityControl):
             acls = list(acls)
             check_acls(acls)
             check_mappings(settings=settings, max_versions=max_versions)
+            of_registry = registry_options(registry)
         except ConfigError:
-            users = None  # tools that show local variables would show the passwords
+            users, registry = None, False  # tools that show local variables would show the passwords
             raise
         options = {
             "nodes": nodes,
@@ -152,7 +158,16 @@ class Broker(FaultSetter, SecurityControl):
         finally:
             # Tracebacks may show the local variables, and then no password.
             options.clear()
-            users = None
+            users, registry = None, False
+        if of_registry is not None:
+            try:
+                has_tls = any(each.upper().endswith("SSL") for each in (security, *listeners))
+                self._start_registry(of_registry, host, seed, data_dir, has_tls=has_tls)
+            except BaseException:
+                self.stop()
+                raise
+            finally:
+                of_registry = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -172,6 +187,7 @@ class Broker(FaultSetter, SecurityControl):
 
     def stop(self) -> None:
         """Close all connections and stop. Without `data_dir` all data are lost. A second call does nothing."""
+        self._stop_registry()
         self._core.stop()
         self._remove_files()
 
@@ -434,12 +450,15 @@ class Broker(FaultSetter, SecurityControl):
         return [LogLine(*line) for line in self._core.log_lines()]
 
     def faults(self) -> list[Fault]:
-        """The faults and observers that are set."""
-        return [Fault(self._control, fault["fault"], fault["what"]["effect"]) for fault in self._control("faults")]
+        """The faults and observers that are set, also those of the registry."""
+        found = [Fault(self._control, fault["fault"], fault["what"]["effect"]) for fault in self._control("faults")]
+        return found if self._registry is None else found + self._registry.faults()
 
     def remove_faults(self) -> None:
-        """Remove all faults and observers, and release what they hold."""
+        """Remove all faults and observers, also those of the registry, and release what they hold."""
         self._control("remove_faults")
+        if self._registry is not None:
+            self._registry.remove_faults()
 
     def control(self, command: str, **arguments: object) -> Any:
         """Execute a command by its name, with the names and arguments of the control port.

@@ -187,7 +187,7 @@ class FaultSetter:
             ArgumentError: not exactly one effect is given, or a number is out of its range.
             BrokerCommandError: a name does not exist, or the arguments contradict each other.
         """
-        _check_numbers(
+        check_numbers(
             delay_ms=(delay_ms, 0),
             truncate_bytes=(truncate_bytes, 0),
             fragment_bytes=(fragment_bytes, 1),
@@ -269,7 +269,7 @@ class FaultSetter:
         return Fault(self._control, int(self._control("fault", fault=fault)["fault"]), effect)
 
 
-def _check_numbers(**numbers: tuple[object, int]) -> None:
+def check_numbers(**numbers: tuple[object, int]) -> None:
     """Check arguments, each given with its smallest value. A fault with `count=0` would never take effect."""
     for name, (value, least) in numbers.items():
         number = whole_number(value)

@@ -31,6 +31,9 @@ impl ClientBase {
     /// Logs `warnings`, which are about the settings. `pool` keeps the buffers of answers.
     pub(crate) fn new(config: Arc<ClientConfig>, warnings: &[String], pool: BufferPool, log: Log, seed: u64) -> Self {
         warnings.iter().for_each(|warning| log.record(&kinds::CONFIG_WARNING, || warning.clone()));
+        if let Some(registry) = &config.schema_registry {
+            registry.report_to(&log);
+        }
         let metrics = Metrics::default();
         let network = Arc::new(Network::new(config.clone(), pool, log.clone(), metrics.clone(), seed));
         let metadata = Arc::new(Metadata::new(config.clone(), network.clone(), log.clone(), metrics.clone()));

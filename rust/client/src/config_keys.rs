@@ -31,6 +31,8 @@ pub enum Kind {
 pub enum Role {
     /// All clients.
     All,
+    /// Those whose records have keys and values: consumers and producers.
+    Records,
     /// Consumers.
     Consumer,
     /// Producers.
@@ -40,10 +42,11 @@ pub enum Role {
 }
 
 impl Role {
-    /// The role in one word.
+    /// The role, for messages and tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",
+            Self::Records => "consumer and producer",
             Self::Consumer => "consumer",
             Self::Producer => "producer",
             Self::Admin => "admin",
@@ -51,7 +54,7 @@ impl Role {
     }
 
     pub(crate) fn serves(self, client: Self) -> bool {
-        self == Self::All || self == client
+        self == Self::All || self == client || (self == Self::Records && client != Self::Admin)
     }
 }
 
@@ -99,7 +102,7 @@ const LISTS: &[(Role, &[Key])] = &[
     (Role::Producer, producer::KEYS),
     (Role::All, tls::KEYS),
     (Role::All, sasl::KEYS),
-    (Role::All, registry::KEYS),
+    (Role::Records, registry::KEYS),
     (Role::Producer, registry::WRITING),
 ];
 

@@ -71,6 +71,7 @@ impl Values {
             }
             if !key.role.serves(role) {
                 let (of, role) = (key.role.name(), role.name());
+                let of = of.replace(" and ", "s and ");
                 warnings.push(format!("{name} is a setting of {of}s; this {role} does without"));
             }
         }

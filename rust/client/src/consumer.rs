@@ -77,6 +77,8 @@ pub struct Health {
     pub retried_errors: BTreeMap<String, u64>,
     /// When the client's own certificate expires, if it has one.
     pub certificate_expires: Option<SystemTime>,
+    /// For how long the schema registry could not be asked, and why the last time.
+    pub registry_failing: Option<(Duration, String)>,
     /// Each assigned partition.
     pub partitions: BTreeMap<TopicPartition, PartitionStatus>,
 }
@@ -296,6 +298,7 @@ impl Consumer {
             budget: (self.budget.used(), self.budget.limit()),
             retried_errors: self.metrics.retriable_errors(),
             certificate_expires: self.config.certificate_expires(),
+            registry_failing: self.config.schema_registry.as_ref().and_then(|registry| registry.failing()),
             partitions: self.buffer.status(),
         }
     }

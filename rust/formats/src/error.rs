@@ -40,6 +40,10 @@ pub enum Reason {
     LoneSurrogate,
     /// The row would take more than this many bytes.
     RowTooLarge(usize),
+    /// No frame of Confluent's stands before the value.
+    NotFramed,
+    /// A frame of Confluent's with this id stands before the value, which is not said to have one.
+    Framed(u32),
 }
 
 impl fmt::Display for Reason {
@@ -57,6 +61,15 @@ impl fmt::Display for Reason {
             Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
             Self::Unreadable(wanted) => write!(formatter, "cannot be read as {wanted}"),
             Self::LoneSurrogate => formatter.write_str("half of a surrogate pair"),
+            Self::NotFramed => formatter.write_str(
+                "the value does not begin with a zero byte and the id of a schema in a registry, or a one and its GUID; if \
+                 it is JSON alone, leave framing='confluent' out",
+            ),
+            Self::Framed(id) => write!(
+                formatter,
+                "the value is not JSON: a frame of Confluent's stands before it, a zero byte and the schema's id {id}; give \
+                 framing='confluent'"
+            ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
         }
     }

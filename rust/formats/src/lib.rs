@@ -1,4 +1,5 @@
-//! Turns the values of Kafka records into typed Arrow columns: JSON, Avro and Protobuf, decoded straight from the bytes.
+//! Turns the values of Kafka records into typed Arrow columns: JSON, Avro and Protobuf, decoded straight from the bytes; and
+//! the rows of such columns into values.
 //!
 //! A [`JsonDecoder`] is made for a list of Arrow fields, an [`AvroDecoder`] for a reader's schema and those of writers,
 //! a [`ProtobufDecoder`] for a message. Each value that it is given becomes one row of a column.
@@ -20,14 +21,17 @@ mod nested;
 mod protobuf;
 mod source;
 mod typed;
+mod writing;
 
 pub use avro::{
     AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
-    Unwritable, WriterKey, stable_text,
+    WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
-pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
+pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
-    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufReason, ProtobufSchema,
+    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufReason,
+    ProtobufSchema,
 };
 pub use source::{Asked, SchemaSource};
+pub use writing::Unwritable;

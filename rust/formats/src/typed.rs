@@ -15,8 +15,9 @@ impl TypedColumn for JsonDecoder {
         DataType::Struct(self.fields().clone())
     }
 
-    fn append(&mut self, value: Option<&[u8]>, _: Beside<'_>) -> Result<Decoded, Undecoded> {
-        match self.append(value) {
+    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
+        let header = if self.is_framed() { beside.schema_id() } else { None };
+        match self.append_framed(value, header) {
             Ok(Appended::Good) => Ok(Decoded::Whole),
             Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
             Err(bad) => Err(BadValue::from(bad).into()),

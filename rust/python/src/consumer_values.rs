@@ -135,9 +135,13 @@ pub(crate) fn py_health<'py>(py: Python<'py>, consumer: &Consumer) -> PyResult<B
     dict.set_item("brokers", health.brokers)?;
     dict.set_item("bootstrapped", health.bootstrapped)?;
     let stopped = health.partitions.values().any(|status| status.fault.is_some());
-    dict.set_item("ok", health.failing.is_none() && !stopped && !has_ended(consumer))?;
+    let is_ok = health.failing.is_none() && health.registry_failing.is_none() && !stopped && !has_ended(consumer);
+    dict.set_item("ok", is_ok)?;
     dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
     dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
+    let registry_failing = health.registry_failing;
+    dict.set_item("registry_failing_for", registry_failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
+    dict.set_item("registry_last_error", registry_failing.map(|(_, error)| error))?;
     dict.set_item("budget_used_bytes", health.budget.0)?;
     dict.set_item("budget_bytes", health.budget.1)?;
     dict.set_item("retried_errors", health.retried_errors)?;

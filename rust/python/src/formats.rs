@@ -9,14 +9,15 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_client::registry::{Answer, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry};
 use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, JsonDecoder, JsonOptions,
-    Mode, ProtobufOptions, SchemaSource, WriterKey, stable_text,
+    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, JsonDecoder, JsonEncoder,
+    JsonOptions, Mode, ProtobufOptions, SchemaSource, WriterKey, stable_text,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
+use crate::encoder::Encoder;
 use crate::error::{argument_error, registry_error_of};
 use crate::protobuf::{ProtobufGiven, Source, Writer};
 use crate::runtime::on_thread;
@@ -67,7 +68,7 @@ pub(crate) struct ColumnSpec {
     typed: TypedSpec,
     data_type: DataType,
     /// Of JSON, of which some fields may be decoded without the others.
-    json: Option<(Fields, JsonOptions)>,
+    json: Option<JsonGiven>,
     /// Of Avro, whose writers' schemas may be asked for.
     avro: Option<AvroGiven>,
     /// Of Protobuf, whose values may be framed.
@@ -76,22 +77,23 @@ pub(crate) struct ColumnSpec {
 
 #[pymethods]
 impl ColumnSpec {
+    /// Without a schema, rows are written with the fields that their column has.
     #[staticmethod]
     #[pyo3(signature = (schema, mode, flatten, corrupt_record_field, options = Vec::new()))]
     fn json(
         py: Python<'_>,
-        schema: &Bound<'_, PyAny>,
+        schema: Option<&Bound<'_, PyAny>>,
         mode: &str,
         flatten: bool,
         corrupt_record_field: String,
         options: Vec<(String, String)>,
     ) -> PyResult<Self> {
-        let fields = capsule::import_schema(schema)?.fields;
+        let fields = schema.map(capsule::import_schema).transpose()?.map(|schema| schema.fields);
         let (mode, on_bad) = behaviour(py, mode)?;
         let options = JsonOptions { mode, corrupt_record_field, ..json_options(py, options)? };
-        JsonDecoder::new(&fields, options.clone(), BufferPool::new(0))
+        JsonDecoder::new(fields.as_ref().unwrap_or(&Fields::empty()), options.clone(), BufferPool::new(0))
             .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;
-        Ok(Self::of_json(fields, options, on_bad, flatten))
+        Ok(Self::of_json(JsonGiven { fields, options }, on_bad, flatten))
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
@@ -195,12 +197,13 @@ impl ColumnSpec {
 
     /// The same for some of the fields; for all of them if these would be others without the rest.
     fn only(&self, names: Vec<String>) -> Self {
-        let Some((fields, options)) = &self.json else { return self.clone() };
+        let Some(JsonGiven { fields: Some(fields), options }) = &self.json else { return self.clone() };
         if names.contains(&options.corrupt_record_field) || !options.partial_results {
             return self.clone();
         }
         let some: Fields = fields.iter().filter(|field| names.contains(field.name())).cloned().collect();
-        Self::of_json(some, options.clone(), self.typed.on_bad, self.typed.flatten)
+        let given = JsonGiven { fields: Some(some), options: options.clone() };
+        Self::of_json(given, self.typed.on_bad, self.typed.flatten)
     }
 
     /// Decodes values to a table of one column, `value`, for tests. A value that cannot be decoded is an error.
@@ -245,8 +248,9 @@ impl ColumnSpec {
 
 impl ColumnSpec {
     /// With fields of types that are known to be decoded.
-    fn of_json(fields: Fields, options: JsonOptions, on_bad: OnBadValue, flatten: bool) -> Self {
-        let (data_type, json) = (DataType::Struct(fields.clone()), Some((fields.clone(), options.clone())));
+    fn of_json(given: JsonGiven, on_bad: OnBadValue, flatten: bool) -> Self {
+        let (fields, options) = (given.fields.clone().unwrap_or_default(), given.options.clone());
+        let (data_type, json) = (DataType::Struct(fields.clone()), Some(given));
         let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
             match JsonDecoder::new(&fields, options.clone(), pool.clone()) {
                 Ok(decoder) => Box::new(decoder),
@@ -266,9 +270,23 @@ impl ColumnSpec {
         registry: Option<&Arc<SchemaRegistry>>,
     ) -> PyResult<Written> {
         let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
-        let Some(avro) = &self.avro else {
-            return Err(refused("rows are written as Avro alone; make texts of them first, as by to_json"));
-        };
+        let flatten = self.typed.flatten;
+        if let Some(JsonGiven { fields, options }) = &self.json {
+            let encoder = JsonEncoder::new(fields.as_ref(), WriterKey::Only, options.clone());
+            let encoder = encoder.map_err(|unsupported| refused(&format!("schema: {unsupported}")))?;
+            return Ok(Written { encoder: Encoder::Json(encoder), flatten });
+        }
+        if let Some(protobuf) = &self.protobuf {
+            if registry.is_some() && protobuf.is_registered() {
+                return Err(refused(
+                    "with schema.registry.url, values of Protobuf have Confluent's frame, and the schema is not registered by \
+                     this producer: give its id, schemas={7: schema}, or framing='bare'",
+                ));
+            }
+            let encoder = protobuf.encoder().map_err(|reason| refused(&reason))?;
+            return Ok(Written { encoder: Encoder::Protobuf(encoder), flatten });
+        }
+        let Some(avro) = &self.avro else { return Err(refused("nothing says how rows are written")) };
         let key =
             if registry.is_some() && avro.is_registered() { WriterKey::Id(0) } else { avro.key().map_err(refused)? };
         Ok(self.written_with(avro, avro.reader.clone(), key))
@@ -288,11 +306,17 @@ impl ColumnSpec {
     }
 
     fn written_with(&self, avro: &AvroGiven, schema: AvroSchema, key: WriterKey) -> Written {
-        Written { encoder: AvroEncoder::new(schema, key, avro.options.clone()), flatten: self.typed.flatten }
+        let encoder = AvroEncoder::new(schema, key, avro.options.clone());
+        Written { encoder: Encoder::Avro(encoder), flatten: self.typed.flatten }
     }
 
     /// What decodes the column of a client, which may have a registry.
     fn typed(&self, py: Python<'_>, registry: Option<&Arc<SchemaRegistry>>) -> PyResult<TypedSpec> {
+        if let Some(JsonGiven { fields: None, .. }) = &self.json {
+            let message = "Json() without a schema is for writing: the types of the columns that are read must be known \
+                           before the first record; give Json(schema), as monedula.schemas.infer() finds it";
+            return Err(argument_error(py, message.into()));
+        }
         if let Some(protobuf) = &self.protobuf {
             return Ok(TypedSpec { make: protobuf.make(py, registry)?.0, ..self.typed.clone() });
         }
@@ -309,6 +333,14 @@ impl ColumnSpec {
         let plan = avro.plan(Framing::Confluent).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         Ok(TypedSpec { make: make_avro(plan.asking(Arc::new(registry))), ..self.typed.clone() })
     }
+}
+
+/// What a column of JSON was asked for with.
+#[derive(Clone)]
+struct JsonGiven {
+    /// None if rows are written with the fields of their column.
+    fields: Option<Fields>,
+    options: JsonOptions,
 }
 
 /// What an Avro column was asked for with.

@@ -14,6 +14,7 @@ mod config;
 mod consumer;
 mod consumer_values;
 mod convert;
+mod encoder;
 mod error;
 mod formats;
 mod group;

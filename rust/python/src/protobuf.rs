@@ -6,7 +6,8 @@ use arrow_schema::DataType;
 use monedula_client::registry::{SchemaKind, SchemaRegistry};
 use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
 use monedula_formats::{
-    Asked, BadSchema, Framing, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema, SchemaSource, WriterKey,
+    Asked, BadSchema, Framing, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufSchema,
+    SchemaSource, WriterKey,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -86,6 +87,11 @@ impl ProtobufGiven {
         Ok(Self { schema, writers: schemas, framing, options, may_ask, subject: subject.map(Into::into) })
     }
 
+    /// Whether a registry, if there is one, would have to be asked for the id of the schema that rows are written with.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.may_ask && self.framing == Framing::Bare
+    }
+
     /// What makes decoders, and the type of their columns. If there is a registry, it may be asked.
     pub(crate) fn make(
         &self,
@@ -108,5 +114,23 @@ impl ProtobufGiven {
             Box::new(ProtobufDecoder::new(Arc::clone(&plan), pool.clone()))
         };
         Ok((Arc::new(make), data_type))
+    }
+
+    /// What writes rows, if no registry is to be asked for the schema's id.
+    ///
+    /// # Errors
+    /// What is missing: with frames, the id of the schema must be known.
+    pub(crate) fn encoder(&self) -> Result<ProtobufEncoder, String> {
+        let key = match self.framing {
+            Framing::Confluent => {
+                let ids = self.writers.iter().filter(|(_, writer)| writer.is_same(&self.schema)).map(|(key, _)| *key);
+                ids.max().ok_or(
+                    "values of Confluent's framing begin with the id of the schema that they are written with, which is \
+                     schema=: give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
+                )?
+            }
+            _ => WriterKey::Only,
+        };
+        Ok(ProtobufEncoder::new(self.schema.clone(), key))
     }
 }

@@ -1,4 +1,4 @@
-//! Tables whose rows are written as Avro: the columns of Kafka's records that are made of them, before any row is sent.
+//! Tables whose rows are written as JSON, Avro or Protobuf: the columns of Kafka's records that are made of them, before any row is sent.
 
 use std::sync::Arc;
 
@@ -6,10 +6,11 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use monedula_client::producer::Columns;
 use monedula_client::registry::SchemaRegistry;
-use monedula_formats::{AvroEncoder, Unwritable};
+use monedula_formats::Unwritable;
 use pyo3::prelude::*;
 
 use crate::capsule;
+use crate::encoder::{Content, Encoder};
 use crate::error::{argument_error, to_py};
 use crate::formats::PySpec;
 
@@ -19,7 +20,7 @@ const BESIDE: [&str; 7] = ["key", "headers", "topic", "partition", "timestamp", 
 /// How the keys or values of rows are written.
 #[derive(Clone)]
 pub(crate) struct Written {
-    pub(crate) encoder: AvroEncoder,
+    pub(crate) encoder: Encoder,
     /// Whether the columns of the table are the fields of a value.
     pub(crate) flatten: bool,
 }
@@ -136,13 +137,14 @@ impl Rows {
 impl Source {
     fn of_values(given: &Schema, written: &Written) -> Result<Self, String> {
         let column = given.column_with_name("value").map(|(index, _)| index);
-        let Some(fields) = written.encoder.fields() else {
+        let content = written.encoder.content();
+        if !content.has_fields() {
             return column.map(Self::Column).ok_or_else(|| {
                 "the table has no column \"value\": the schema is that of no record, whose fields could be columns of \
                  their own"
                     .to_owned()
             });
-        };
+        }
         if let (Some(column), false) = (column, written.flatten) {
             return Ok(Self::Column(column));
         }
@@ -151,13 +153,16 @@ impl Source {
         for (index, field) in given.fields().iter().enumerate() {
             if is_field(field) {
                 columns.push(index);
-            } else if fields.contains(&field.name().as_str()) {
+            } else if content.has(field.name()) {
                 let name = field.name();
                 return Err(format!(
                     "the column {name:?} is one of Kafka's records, and {name:?} is a field of the schema too: give the \
                      fields as one column \"value\" of structs"
                 ));
             }
+        }
+        if columns.is_empty() && matches!(content, Content::AnyFields) {
+            return Err("the table has neither a column \"value\" nor one that could be a field of values".to_owned());
         }
         let own = columns.iter().map(|index| Arc::clone(&given.fields()[*index])).collect();
         Ok(Self::Fields(own, columns))
@@ -173,7 +178,7 @@ impl Made {
         };
         self.written.encoder.check(&data_type).map_err(|unwritable| {
             let told = self.told(unwritable, 0);
-            let takes_columns = self.name == "value" && self.written.encoder.fields().is_some();
+            let takes_columns = self.name == "value" && self.written.encoder.content().has_fields();
             match &self.source {
                 Source::Fields(fields, _) if fields.is_empty() => {
                     format!("{told}. The fields are columns of the table, or those of one column \"value\" of structs")

@@ -79,6 +79,9 @@ func (d *driver) carryOut(f fields) (any, error) {
 	if strings.HasPrefix(f.Command, "kadm.") {
 		return d.admin(f)
 	}
+	if strings.HasPrefix(f.Command, "sr.") {
+		return d.registry(f)
+	}
 	return nil, fmt.Errorf("no command %q", f.Command)
 }
 

@@ -221,8 +221,15 @@ pub enum Command {
         #[serde(default)]
         claims: Map<String, Value>,
     },
+    /// Checks a token as a login with OAUTHBEARER does. Answers its subject, or `null` and what is wrong with it.
+    CheckToken {
+        /// The token.
+        token: Password,
+    },
     /// Answers the certificate of the broker's CA, as PEM.
     Ca {},
+    /// Issues a certificate for a server on the host of the nodes, such as one beside them. Answers it and its key, as PEM.
+    ServerCertificate {},
     /// Issues a certificate for a client, whose principal becomes `User:CN=name`. Answers it and its key, as PEM.
     ClientCertificate {
         /// The common name.
@@ -333,7 +340,9 @@ impl Core {
             Command::MintToken { user, lifetime_ms, unsecured, claims } => {
                 Ok(self.mint_token(&user, lifetime_ms, unsecured, claims))
             }
+            Command::CheckToken { token: Password(token) } => Ok(self.check_token(&token)),
             Command::Ca {} => self.describe_ca(),
+            Command::ServerCertificate {} => self.issue_server_certificate(),
             Command::ClientCertificate { name } => self.issue_client_certificate(&name),
             Command::Listeners {} => Ok(self.describe_listeners()),
             Command::Connections {} => Ok(self.describe_connections()),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::BrokerError;
 use crate::core::Core;
-use crate::security::{Acl, AclFilter, Authorizer, Principal};
+use crate::security::{Acl, AclFilter, Authorizer, Flaw, Principal};
 
 impl Core {
     pub(super) fn create_acls_on_command(&mut self, acls: Vec<Acl>) -> Result<Value, BrokerError> {
@@ -52,6 +52,13 @@ impl Core {
         json!({ "token": token, "expires_ms": self.now_ms.saturating_add(lifetime_ms) })
     }
 
+    pub(super) fn check_token(&self, token: &Secret) -> Value {
+        match self.security.oauth.check(token.expose_text().unwrap_or_default(), self.now_ms) {
+            Ok(who) => json!({ "subject": who.principal, "problem": null }),
+            Err(problem) => json!({ "subject": null, "problem": problem }),
+        }
+    }
+
     pub(super) fn describe_ca(&mut self) -> Result<Value, BrokerError> {
         Ok(json!({ "certificate": self.certificates()?.ca_pem() }))
     }
@@ -59,6 +66,11 @@ impl Core {
     pub(super) fn issue_client_certificate(&mut self, name: &str) -> Result<Value, BrokerError> {
         let issued = self.certificates()?.client(name)?;
         // The key leaves the broker here: it is for the client that asks.
+        Ok(json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() }))
+    }
+
+    pub(super) fn issue_server_certificate(&mut self) -> Result<Value, BrokerError> {
+        let issued = self.certificates()?.server(Flaw::None)?;
         Ok(json!({ "certificate": issued.chain_pem, "key": issued.key_pem.expose_text() }))
     }
 

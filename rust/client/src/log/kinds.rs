@@ -72,6 +72,10 @@ kinds! {
     PARTITION_STOPPED: "fetch" "partition_stopped" Warning;
     /// Records were left out since their key or value cannot be decoded.
     RECORDS_DROPPED: "fetch" "records_dropped" Warning limited;
+    /// The schema registry cannot be asked, or answers with what no registry does.
+    REGISTRY_FAILED: "registry" "registry_failed" Warning limited;
+    /// The schema registry answers again.
+    REGISTRY_ANSWERS: "registry" "registry_answers" Info;
     /// Where a loop with `until` ends is not known yet.
     END_UNKNOWN: "fetch" "end_unknown" Warning limited;
     /// The task that fetches ended: a bug.

@@ -8,6 +8,10 @@ use monedula_protocol::secret::Secret;
 use serde_json::{Map, Value};
 use ureq::{Agent, RequestBuilder};
 
+use super::authorization::Authorization;
+use super::reaching::Reaching;
+use crate::sasl::TokenError;
+
 /// Largest answer, in bytes. Registries themselves take schemas of 1 MB.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
@@ -33,6 +37,9 @@ pub(super) struct Http {
     pub(super) retries: u32,
     pub(super) wait: Duration,
     pub(super) max_wait: Duration,
+    /// Headers beside `Authorization`, as Confluent's cloud has them.
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) reaching: Reaching,
 }
 
 /// One of the registry's URLs.
@@ -40,7 +47,7 @@ pub(super) struct Http {
 pub(super) struct Url {
     pub(super) url: String,
     /// The header `Authorization`.
-    pub(super) authorization: Option<Secret>,
+    pub(super) authorization: Authorization,
 }
 
 /// Why a request brought nothing.
@@ -56,6 +63,8 @@ pub(super) enum Failure {
 enum Attempt {
     /// There is no use in asking again.
     Final(Failure),
+    /// It is a registry, and does not take what was sent.
+    Refused(String),
     /// The next URL, or the same one later, may answer.
     Again(String),
 }
@@ -84,9 +93,22 @@ impl Http {
         for retry in 0..=self.retries {
             let mut failed = Vec::new();
             for url in &self.urls {
-                match url.request(&self.agent, path, posted) {
-                    Ok(answer) => return Ok(answer),
-                    Err(Attempt::Final(failure)) => return Err(failure),
+                match url.request(self, path, posted) {
+                    Ok(answer) => {
+                        self.reaching.answered();
+                        return Ok(answer);
+                    }
+                    Err(Attempt::Refused(why)) => {
+                        self.reaching.answered();
+                        return Err(Failure::Other(why));
+                    }
+                    Err(Attempt::Final(failure)) => {
+                        match &failure {
+                            Failure::NotFound(_) => self.reaching.answered(),
+                            Failure::Other(why) => self.reaching.failed(why),
+                        }
+                        return Err(failure);
+                    }
                     Err(Attempt::Again(why)) => failed.push(why),
                 }
             }
@@ -95,13 +117,22 @@ impl Http {
                 let advice = "check schema.registry.url, and that the registry is up";
                 let proxy = if self.agent.config().proxy().is_some() { PROXY } else { "" };
                 let why = failed.join("; ");
-                return Err(Failure::Other(format!(
-                    "{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}"
-                )));
+                let why = format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}");
+                self.reaching.failed(&why);
+                return Err(Failure::Other(why));
             }
             std::thread::sleep(self.pause(retry));
         }
         Err(Failure::Other("no URL is given".into()))
+    }
+
+    fn with_headers<B>(&self, request: RequestBuilder<B>, authorization: Option<&Secret>) -> RequestBuilder<B> {
+        let request = request.header("Accept", "application/vnd.schemaregistry.v1+json, application/json");
+        let request = self.headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        match authorization {
+            Some(authorization) => request.header("Authorization", authorization.expose_text().unwrap_or_default()),
+            None => request,
+        }
     }
 
     /// The time before the next attempt: up to twice as long each time, at random, so that clients do not come together.
@@ -113,16 +144,38 @@ impl Http {
 }
 
 impl Url {
-    fn with_headers<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
-        let request = request.header("Accept", "application/vnd.schemaregistry.v1+json, application/json");
-        match &self.authorization {
-            Some(authorization) => request.header("Authorization", authorization.expose_text().unwrap_or_default()),
-            None => request,
+    /// One attempt, or two where the registry does not take a token any more.
+    fn request(&self, http: &Http, path: &str, posted: Option<&str>) -> Result<Value, Attempt> {
+        let header = self.header()?;
+        match self.ask(http, path, posted, header.as_ref()) {
+            Err((401, _)) if self.authorization.refused(header.as_ref()) => {
+                let header = self.header()?;
+                self.ask(http, path, posted, header.as_ref()).map_err(|(_, attempt)| attempt)
+            }
+            answer => answer.map_err(|(_, attempt)| attempt),
         }
     }
 
-    fn request(&self, agent: &Agent, path: &str, posted: Option<&str>) -> Result<Value, Attempt> {
+    fn header(&self) -> Result<Option<Secret>, Attempt> {
+        self.authorization.header().map_err(|error| match error {
+            TokenError::Failed(why) => Attempt::Again(format!("no token for the registry: {why}")),
+            TokenError::Refused(why) => Attempt::Final(Failure::Other(format!(
+                "no token for the registry: {why}; check schema.registry.bearer.auth.client.id, its secret and scope, and \
+                 schema.registry.bearer.auth.issuer.endpoint.url"
+            ))),
+        })
+    }
+
+    /// The answer, or the status, 0 without one, and what follows from it.
+    fn ask(
+        &self,
+        http: &Http,
+        path: &str,
+        posted: Option<&str>,
+        header: Option<&Secret>,
+    ) -> Result<Value, (u16, Attempt)> {
         let url = format!("{}{path}", self.url);
+        let agent = &http.agent;
         let failed = |error: ureq::Error| match error {
             // Which of the parts of a request took too long says nothing to the user.
             ureq::Error::Timeout(_) => {
@@ -131,21 +184,21 @@ impl Url {
             error => Attempt::Again(format!("{url}: {error}")),
         };
         let mut response = match posted {
-            None => self.with_headers(agent.get(&url)).call(),
-            Some(body) => self.with_headers(agent.post(&url)).header("Content-Type", JSON).send(body),
+            None => http.with_headers(agent.get(&url), header).call(),
+            Some(body) => http.with_headers(agent.post(&url), header).header("Content-Type", JSON).send(body),
         }
-        .map_err(failed)?;
+        .map_err(|error| (0, failed(error)))?;
         let status = response.status().as_u16();
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let body = body.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(limit) => {
-                Attempt::Final(Failure::Other(format!("{url} answered more than {limit} bytes")))
+                (0, Attempt::Final(Failure::Other(format!("{url} answered more than {limit} bytes"))))
             }
-            error => failed(error),
+            error => (0, failed(error)),
         })?;
         let said = || format!("{url} answered {status}{}", reason(&body));
         let other = |advice: &str| Err(Attempt::Final(Failure::Other(format!("{}{advice}", said()))));
-        match status {
+        let answer = match status {
             200..=299 => serde_json::from_slice(&body).map_err(|_| {
                 Attempt::Final(Failure::Other(format!("{url} answered with something else than JSON{IS_ONE}")))
             }),
@@ -155,11 +208,12 @@ impl Url {
                 Err(Attempt::Final(Failure::NotFound(said())))
             }
             404 => other(IS_ONE),
-            401 | 403 => other("; check schema.registry.basic.auth.user.info or schema.registry.bearer.auth.token"),
+            401 | 403 => other(self.authorization.advice()),
             300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),
             408 | 429 | 500.. => Err(Attempt::Again(said())),
-            _ => other(""),
-        }
+            _ => Err(Attempt::Refused(said())),
+        };
+        answer.map_err(|attempt| (status, attempt))
     }
 }
 

@@ -4,8 +4,10 @@
 //! live while there is something to ask, do the requests.
 
 mod answers;
+mod authorization;
 mod fetch;
 mod http;
+mod reaching;
 mod registering;
 mod settings;
 #[cfg(test)]
@@ -14,7 +16,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use monedula_columns::Awaited;
 
@@ -25,6 +27,7 @@ use self::registering::Registering;
 pub use self::registering::WrittenSchema;
 pub(crate) use self::settings::registry;
 use crate::lock::lock;
+use crate::log::Log;
 use crate::tasks::caught_now;
 
 /// What a registry knows a schema by.
@@ -128,12 +131,23 @@ struct State {
     threads: usize,
 }
 
-/// Most requests at a time.
-const MAX_THREADS: usize = 4;
+/// Most requests at a time. A partition waits for one at a time, so ids that nobody answers stop no others until so many
+/// partitions wait for them.
+const MAX_THREADS: usize = 64;
 
 impl SchemaRegistry {
     fn new(http: Http, registering: Registering) -> Self {
         Self { inner: Arc::new(Inner { http, state: Mutex::default() }), registering }
+    }
+
+    /// Log events of the registry go there from now on.
+    pub(crate) fn report_to(&self, log: &Log) {
+        self.inner.http.reaching.report_to(log);
+    }
+
+    /// For how long the registry could not be asked, and why the last time; `None` if it answers, or was not asked yet.
+    pub fn failing(&self) -> Option<(Duration, String)> {
+        self.inner.http.reaching.failing()
     }
 
     /// A version of a subject, the latest if there is no number, of this kind. Blocks, for as long as the settings allow.

@@ -39,12 +39,12 @@ pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<
         let path = PathBuf::from(format!("/{}", path.trim_start_matches('/')));
         return Ok(Some(Arc::new(FileSource { path, extensions })));
     }
-    check_url(values, &url)?;
+    check_url(values, URL, &url)?;
     let timeouts = Timeouts {
         connect: values.millis("sasl.login.connect.timeout.ms"),
         read: values.millis("sasl.login.read.timeout.ms"),
     };
-    let agent = agent(timeouts, authorities(values)?);
+    let agent = agent(timeouts, authorities(values)?, None);
     let from_jaas = |option: &str| jaas.and_then(|jaas| jaas.text(option)).map(str::to_owned);
     let scope = values.given("sasl.oauthbearer.scope").or_else(|| from_jaas("scope"));
     let grant = match is_jwt_bearer(values) {
@@ -63,14 +63,32 @@ pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<
     Ok(Some(Arc::new(OidcSource { agent, url, grant, scope, extensions, is_reached: AtomicBool::new(false) })))
 }
 
+/// Tokens of a token endpoint for another server than the brokers, by client credentials.
+///
+/// # Errors
+/// If the URL is none, or is open to everybody on the way.
+pub(crate) fn client_credentials(
+    values: &Values,
+    timeouts: Timeouts,
+    (key, url): (&str, String),
+    (id, secret): (String, Secret),
+    scope: Option<String>,
+) -> Result<Arc<dyn TokenSource>, ConfigError> {
+    check_url(values, key, &url)?;
+    let agent = agent(timeouts, authorities(values)?, None);
+    let grant = Grant::ClientCredentials { id, secret, url_encode: values.bool("sasl.oauthbearer.header.urlencode") };
+    let (extensions, is_reached) = (Vec::new(), AtomicBool::new(false));
+    Ok(Arc::new(OidcSource { agent, url, grant, scope, extensions, is_reached }))
+}
+
 fn is_jwt_bearer(values: &Values) -> bool {
     values.text("sasl.oauthbearer.grant.type") == JWT_BEARER
         || values.text("sasl.oauthbearer.jwt.retriever.class").ends_with(".JwtBearerJwtRetriever")
 }
 
 /// Checks that a URL has the right scheme and no password in it, which errors and logs would show.
-fn check_url(values: &Values, url: &str) -> Result<(), ConfigError> {
-    let wrong = |what: &str| Err(error(values, URL, format!("{URL} {what}")));
+fn check_url(values: &Values, key: &str, url: &str) -> Result<(), ConfigError> {
+    let wrong = |what: &str| Err(error(values, key, format!("{} {what}", values.name_of(key))));
     let Ok(parsed) = url.parse::<Uri>() else {
         return wrong("is no URL");
     };

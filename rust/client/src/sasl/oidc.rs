@@ -16,7 +16,7 @@ use rustls::CertificateError;
 use rustls::pki_types::CertificateDer;
 use serde_json::{Map, Value};
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, ClientCert, RootCerts, TlsConfig};
 
 use super::jwt::{self, Algorithm};
 use super::sources::{OPAQUE_LIFE_MS, read_small};
@@ -79,12 +79,18 @@ pub(crate) struct Timeouts {
 }
 
 /// An HTTP client for the endpoint, or for another server. `authorities` are those that it trusts; `None` for the system's.
-pub(crate) fn agent(timeouts: Timeouts, authorities: Option<Vec<CertificateDer<'static>>>) -> Agent {
+/// `identity` is what it shows of itself.
+pub(crate) fn agent(
+    timeouts: Timeouts,
+    authorities: Option<Vec<CertificateDer<'static>>>,
+    identity: Option<ClientCert>,
+) -> Agent {
     let certificates = authorities.unwrap_or_else(|| rustls_native_certs::load_native_certs().certs);
     let roots: Vec<Certificate<'static>> =
         certificates.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect();
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::from(roots))
+        .client_cert(identity)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .build();
     let config = Agent::config_builder()

@@ -39,7 +39,7 @@ fn http(status: &str, body: &str) -> String {
 
 fn source(url: String, timeouts: Timeouts) -> OidcSource {
     OidcSource {
-        agent: agent(timeouts, None),
+        agent: agent(timeouts, None, None),
         url,
         grant: Grant::ClientCredentials { id: "the id".into(), secret: "canary&".into(), url_encode: false },
         scope: Some("kafka read".into()),

@@ -310,7 +310,7 @@ fn keep(provider: &Weak<TokenProvider>, wanted: &Wanted) {
 }
 
 /// Milliseconds since 1970.
-pub(super) fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

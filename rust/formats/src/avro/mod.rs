@@ -16,7 +16,7 @@ mod shape;
 mod stable;
 
 pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
-pub use encoder::{AvroEncoder, Unwritable};
+pub use encoder::AvroEncoder;
 pub use error::{AvroReason, BadAvro, BadSchema};
 pub use framing::{Framing, WriterKey};
 pub use options::AvroOptions;

@@ -10,6 +10,7 @@ use super::debezium::{Change, Marks};
 use super::object::{Objects, Outcome, Row};
 use super::options::{Envelope, JsonOptions, Mode};
 use super::path::Path;
+use crate::avro::Framing;
 use crate::column::{Column, Finishing, nullable, structs};
 use crate::error::{BadValue, Reason, UnsupportedField};
 use crate::nested::Structs;
@@ -103,8 +104,19 @@ impl JsonDecoder {
     /// # Errors
     /// With [`Mode::FailFast`], the first fault of a bad value; there is no row then.
     pub fn append(&mut self, value: Option<&[u8]>) -> Result<Appended, BadValue> {
+        self.append_framed(value, None)
+    }
+
+    /// As [`Self::append`], of a value whose frame may be in a header of its record, as Confluent's serializers write it
+    /// if they are told to.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<Appended, BadValue> {
         let row = self.root.rows();
+        let is_framed = self.objects.options.is_framed;
         let decoded = match value {
+            Some(value) if is_framed => self.decode_framed(value, header),
             Some(value) => self.decode(value),
             None => Ok(self.null()),
         };
@@ -118,8 +130,11 @@ impl JsonDecoder {
                 return Ok(Appended::Good);
             }
             Ok(Made { bad: Some(bad), .. }) => bad,
-            Err(bad) => {
+            Err(mut bad) => {
                 self.root.truncate(row);
+                if let (false, Some([0, a, b, c, d, b'{', ..])) = (is_framed, value) {
+                    bad.reason = Reason::Framed(u32::from_be_bytes([*a, *b, *c, *d]));
+                }
                 if self.objects.options.mode == Mode::Permissive {
                     self.root.end_row();
                 }
@@ -138,6 +153,22 @@ impl JsonDecoder {
     fn null(&mut self) -> Made {
         self.root.push_null();
         Made { bad: None, bytes: Some(0) }
+    }
+
+    /// A value behind its frame.
+    fn decode_framed(&mut self, value: &[u8], header: Option<&[u8]>) -> Result<Made, BadValue> {
+        let found = match header {
+            Some(header) => Framing::key_of_header(header),
+            None => Framing::Confluent.key(value),
+        };
+        let (_, start) = found.map_err(|_| whole(Fault { reason: Reason::NotFramed, position: 0 }))?;
+        let at = |bad: BadValue| BadValue { position: bad.position + start, ..bad };
+        let made = self.decode(value.get(start..).unwrap_or_default()).map_err(at)?;
+        Ok(Made { bad: made.bad.map(at), ..made })
+    }
+
+    pub(crate) fn is_framed(&self) -> bool {
+        self.objects.options.is_framed
     }
 
     /// Ok if there is a row.

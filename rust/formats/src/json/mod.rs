@@ -1,16 +1,19 @@
-//! JSON into columns, with the semantics of Spark's `from_json`.
+//! JSON into columns, with the semantics of Spark's `from_json`, and out of columns, with those of `to_json`.
 
 pub(crate) mod base64;
 mod comments;
 mod cursor;
 mod debezium;
 mod decoder;
+mod encoder;
 mod number;
 mod object;
 mod options;
 mod path;
+mod schema_text;
 mod time;
 
 pub use decoder::{Appended, JsonDecoder};
+pub use encoder::JsonEncoder;
 pub use options::{BadOption, Envelope, JsonOptions, Mode, Syntax};
 pub use time::{Pattern, TimeZone};

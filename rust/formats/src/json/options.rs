@@ -45,10 +45,14 @@ pub struct JsonOptions {
     /// Whether the other fields of a nested object stay if one is bad. Default yes. If not, the field at the top is null, and
     /// what Spark's parser reads next is read as fields at the top, up to the next end of an object.
     pub partial_results: bool,
+    /// Whether rows that are written leave out fields that are null. Default yes.
+    pub ignore_null_fields: bool,
     /// What is taken beyond JSON.
     pub syntax: Syntax,
     /// What stands around the objects. Default nothing.
     pub envelope: Envelope,
+    /// Whether the id or GUID of a schema stands before each value, as Confluent's serializers write it. Default no.
+    pub is_framed: bool,
     /// How much one row may take as columns, in bytes: a list of empty objects grows by the width of its fields with every
     /// three bytes. Default 64 MiB.
     pub max_row_bytes: usize,
@@ -98,8 +102,10 @@ impl Default for JsonOptions {
             timestamp_ntz_format: None,
             datetime_fallback: false,
             partial_results: true,
+            ignore_null_fields: true,
             syntax: Syntax::default(),
             envelope: Envelope::default(),
+            is_framed: false,
             max_row_bytes: 64 << 20,
         }
     }
@@ -116,9 +122,8 @@ pub struct BadOption {
 }
 
 /// Options that Spark has for files, or for writing.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 9] = [
     "compression",
-    "ignorenullfields",
     "linesep",
     "multiline",
     "pretty",
@@ -131,7 +136,8 @@ const ELSEWHERE: [&str; 10] = [
 
 impl JsonOptions {
     /// Sets an option by its name in Spark, in any case of letters: those of `from_json`, and `enablePartialResults`, which
-    /// is `spark.sql.json.enablePartialResults` there; `envelope`, none or debezium, is of this crate alone. Options of the inference of a schema are taken too, and have no effect.
+    /// is `spark.sql.json.enablePartialResults` there; `envelope`, none or debezium, is of this crate alone. `ignoreNullFields` is of
+    /// `to_json`. Options of the inference of a schema are taken too, and have no effect.
     ///
     /// # Errors
     /// An option that is unknown, not supported, or has a bad value.
@@ -166,6 +172,7 @@ impl JsonOptions {
             "timestampntzformat" => self.timestamp_ntz_format = pattern()?,
             "enabledatetimeparsingfallback" => self.datetime_fallback = boolean(value)?,
             "enablepartialresults" => self.partial_results = boolean(value)?,
+            "ignorenullfields" => self.ignore_null_fields = boolean(value)?,
             "allowcomments" => self.syntax.comments = boolean(value)?,
             "allowunquotedfieldnames" => self.syntax.unquoted_field_names = boolean(value)?,
             "allowsinglequotes" => self.syntax.single_quotes = boolean(value)?,

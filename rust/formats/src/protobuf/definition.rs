@@ -69,6 +69,8 @@ pub(crate) struct Features {
     pub(crate) enum_type: u64,
     /// 2 is as groups.
     pub(crate) encoding: u64,
+    /// 1 is packed, 2 expanded.
+    pub(crate) repeated: u64,
 }
 
 impl Features {
@@ -79,9 +81,13 @@ impl Features {
             presence: or(self.presence, around.presence),
             enum_type: or(self.enum_type, around.enum_type),
             encoding: or(self.encoding, around.encoding),
+            repeated: or(self.repeated, around.repeated),
         }
     }
 }
+
+/// The number of the features among the options of a field.
+const FIELD_FEATURES: u32 = 21;
 
 /// Whether these bytes are a `FileDescriptorProto` and not a set of them.
 pub(crate) fn is_one_file(bytes: &[u8]) -> bool {
@@ -193,7 +199,7 @@ fn read_field(mut cursor: Cursor<'_>) -> Decoded<Field> {
             }
             (5, Content::Number(kind)) => field.kind = kind,
             (6, Content::Bytes(name)) => field.type_name = read_text(&name)?,
-            (8, Content::Bytes(options)) => field.features = read_options(options, 21)?.0,
+            (8, Content::Bytes(options)) => field.features = read_options(options, FIELD_FEATURES)?.0,
             (9, Content::Number(oneof)) => field.oneof = Some(oneof as u32),
             (17, Content::Number(is_optional)) => field.is_proto3_optional = is_optional != 0,
             _ => {}
@@ -234,11 +240,16 @@ fn read_options(mut cursor: Cursor<'_>, features_number: u32) -> Decoded<(Featur
     each_field(&mut cursor, |number, content| {
         match content {
             Content::Number(value) if number == 7 => is_seventh = value != 0,
+            // The option `packed` of a field.
+            Content::Number(value) if number == 2 && features_number == FIELD_FEATURES => {
+                features.repeated = if value == 0 { 2 } else { 1 };
+            }
             Content::Bytes(mut read) if number == features_number => {
                 each_field(&mut read, |number, content| {
                     match (number, content) {
                         (1, Content::Number(presence)) => features.presence = presence,
                         (2, Content::Number(enum_type)) => features.enum_type = enum_type,
+                        (3, Content::Number(repeated)) => features.repeated = repeated,
                         (5, Content::Number(encoding)) => features.encoding = encoding,
                         _ => {}
                     }

@@ -1,8 +1,9 @@
-//! Protobuf into columns: a descriptor says which field goes where, and messages are decoded by the numbers of their
+//! Protobuf into columns, and out of columns: a descriptor says which field goes where, and messages are decoded by the numbers of their
 //! fields. No message becomes an object, and no library of descriptors is linked: what is read of them is read here.
 
 mod decoder;
 mod definition;
+mod encoder;
 mod entries;
 mod error;
 mod framing;
@@ -17,6 +18,7 @@ mod wanted;
 mod wire;
 
 pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};
+pub use encoder::ProtobufEncoder;
 pub use error::{BadProtobuf, ProtobufReason};
 pub use options::ProtobufOptions;
 pub use schema::ProtobufSchema;

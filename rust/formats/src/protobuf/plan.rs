@@ -351,7 +351,7 @@ fn chosen<'m, 'w>(
 }
 
 /// What the wrapper of this name has in it.
-fn wrapped(name: &str) -> Option<Kind> {
+pub(crate) fn wrapped(name: &str) -> Option<Kind> {
     Some(match name {
         "DoubleValue" => Kind::Double,
         "FloatValue" => Kind::Float,

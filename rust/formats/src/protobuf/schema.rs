@@ -19,7 +19,7 @@ pub struct ProtobufSchema {
     pub(crate) root: TypeId,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Message {
     /// With its package.
     pub(crate) name: Box<str>,
@@ -30,13 +30,15 @@ pub(crate) struct Message {
     pub(crate) is_map_entry: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Field {
     pub(crate) name: Box<str>,
     pub(crate) number: u32,
     pub(crate) kind: Kind,
     pub(crate) presence: Presence,
     pub(crate) oneof: Option<u32>,
+    /// Whether the elements of a list are written as one field.
+    pub(crate) is_packed: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +73,11 @@ pub(crate) enum Kind {
     Group(TypeId),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Enum {
     pub(crate) values: BTreeMap<i32, Box<str>>,
+    /// The numbers of all names.
+    pub(crate) numbers: BTreeMap<Box<str>, i32>,
     /// An unknown number counts as none.
     pub(crate) is_closed: bool,
 }
@@ -125,6 +129,11 @@ impl ProtobufSchema {
     /// The full name of the message.
     pub fn message(&self) -> &str {
         &self.messages[self.root].name
+    }
+
+    /// Whether this is the same schema of the same message, whatever its files are called.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.messages, &self.enums, self.root) == (&other.messages, &other.enums, other.root)
     }
 
     /// The message's number in its file, behind the numbers of the messages that it is declared in.
@@ -219,9 +228,9 @@ fn joined(scope: &str, name: &str) -> String {
 /// What the syntax of a file has for features.
 fn features(file: &File) -> Features {
     let own = match &*file.syntax {
-        "proto3" => Features { presence: 2, enum_type: 1, encoding: 1 },
-        "editions" => Features { presence: 1, enum_type: 1, encoding: 1 },
-        _ => Features { presence: 1, enum_type: 2, encoding: 1 },
+        "proto3" => Features { presence: 2, enum_type: 1, encoding: 1, repeated: 1 },
+        "editions" => Features { presence: 1, enum_type: 1, encoding: 1, repeated: 1 },
+        _ => Features { presence: 1, enum_type: 2, encoding: 1, repeated: 2 },
     };
     file.features.within(own)
 }
@@ -241,14 +250,15 @@ impl Linker {
         features: Features,
     ) -> Result<(), BadSchema> {
         for each in enums {
-            let mut values = BTreeMap::new();
+            let (mut values, mut numbers) = (BTreeMap::new(), BTreeMap::new());
             for (name, number) in &each.values {
+                numbers.insert(name.as_str().into(), *number);
                 // Of several names of one number, the first is the enum's own.
                 values.entry(*number).or_insert_with(|| name.as_str().into());
             }
             let is_closed = each.features.within(features).enum_type == 2;
             self.name(joined(scope, &each.name), Kind::Enum(self.enums.len()))?;
-            self.enums.push(Arc::new(Enum { values, is_closed }));
+            self.enums.push(Arc::new(Enum { values, numbers, is_closed }));
         }
         for (index, message) in messages.iter().enumerate() {
             let name = joined(scope, &message.name);
@@ -338,6 +348,7 @@ impl Linker {
             _ if is_explicit => Presence::Explicit,
             _ => Presence::Implicit,
         };
+        let is_packable = !is_message && !matches!(kind, Kind::Text | Kind::Bytes);
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         if field.name.is_empty() || !field.name.chars().all(is_of_name) {
             return Err(format!("{:?} is not the name of a field: it has letters, digits and _", field.name));
@@ -348,6 +359,7 @@ impl Linker {
             number: number.ok_or_else(|| format!("{} is not the number of a field", field.number))?,
             kind,
             presence,
+            is_packed: presence == Presence::Repeated && is_packable && features.repeated == 1,
             oneof: field.oneof.filter(|_| !field.is_proto3_optional),
         })
     }

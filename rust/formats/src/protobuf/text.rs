@@ -205,6 +205,10 @@ impl<'t> Parser<'t> {
                     self.at += 1;
                     features = self.feature_set()?.within(features);
                 }
+                "packed" if depth == 0 && self.peek() == "=" => {
+                    self.at += 1;
+                    features.repeated = if self.next()? == "true" { 1 } else { 2 };
+                }
                 // Those of one language are in brackets behind the dot.
                 _ if depth == 0 && token.starts_with("features.") && self.peek() == "=" => {
                     self.at += 1;
@@ -404,6 +408,8 @@ fn set_feature(features: &mut Features, name: &str, value: &str) {
         ("field_presence", "LEGACY_REQUIRED") => features.presence = 3,
         ("enum_type", "OPEN") => features.enum_type = 1,
         ("enum_type", "CLOSED") => features.enum_type = 2,
+        ("repeated_field_encoding", "PACKED") => features.repeated = 1,
+        ("repeated_field_encoding", "EXPANDED") => features.repeated = 2,
         ("message_encoding", "LENGTH_PREFIXED") => features.encoding = 1,
         ("message_encoding", "DELIMITED") => features.encoding = 2,
         _ => {}

@@ -9,7 +9,7 @@ use monedula_protocol::secret::Secret;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use zeroize::Zeroizing;
 
@@ -222,6 +222,21 @@ fn entries(sources: &IdentitySources) -> Result<Vec<Entry>, ConfigError> {
         )),
         false => Ok(entries),
     }
+}
+
+/// The first of the client's own keys that can be used, with its certificate and chain.
+pub(super) fn usable_entry(
+    sources: &IdentitySources,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ConfigError> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let mut failure = None;
+    for Entry { chain, key } in entries(sources)? {
+        match certified(sources, vec![Entry { chain: chain.clone(), key: key.clone_key() }], &provider) {
+            Ok(_) => return Ok((chain, key)),
+            Err(reason) => _ = failure.get_or_insert(reason),
+        }
+    }
+    Err(failure.unwrap_or_else(|| wrong(&sources.chain, None, "there is no private key in it")))
 }
 
 /// The entries as rustls takes them. One that cannot be used is left out if there is another.

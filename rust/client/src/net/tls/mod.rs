@@ -50,6 +50,16 @@ pub struct Tls {
     patience: Duration,
 }
 
+/// The certificate, with its chain, and the key that a schema registry is shown, if settings name them.
+///
+/// # Errors
+/// If they cannot be read or used.
+pub(crate) fn registry_identity(
+    values: &Values,
+) -> Result<Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>, ConfigError> {
+    settings::identity_for_registry(values)?.map(|sources| load::usable_entry(&sources)).transpose()
+}
+
 #[derive(Debug)]
 struct State {
     loaded: Loaded,

@@ -141,6 +141,25 @@ fn identity(values: &Values) -> Result<Option<IdentitySources>, ConfigError> {
     Ok(chain.map(|chain| IdentitySources { chain, key, store_password, key_password }))
 }
 
+/// The places of the certificate and key that a schema registry is shown.
+pub(super) fn identity_for_registry(values: &Values) -> Result<Option<IdentitySources>, ConfigError> {
+    let chain_keys = ["schema.registry.ssl.keystore.location", "schema.registry.ssl.certificate.location"];
+    let chain = one_of(values, &chain_keys, &[])?;
+    let key = one_of(values, &["schema.registry.ssl.key.location"], &[])?;
+    match (chain, key) {
+        (None, Some(key)) => {
+            Err(error(values, &key.key, "a key needs its certificate: give schema.registry.ssl.certificate.location"))
+        }
+        (None, None) => Ok(None),
+        (Some(chain), key) => Ok(Some(IdentitySources {
+            chain,
+            key,
+            store_password: values.secret("schema.registry.ssl.keystore.password"),
+            key_password: values.secret("schema.registry.ssl.key.password"),
+        })),
+    }
+}
+
 fn verification(values: &Values, warnings: &mut Vec<String>) -> Result<Verification, ConfigError> {
     let key = "ssl.endpoint.identification.algorithm";
     if !values.bool("enable.ssl.certificate.verification") {

@@ -7,12 +7,11 @@ use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
 use super::node::{Node, Null, Symbols, Values};
-use super::numbers::{Decimals, Floats, Ints, Times};
-use super::texts::{Bounds, Texts};
 use crate::avro::defaults;
 use crate::avro::error::BadSchema;
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below};
 
 /// How often a type may be bound: of unions in themselves every branch is tried.
 const MAX_STEPS: usize = 100_000;
@@ -154,11 +153,11 @@ impl<'s> Binder<'s> {
                 }
                 None => None,
             },
-            Kind::Map(values) => match array.as_map_opt() {
-                Some(map) => match Texts::of_texts(map.keys()) {
+            Kind::Map(values) => match Entries::of(array) {
+                Some(entries) => match Texts::of_texts(entries.keys) {
                     Some(keys) => {
-                        let values = self.node(*values, map.values(), &format!("{path}{{}}"))?;
-                        Some(Values::Map(Bounds::Short(map.value_offsets()), keys, Box::new(values)))
+                        let values = self.node(*values, entries.values, &format!("{path}{{}}"))?;
+                        Some(Values::Map(entries.bounds, keys, Box::new(values)))
                     }
                     None => None,
                 },
@@ -222,7 +221,7 @@ impl<'s> Binder<'s> {
         match (&each.kind, each.logical) {
             (kind, Some(Logical::Decimal { precision, scale })) => {
                 let size = if let Kind::Fixed { size, .. } = kind { Some(*size) } else { None };
-                Decimals::of(array, precision, scale, size).map(Values::Decimals)
+                Decimals::of(array, precision, scale).map(|decimals| Values::Decimals(decimals, size))
             }
             (_, Some(Logical::Date)) => Times::date(array).map(Values::Times).or_else(|| whole(array)),
             (_, Some(Logical::Time(units))) => Times::time(array, units).map(Values::Times).or_else(|| whole(array)),
@@ -323,12 +322,4 @@ fn unit_text(units: i64) -> &'static str {
         1_000_000 => "micros",
         _ => "nanos",
     }
-}
-
-fn below(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-fn bad(path: &str, reason: String) -> BadSchema {
-    BadSchema { path: path.to_owned(), reason }
 }

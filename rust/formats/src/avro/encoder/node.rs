@@ -2,31 +2,7 @@
 
 use arrow_buffer::NullBuffer;
 
-use super::numbers::{Decimals, Floats, Ints, Times};
-use super::texts::{Bounds, Texts};
-
-/// Why a row cannot be written, on its way out of nested values.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) path: String,
-    pub(super) reason: String,
-}
-
-pub(super) type Written<T = ()> = Result<T, Box<Fault>>;
-
-impl Fault {
-    #[cold]
-    pub(super) fn new(reason: impl Into<String>) -> Box<Self> {
-        Box::new(Self { path: String::new(), reason: reason.into() })
-    }
-
-    #[cold]
-    fn within(mut self: Box<Self>, place: &str) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{place}{between}{}", self.path);
-        self
-    }
-}
+use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written};
 
 /// A column, or a child of one, and the type that its rows are written as.
 #[derive(Debug)]
@@ -69,7 +45,8 @@ pub(super) enum Values<'a> {
     Fixed(Texts<'a>, usize),
     Symbols(Texts<'a>, Symbols),
     Times(Times<'a>),
-    Decimals(Decimals<'a>),
+    /// The size is that of the fixed that they are written as.
+    Decimals(Decimals<'a>, Option<usize>),
     Record(Vec<(Box<str>, Node<'a>)>),
     List(Bounds<'a>, Box<Node<'a>>),
     Map(Bounds<'a>, Texts<'a>, Box<Node<'a>>),
@@ -155,7 +132,7 @@ impl Values<'_> {
             }
             Self::Symbols(texts, symbols) => long(symbols.number(texts.get(row))?, out),
             Self::Times(times) => long(times.get(row)?, out),
-            Self::Decimals(decimals) => decimals.write(row, out)?,
+            Self::Decimals(decimals, size) => decimal(decimals.get(row)?, *size, out)?,
             Self::Record(fields) => {
                 for (name, field) in fields {
                     field.write(row, out).map_err(|fault| fault.within(name))?;
@@ -168,7 +145,7 @@ impl Values<'_> {
                 }
                 let start = range.start;
                 for item in range {
-                    items.write(item, out).map_err(|fault| fault.within(&format!("[{}]", item - start)))?;
+                    items.write(item, out).map_err(|fault| fault.at(item - start))?;
                 }
                 out.push(0);
             }
@@ -180,8 +157,7 @@ impl Values<'_> {
                 for entry in range {
                     let key = keys.get(entry);
                     bytes(key, out);
-                    let place = || format!("[{:?}]", String::from_utf8_lossy(key));
-                    values.write(entry, out).map_err(|fault| fault.within(&place()))?;
+                    values.write(entry, out).map_err(|fault| fault.under(key))?;
                 }
                 out.push(0);
             }
@@ -209,6 +185,31 @@ impl Values<'_> {
             }
         }
     }
+}
+
+/// The bytes of a decimal's digits: as many as it takes, behind their number, or as a fixed of this size.
+fn decimal(value: i128, size: Option<usize>, out: &mut Vec<u8>) -> Written {
+    let bytes = value.to_be_bytes();
+    let sign = if value < 0 { 0xff } else { 0 };
+    // Without the bytes that only repeat the sign.
+    let spare =
+        bytes.iter().zip(&bytes[1..]).take_while(|(byte, next)| **byte == sign && (**next ^ sign) < 0x80).count();
+    let needed = &bytes[spare..];
+    match size {
+        None => {
+            long(needed.len() as i64, out);
+            out.extend_from_slice(needed);
+        }
+        Some(size) if needed.len() <= size => {
+            out.resize(out.len() + size - needed.len(), sign);
+            out.extend_from_slice(needed);
+        }
+        Some(size) if size == 0 && value == 0 => {}
+        Some(size) => {
+            return Err(Fault::new(format!("a number that the schema's fixed of {size} bytes cannot hold")));
+        }
+    }
+    Ok(())
 }
 
 fn bytes(bytes: &[u8], out: &mut Vec<u8>) {

@@ -1,12 +1,14 @@
-//! Dates and timestamps from texts: the formats that Spark's casts take, which are the default of `from_json`, and patterns.
+//! Dates and timestamps from texts, and as texts (`written.rs`): the formats that Spark's casts take, which are the default of `from_json`, and patterns.
 //!
 //! A time without a date is refused, since it would need the current date.
 
 mod parsed;
 mod pattern;
+mod written;
 mod zone;
 
 pub use pattern::Pattern;
+pub(crate) use written::{write_date, write_timestamp};
 pub use zone::TimeZone;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;

@@ -1,5 +1,5 @@
-//! Patterns of dates and timestamps, as Java's `DateTimeFormatter` reads them for Spark: strictly, in English, with
-//! fractions of a second of one digit or more.
+//! Patterns of dates and timestamps, as Java's `DateTimeFormatter` has them for Spark. Texts are read strictly, in English,
+//! with fractions of a second of one digit or more.
 
 use super::TimeZone;
 use super::parsed::{Parsed, Reading};
@@ -104,6 +104,10 @@ impl Pattern {
     /// As it was given.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
     }
 
     /// Days since 1970.

@@ -80,6 +80,31 @@ impl TimeZone {
         Some(Self(Kind::Region(zone)))
     }
 
+    /// The offset in seconds at a moment, in seconds since 1970.
+    pub(super) fn offset_of(&self, moment: i64) -> i64 {
+        /// Calendars repeat every 400 years.
+        const CYCLE: i64 = 146_097 * 86_400;
+        let zone = match &self.0 {
+            Kind::Offset(seconds) => return (*seconds).into(),
+            Kind::Region(zone) => zone,
+        };
+        let (least, most) = (jiff::Timestamp::MIN.as_second(), jiff::Timestamp::MAX.as_second() - CYCLE);
+        let within = match moment {
+            moment if moment < least => least + (moment - least).rem_euclid(CYCLE),
+            moment if moment > most => most + (moment - most).rem_euclid(CYCLE),
+            moment => moment,
+        };
+        jiff::Timestamp::from_second(within).map_or(0, |moment| zone.to_offset(moment).seconds().into())
+    }
+
+    /// As Java names it.
+    pub(super) fn id(&self) -> String {
+        match &self.0 {
+            Kind::Offset(seconds) if *seconds != 0 && seconds % 60 == 0 => self.to_string()[..6].to_owned(),
+            _ => self.to_string(),
+        }
+    }
+
     /// The offset in seconds at a local time. One that a change of clocks skips is moved on by what is skipped, and of one
     /// that occurs twice the first is meant, as in Java.
     pub(super) fn offset_at(&self, (year, month, day): (i64, i64, i64), second_of_day: i64) -> i64 {

@@ -1,4 +1,4 @@
-//! Columns of bytes and texts, and the bounds of lists, whatever array holds them. Nulls are not theirs.
+//! Columns of bytes and texts, the bounds of lists and the entries of maps, whatever array holds them. Nulls are not theirs.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, String
 use arrow_schema::DataType;
 
 #[derive(Debug)]
-pub(super) enum Texts<'a> {
+pub(crate) enum Texts<'a> {
     Short(&'a [i32], &'a [u8]),
     Long(&'a [i64], &'a [u8]),
     TextViews(&'a StringViewArray),
@@ -17,7 +17,7 @@ pub(super) enum Texts<'a> {
 
 impl<'a> Texts<'a> {
     /// A column of texts.
-    pub(super) fn of_texts(array: &'a ArrayRef) -> Option<Self> {
+    pub(crate) fn of_texts(array: &'a ArrayRef) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();
@@ -33,7 +33,7 @@ impl<'a> Texts<'a> {
     }
 
     /// A column of bytes or of texts.
-    pub(super) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
+    pub(crate) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Binary => {
                 let array = array.as_binary::<i32>();
@@ -50,7 +50,7 @@ impl<'a> Texts<'a> {
     }
 
     #[inline]
-    pub(super) fn get(&self, row: usize) -> &'a [u8] {
+    pub(crate) fn get(&self, row: usize) -> &'a [u8] {
         match self {
             Self::Short(offsets, data) => &data[offsets[row] as usize..offsets[row + 1] as usize],
             Self::Long(offsets, data) => &data[offsets[row] as usize..offsets[row + 1] as usize],
@@ -63,7 +63,7 @@ impl<'a> Texts<'a> {
 
 /// Where the items of each list begin and end.
 #[derive(Debug)]
-pub(super) enum Bounds<'a> {
+pub(crate) enum Bounds<'a> {
     Short(&'a [i32]),
     Long(&'a [i64]),
     /// All lists have as many items.
@@ -72,7 +72,7 @@ pub(super) enum Bounds<'a> {
 
 impl<'a> Bounds<'a> {
     /// The bounds of a column of lists, and their items.
-    pub(super) fn of(array: &'a ArrayRef) -> Option<(Self, &'a ArrayRef)> {
+    pub(crate) fn of(array: &'a ArrayRef) -> Option<(Self, &'a ArrayRef)> {
         Some(match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
@@ -90,11 +90,33 @@ impl<'a> Bounds<'a> {
     }
 
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Range<usize> {
+    pub(crate) fn get(&self, row: usize) -> Range<usize> {
         match self {
             Self::Short(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
             Self::Long(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
             Self::Fixed(size) => row * size..(row + 1) * size,
         }
+    }
+}
+
+/// The entries of maps.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    pub(crate) bounds: Bounds<'a>,
+    pub(crate) keys: &'a ArrayRef,
+    pub(crate) values: &'a ArrayRef,
+}
+
+impl<'a> Entries<'a> {
+    /// Those of a column of maps, or of lists of structs with a key and a value, as of polars, which has no maps.
+    pub(crate) fn of(array: &'a ArrayRef) -> Option<Self> {
+        if let Some(map) = array.as_map_opt() {
+            return Some(Self { bounds: Bounds::Short(map.value_offsets()), keys: map.keys(), values: map.values() });
+        }
+        let (bounds, entries) = Bounds::of(array)?;
+        let structs = entries.as_struct_opt()?;
+        let (keys, values) = (structs.column_by_name("key")?, structs.column_by_name("value")?);
+        let is_whole = structs.num_columns() == 2 && structs.null_count() == 0 && keys.logical_null_count() == 0;
+        is_whole.then_some(Self { bounds, keys, values })
     }
 }

@@ -2,19 +2,21 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
-    Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
+    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float16Type, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, PrimitiveArray};
+use arrow_buffer::i256;
 use arrow_schema::{DataType, TimeUnit};
 
-use super::node::{Fault, Written, long};
+use super::{Fault, Written};
 
 /// Whole numbers.
 #[derive(Debug)]
-pub(super) enum Ints<'a> {
+pub(crate) enum Ints<'a> {
     I8(&'a [i8]),
     I16(&'a [i16]),
     I32(&'a [i32]),
@@ -26,7 +28,7 @@ pub(super) enum Ints<'a> {
 }
 
 impl<'a> Ints<'a> {
-    pub(super) fn of(array: &'a ArrayRef) -> Option<Self> {
+    pub(crate) fn of(array: &'a ArrayRef) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Int8 => Self::I8(array.as_primitive::<Int8Type>().values()),
             DataType::Int16 => Self::I16(array.as_primitive::<Int16Type>().values()),
@@ -41,7 +43,7 @@ impl<'a> Ints<'a> {
     }
 
     #[inline]
-    pub(super) fn long(&self, row: usize) -> Written<i64> {
+    pub(crate) fn long(&self, row: usize) -> Written<i64> {
         Ok(match self {
             Self::I32(values) => i64::from(values[row]),
             Self::I64(values) => values[row],
@@ -54,8 +56,23 @@ impl<'a> Ints<'a> {
         })
     }
 
+    /// Of any width, signed or not.
     #[inline]
-    pub(super) fn int(&self, row: usize) -> Written<i32> {
+    pub(crate) fn wide(&self, row: usize) -> i128 {
+        match self {
+            Self::U64(values) => i128::from(values[row]),
+            Self::I32(values) => i128::from(values[row]),
+            Self::I64(values) => i128::from(values[row]),
+            Self::I8(values) => i128::from(values[row]),
+            Self::I16(values) => i128::from(values[row]),
+            Self::U8(values) => i128::from(values[row]),
+            Self::U16(values) => i128::from(values[row]),
+            Self::U32(values) => i128::from(values[row]),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn int(&self, row: usize) -> Written<i32> {
         if let Self::U64(values) = self {
             return i32::try_from(values[row]).map_err(|_| beyond(values[row], "int"));
         }
@@ -63,13 +80,13 @@ impl<'a> Ints<'a> {
         i32::try_from(value).map_err(|_| beyond(value, "int"))
     }
 
-    pub(super) fn double(&self, row: usize) -> Written<f64> {
+    pub(crate) fn double(&self, row: usize) -> Written<f64> {
         let value = self.long(row)?;
         let double = value as f64;
         if double as i128 == i128::from(value) { Ok(double) } else { Err(inexact(value, "double")) }
     }
 
-    pub(super) fn float(&self, row: usize) -> Written<f32> {
+    pub(crate) fn float(&self, row: usize) -> Written<f32> {
         let value = self.long(row)?;
         let float = value as f32;
         if float as i128 == i128::from(value) { Ok(float) } else { Err(inexact(value, "float")) }
@@ -77,7 +94,7 @@ impl<'a> Ints<'a> {
 }
 
 #[cold]
-fn beyond(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
+pub(crate) fn beyond(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
     Fault::new(format!("{value} is beyond the range of the schema's {kind}"))
 }
 
@@ -88,14 +105,14 @@ fn inexact(value: impl std::fmt::Display, kind: &str) -> Box<Fault> {
 
 /// Floating numbers.
 #[derive(Debug)]
-pub(super) enum Floats<'a> {
+pub(crate) enum Floats<'a> {
     F16(&'a PrimitiveArray<Float16Type>),
     F32(&'a [f32]),
     F64(&'a [f64]),
 }
 
 impl<'a> Floats<'a> {
-    pub(super) fn of(array: &'a ArrayRef) -> Option<Self> {
+    pub(crate) fn of(array: &'a ArrayRef) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Float16 => Self::F16(array.as_primitive()),
             DataType::Float32 => Self::F32(array.as_primitive::<Float32Type>().values()),
@@ -105,7 +122,7 @@ impl<'a> Floats<'a> {
     }
 
     #[inline]
-    pub(super) fn double(&self, row: usize) -> f64 {
+    pub(crate) fn double(&self, row: usize) -> f64 {
         match self {
             Self::F64(values) => values[row],
             Self::F32(values) => f64::from(values[row]),
@@ -114,7 +131,7 @@ impl<'a> Floats<'a> {
     }
 
     #[inline]
-    pub(super) fn float(&self, row: usize) -> Written<f32> {
+    pub(crate) fn float(&self, row: usize) -> Written<f32> {
         Ok(match self {
             Self::F32(values) => values[row],
             Self::F16(values) => values.value(row).to_f32(),
@@ -131,7 +148,7 @@ impl<'a> Floats<'a> {
 
 /// Dates, times and timestamps, in another unit perhaps.
 #[derive(Debug)]
-pub(super) struct Times<'a> {
+pub(crate) struct Times<'a> {
     ticks: Ticks<'a>,
     factor: i64,
     divisor: i64,
@@ -147,7 +164,7 @@ enum Ticks<'a> {
 }
 
 /// Units a second.
-fn units(unit: TimeUnit) -> i64 {
+pub(crate) fn units(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -157,7 +174,7 @@ fn units(unit: TimeUnit) -> i64 {
 }
 
 impl<'a> Times<'a> {
-    pub(super) fn date(array: &'a ArrayRef) -> Option<Self> {
+    pub(crate) fn date(array: &'a ArrayRef) -> Option<Self> {
         let (ticks, divisor) = match array.data_type() {
             DataType::Date32 => (Ticks::I32(array.as_primitive::<Date32Type>().values()), 1),
             DataType::Date64 => (Ticks::I64(array.as_primitive::<Date64Type>().values()), 86_400_000),
@@ -167,7 +184,7 @@ impl<'a> Times<'a> {
     }
 
     /// A time of day in so many units a second.
-    pub(super) fn time(array: &'a ArrayRef, wanted: i64) -> Option<Self> {
+    pub(crate) fn time(array: &'a ArrayRef, wanted: i64) -> Option<Self> {
         let (ticks, has) = match array.data_type() {
             DataType::Time32(TimeUnit::Second) => (Ticks::I32(array.as_primitive::<Time32SecondType>().values()), 1),
             DataType::Time32(_) => (Ticks::I32(array.as_primitive::<Time32MillisecondType>().values()), 1_000),
@@ -182,7 +199,7 @@ impl<'a> Times<'a> {
     }
 
     /// A timestamp in so many units a second, with a zone or without one.
-    pub(super) fn timestamp(array: &'a ArrayRef, wanted: i64, is_zoned: bool) -> Option<Self> {
+    pub(crate) fn timestamp(array: &'a ArrayRef, wanted: i64, is_zoned: bool) -> Option<Self> {
         let DataType::Timestamp(unit, zone) = array.data_type() else { return None };
         if zone.is_some() != is_zoned {
             return None;
@@ -201,12 +218,24 @@ impl<'a> Times<'a> {
         Some(Self::converted(Ticks::I64(ticks), units(*unit), wanted, false, kind))
     }
 
+    /// A length of time in so many units a second.
+    pub(crate) fn duration(array: &'a ArrayRef, wanted: i64) -> Option<Self> {
+        let DataType::Duration(unit) = array.data_type() else { return None };
+        let ticks: &[i64] = match unit {
+            TimeUnit::Second => array.as_primitive::<DurationSecondType>().values(),
+            TimeUnit::Millisecond => array.as_primitive::<DurationMillisecondType>().values(),
+            TimeUnit::Microsecond => array.as_primitive::<DurationMicrosecondType>().values(),
+            TimeUnit::Nanosecond => array.as_primitive::<DurationNanosecondType>().values(),
+        };
+        Some(Self::converted(Ticks::I64(ticks), units(*unit), wanted, false, "duration"))
+    }
+
     fn converted(ticks: Ticks<'a>, has: i64, wanted: i64, is_int: bool, kind: &'static str) -> Self {
         Self { ticks, factor: (wanted / has).max(1), divisor: (has / wanted).max(1), is_int, kind }
     }
 
     #[inline]
-    pub(super) fn get(&self, row: usize) -> Written<i64> {
+    pub(crate) fn get(&self, row: usize) -> Written<i64> {
         let given = match &self.ticks {
             Ticks::I32(values) => i64::from(values[row]),
             Ticks::I64(values) => values[row],
@@ -228,44 +257,51 @@ impl<'a> Times<'a> {
 
 /// Decimal numbers, in another scale perhaps.
 #[derive(Debug)]
-pub(super) struct Decimals<'a> {
+pub(crate) struct Decimals<'a> {
     array: &'a ArrayRef,
     scale: i8,
     wanted_scale: i8,
     precision: usize,
-    /// The size of the fixed that they are written as.
-    size: Option<usize>,
 }
 
 impl<'a> Decimals<'a> {
-    pub(super) fn of(array: &'a ArrayRef, precision: usize, wanted_scale: usize, size: Option<usize>) -> Option<Self> {
+    pub(crate) fn of(array: &'a ArrayRef, precision: usize, wanted_scale: usize) -> Option<Self> {
         let scale = match array.data_type() {
             DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) => *scale,
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
             _ => return None,
         };
-        Some(Self { array, scale, wanted_scale: i8::try_from(wanted_scale).ok()?, precision, size })
+        Some(Self { array, scale, wanted_scale: i8::try_from(wanted_scale).ok()?, precision })
     }
 
-    /// The digits as a whole number; none if they are more than 38.
-    fn unscaled(&self, row: usize) -> Option<i128> {
+    /// The digits as a whole number.
+    fn unscaled(&self, row: usize) -> i256 {
         match self.array.data_type() {
-            DataType::Decimal32(..) => Some(self.array.as_primitive::<Decimal32Type>().value(row).into()),
-            DataType::Decimal64(..) => Some(self.array.as_primitive::<Decimal64Type>().value(row).into()),
-            DataType::Decimal128(..) => Some(self.array.as_primitive::<Decimal128Type>().value(row)),
-            _ => self.array.as_primitive::<Decimal256Type>().value(row).to_i128(),
+            DataType::Decimal32(..) => i256::from_i128(self.array.as_primitive::<Decimal32Type>().value(row).into()),
+            DataType::Decimal64(..) => i256::from_i128(self.array.as_primitive::<Decimal64Type>().value(row).into()),
+            DataType::Decimal128(..) => i256::from_i128(self.array.as_primitive::<Decimal128Type>().value(row)),
+            _ => self.array.as_primitive::<Decimal256Type>().value(row),
         }
     }
 
-    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+    /// The digits of a row as a whole number, in the wanted scale.
+    pub(crate) fn get(&self, row: usize) -> Written<i128> {
         let (precision, scale) = (self.precision, self.wanted_scale);
         let beyond = || Fault::new(format!("a number of more digits than the schema's decimal({precision}, {scale})"));
-        let given = self.unscaled(row).ok_or_else(beyond)?;
         let shift = i32::from(self.wanted_scale) - i32::from(self.scale);
-        let value = match 10_i128.checked_pow(shift.unsigned_abs()) {
+        if shift == 0
+            && let DataType::Decimal128(..) = self.array.data_type()
+        {
+            let value = self.array.as_primitive::<Decimal128Type>().value(row);
+            return if self.is_within(value) { Ok(value) } else { Err(beyond()) };
+        }
+        let given = self.unscaled(row);
+        let value = match i256::from_i128(10).checked_pow(shift.unsigned_abs()) {
             Some(power) if shift >= 0 => given.checked_mul(power).ok_or_else(beyond)?,
-            Some(power) if given % power == 0 => given / power,
-            None if given == 0 => 0,
+            Some(power) if given.checked_rem(power) == Some(i256::ZERO) => {
+                given.checked_div(power).ok_or_else(beyond)?
+            }
+            None if given == i256::ZERO => i256::ZERO,
             None if shift > 0 => return Err(beyond()),
             _ => {
                 let has = self.scale;
@@ -275,30 +311,11 @@ impl<'a> Decimals<'a> {
                 )));
             }
         };
-        // A number of 128 bits has less than 39 digits whatever the precision allows.
-        if 10_u128.checked_pow(precision as u32).is_some_and(|limit| value.unsigned_abs() >= limit) {
-            return Err(beyond());
-        }
-        let bytes = value.to_be_bytes();
-        let sign = if value < 0 { 0xff } else { 0 };
-        // Without the bytes that only repeat the sign.
-        let spare =
-            bytes.iter().zip(&bytes[1..]).take_while(|(byte, next)| **byte == sign && (**next ^ sign) < 0x80).count();
-        let needed = &bytes[spare..];
-        match self.size {
-            None => {
-                long(needed.len() as i64, out);
-                out.extend_from_slice(needed);
-            }
-            Some(size) if needed.len() <= size => {
-                out.resize(out.len() + size - needed.len(), sign);
-                out.extend_from_slice(needed);
-            }
-            Some(size) if size == 0 && value == 0 => {}
-            Some(size) => {
-                return Err(Fault::new(format!("a number that the schema's fixed of {size} bytes cannot hold")));
-            }
-        }
-        Ok(())
+        value.to_i128().filter(|value| self.is_within(*value)).ok_or_else(beyond)
+    }
+
+    /// A number of 128 bits has less than 39 digits whatever the precision allows.
+    fn is_within(&self, value: i128) -> bool {
+        10_u128.checked_pow(self.precision as u32).is_none_or(|limit| value.unsigned_abs() < limit)
     }
 }

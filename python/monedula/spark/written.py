@@ -1,0 +1,160 @@
+"""The options of the sink that say how keys and values are written: `value.format=json`, `avro` or `protobuf`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from monedula.avro import Avro
+from monedula.errors import ArgumentError, ConfigError
+from monedula.protobuf import Protobuf
+from monedula.spark.session_zone import session_zone, time_zone_here
+from monedula.spark.values import boolean
+from monedula.typed import Json
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+SUFFIXES = ("format", "schema", "message", "subject", "flatten")
+"""What stands behind `value.` and `key.` in the names of the options."""
+
+TO_JSON = ("timeZone", "timestampFormat", "timestampNTZFormat", "dateFormat", "ignoreNullFields")
+"""Options of `to_json`, which stand behind `value.` and `key.` as well."""
+
+OPTIONS = (
+    *(f"value.{name}" for name in (*SUFFIXES, *TO_JSON)),
+    *(f"key.{name}" for name in (*SUFFIXES[:-1], *TO_JSON)),
+)
+
+_FORMATS = ("json", "avro", "protobuf")
+
+_FOR = {"schema": _FORMATS, "message": ("protobuf",), "subject": ("avro",), **dict.fromkeys(TO_JSON, ("json",))}
+"""The formats that each option is for."""
+
+_KAFKAS = ("key", "value", "topic", "partition", "headers")
+_READ_ONLY = ("offset", "timestamp", "timestampType")
+"""Columns of the source that a sink has no place for."""
+
+
+@dataclass(frozen=True)
+class WrittenColumn:
+    """How a column is written. It is part of what a task is sent, so it is made of texts."""
+
+    column: str
+    format: str
+    schema: str | None = None
+    message: str | None = None
+    subject: str | None = None
+    flatten: bool = False
+    """Whether the columns of the frame are the fields of values, also if there is a column `value`."""
+    options: tuple[tuple[str, str], ...] = ()
+    driver_time_zone: str = "UTC"
+    """The zone that times are written in, if neither an option nor the session says it."""
+    fields: tuple[tuple[str, int], ...] = ()
+    """The columns that are the fields of values, each with its index; none if there is one column of values."""
+
+    def form(self) -> "Json | Avro | Protobuf":
+        """How rows are written, on the driver or in a task."""
+        if self.format == "json":
+            return Json(self.schema, options=dict(self.options))
+        if self.format == "avro":
+            return Avro(self.schema, subject=self.subject)
+        return Protobuf(self.schema, message=self.message)
+
+    def in_task(self) -> "WrittenColumn":
+        """The same with the session's zone, as `to_json` has it."""
+        if self.format != "json" or any(name == "timeZone" for name, _ in self.options):
+            return self
+        return replace(self, options=(*self.options, ("timeZone", session_zone() or self.driver_time_zone)))
+
+    def of(self, schema: "StructType") -> "WrittenColumn":
+        """The same for the columns of a frame.
+
+        Raises:
+            ConfigError: if the columns cannot be written.
+        """
+        names = schema.fieldNames()
+        if self.column in names and not self.flatten:
+            return self._checked(schema[names.index(self.column)].dataType)
+        if self.column == "key":
+            raise ConfigError("key.format says how the column 'key' is written, which there is not", key="key.format")
+        if lost := next((name for name in names if name in _READ_ONLY), None):
+            raise ConfigError(
+                f"value.format: the column '{lost}' is one of Kafka's records, and a sink does not write it: drop it, "
+                f"or give the fields of values as one column 'value', such as struct({lost}, ...)",
+                key="value.format",
+            )
+        taken = _KAFKAS[:1] + _KAFKAS[2:] if self.flatten else _KAFKAS
+        fields = tuple((name, place) for place, name in enumerate(names) if name not in taken)
+        if not fields:
+            raise ConfigError("value.format: there is no column of values, nor one that could be a field of them")
+        from pyspark.sql.types import StructType
+
+        return replace(self, fields=fields)._checked(StructType([schema[place] for _, place in fields]))
+
+    def _checked(self, kind: "DataType") -> "WrittenColumn":
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_type
+
+        name = f"{self.column}.format"
+        try:
+            arrow: Any = to_arrow_type(kind, timezone="UTC")
+            self.form().spec.encode(pa.table({"value": pa.nulls(0, arrow)}))
+        except ArgumentError as error:
+            what = str(error)
+            if what.startswith("option "):
+                name, _, reason = what.removeprefix("option ").partition(": ")
+                name = f"{self.column}.{name}"
+                raise ConfigError(f"option '{name}': {reason}", key=name) from None
+            if what.startswith("schema: "):
+                name = f"{self.column}.schema"
+            what = what.removeprefix("schema: ").removeprefix("value: ")
+            raise ConfigError(f"{name}: {what}", key=name) from None
+        return self
+
+
+def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
+    """The columns that options say how to write.
+
+    Args:
+        options: by their names in lower case.
+
+    Raises:
+        ConfigError: if an option has no such value, or says nothing for the format.
+    """
+    written = []
+    for column in ("key", "value"):
+        given = {
+            suffix: options[name]
+            for suffix in (*SUFFIXES, *TO_JSON)
+            if (name := f"{column}.{suffix}".lower()) in options
+        }
+        known = given.pop("format", "binary").strip().lower()
+        if known == "binary":
+            continue
+        if known not in _FORMATS:
+            name = f"{column}.format"
+            raise ConfigError(
+                f"option '{name}' is '{known}': expected {', '.join(_FORMATS)}, or binary (the default)", key=name
+            )
+        for suffix in given:
+            if known not in _FOR.get(suffix, _FORMATS):
+                name = f"{column}.{suffix}"
+                raise ConfigError(f"option '{name}' is for {column}.format={_FOR[suffix][0]}", key=name)
+        if known != "json" and "schema" not in given:
+            name = f"{column}.format"
+            raise ConfigError(
+                f"{name}={known} needs the schema that values are written with: {column}.schema", key=name
+            )
+        written.append(
+            WrittenColumn(
+                column,
+                known,
+                given.get("schema"),
+                given.get("message"),
+                given.get("subject"),
+                column == "value" and boolean("value.flatten", given.get("flatten", "false")),
+                tuple((name, given[name]) for name in TO_JSON if name in given),
+                time_zone_here(),
+            )
+        )
+    return tuple(written)

@@ -1,0 +1,72 @@
+"""From the body of a request to a schema that was understood."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from monedula.testing.registry import avro, json_schema, protobuf
+from monedula.testing.registry.definition import Definition, Parsed, Reference, kind_of, references_of
+from monedula.testing.registry.errors import ApiError, invalid_schema
+from monedula.testing.registry.store import Store
+
+_PARSERS: dict[str, Callable[[str, Sequence[tuple[str, str]]], Parsed]] = {
+    "AVRO": avro.parse,
+    "JSON": json_schema.parse,
+    "PROTOBUF": protobuf.parse,
+}
+
+MAX_REFERENCES = 1_000
+
+
+def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bool = False) -> Definition:
+    """The schema of a request's body, with what it refers to.
+
+    Args:
+        store: where it finds that.
+        subject: the subject for which it is; references mean its context.
+        body: the body of the request.
+        normalize: whether schemas that say the same in another order are the same.
+
+    Raises:
+        ApiError: the schema cannot be read, or refers to something that is not there.
+    """
+    text = body.get("schema")
+    if not isinstance(text, str):
+        raise invalid_schema("Empty schema")
+    kind, references = kind_of(body), references_of(body)
+    read = parsed(store, subject, kind, text, references)
+    extra = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
+    if normalize:
+        references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
+    return Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
+
+
+def parsed(store: Store, subject: str, kind: str, text: str, references: Sequence[Reference]) -> Parsed:
+    """What a text says, with what it refers to.
+
+    Raises:
+        ApiError: the schema cannot be read, or refers to something that is not there.
+    """
+    return _PARSERS[kind](text, referred_texts(store, subject, references))
+
+
+def referred_texts(store: Store, subject: str, references: Sequence[Reference]) -> list[tuple[str, str]]:
+    """The names and texts of what references mean, each behind what it refers to itself, none twice."""
+    found: dict[tuple[str, int], tuple[str, str]] = {}
+
+    def add(subject: str, references: Sequence[Reference]) -> None:
+        for reference in references:
+            try:
+                version = store.referred(subject, reference)
+            except ApiError:
+                told = json.dumps(reference.to_json())
+                raise invalid_schema(f"No schema reference found for subject: {told}") from None
+            if (version.subject, version.number) in found:
+                continue
+            if len(found) >= MAX_REFERENCES:
+                raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas")
+            add(version.subject, version.definition.references)
+            found[version.subject, version.number] = (reference.name, version.definition.text)
+
+    add(subject, references)
+    return list(found.values())

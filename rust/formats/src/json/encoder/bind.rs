@@ -1,0 +1,239 @@
+//! Binds a column to the type that its values are read as: what is written so that this reads the same.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
+
+use super::node::{Keys, Member, Node, Values};
+use super::scalar;
+use crate::avro::BadSchema;
+use crate::json::options::JsonOptions;
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below};
+
+const MICROS: i64 = 1_000_000;
+
+/// How deep columns may be nested: writing recurses as deep.
+const MAX_DEPTH: usize = 64;
+
+pub(super) struct Binder<'o> {
+    pub(super) options: &'o JsonOptions,
+}
+
+type Bound<T> = Result<T, BadSchema>;
+
+impl<'o> Binder<'o> {
+    /// A whole column, whose values are objects with these fields, or with its own.
+    pub(super) fn root<'a>(&self, fields: Option<&Fields>, column: &'a ArrayRef) -> Bound<Node<'a>>
+    where
+        'o: 'a,
+    {
+        let wanted = match fields {
+            Some(fields) => DataType::Struct(fields.clone()),
+            None => natural(column.data_type(), "", 0)?,
+        };
+        if !matches!(wanted, DataType::Struct(_) | DataType::Map(..) | DataType::List(_) | DataType::Null) {
+            let given = column.data_type();
+            return Err(bad(
+                "",
+                format!(
+                    "the column is of type {given}; JSON is written from structs, maps and lists, as by Spark's to_json. \
+                     Texts that are JSON already are sent without saying how they are written"
+                ),
+            ));
+        }
+        self.node(&wanted, column, "")
+    }
+
+    fn node<'a>(&self, wanted: &DataType, array: &'a ArrayRef, path: &str) -> Bound<Node<'a>>
+    where
+        'o: 'a,
+    {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(Node { nulls, values: self.values(wanted, array, path)? })
+    }
+
+    fn values<'a>(&self, wanted: &DataType, array: &'a ArrayRef, path: &str) -> Bound<Values<'a>>
+    where
+        'o: 'a,
+    {
+        if matches!(array.data_type(), DataType::Null) {
+            return Ok(Values::Nulls);
+        }
+        if let Some(dictionary) = array.as_any_dictionary_opt() {
+            let values = self.node(wanted, dictionary.values(), path)?;
+            // Without values every row is null, and `normalized_keys` would panic.
+            if dictionary.values().is_empty() {
+                return Ok(Values::Nulls);
+            }
+            return Ok(Values::Dictionary(dictionary.normalized_keys(), Box::new(values)));
+        }
+        let found = match wanted {
+            DataType::Struct(fields) => match array.as_struct_opt() {
+                Some(structs) => Some(self.object(fields, structs, path)?),
+                None => None,
+            },
+            DataType::List(element) => match Bounds::of(array) {
+                Some((bounds, values)) => {
+                    let items = self.node(element.data_type(), values, &format!("{path}[]"))?;
+                    Some(Values::List(bounds, Box::new(items)))
+                }
+                None => None,
+            },
+            DataType::Map(entries, _) => self.map(entries, array, path)?,
+            scalar => self.scalar(scalar, array),
+        };
+        found.ok_or_else(|| {
+            let given = array.data_type();
+            bad(path, format!("the column is of type {given}, and the schema has {wanted} there"))
+        })
+    }
+
+    fn object<'a>(&self, fields: &Fields, structs: &'a StructArray, path: &str) -> Bound<Values<'a>>
+    where
+        'o: 'a,
+    {
+        let columns = structs.column_names();
+        for (index, column) in columns.iter().enumerate() {
+            let path = below(path, column);
+            if !fields.iter().any(|field| field.name() == column) {
+                let known: Vec<&str> = fields.iter().map(|field| &**field.name()).collect();
+                let known = known.join(", ");
+                return Err(bad(
+                    &path,
+                    format!("the schema has no such field, only {known}; drop the column, or add the field"),
+                ));
+            }
+            if columns[..index].contains(column) {
+                return Err(bad(&path, "there are two columns of this name"));
+            }
+        }
+        // A field without a column is missing, as one that is null is.
+        let present = fields.iter().filter_map(|field| Some((field, structs.column_by_name(field.name())?)));
+        let members = present.map(|(field, column)| {
+            let name = field.name();
+            let mut label = Vec::new();
+            scalar::text(name.as_bytes(), &mut label);
+            label.push(b':');
+            let node = self.node(field.data_type(), column, &below(path, name))?;
+            Ok(Member { name: name.as_str().into(), label, node })
+        });
+        Ok(Values::Object(members.collect::<Bound<_>>()?, self.options.ignore_null_fields))
+    }
+
+    fn map<'a>(&self, entries: &Field, array: &'a ArrayRef, path: &str) -> Bound<Option<Values<'a>>>
+    where
+        'o: 'a,
+    {
+        let (Some(given), DataType::Struct(fields)) = (Entries::of(array), entries.data_type()) else {
+            return Ok(None);
+        };
+        let Some(value) = fields.get(1) else { return Ok(None) };
+        let texts = || Texts::of_texts(given.keys).map(Keys::Texts);
+        let ints = || Ints::of(given.keys).map(Keys::Ints);
+        let booleans = || given.keys.as_boolean_opt().map(|booleans| Keys::Booleans(booleans.values().clone()));
+        let Some(keys) = texts().or_else(ints).or_else(booleans) else {
+            let given = given.keys.data_type();
+            return Err(bad(path, format!("the keys of the map are {given}, and those of JSON objects are texts")));
+        };
+        let values = self.node(value.data_type(), given.values, &format!("{path}{{}}"))?;
+        Ok(Some(Values::Map(given.bounds, keys, Box::new(values))))
+    }
+
+    fn scalar<'a>(&self, wanted: &DataType, array: &'a ArrayRef) -> Option<Values<'a>>
+    where
+        'o: 'a,
+    {
+        let options = self.options;
+        let ints = |kind, least, most| Ints::of(array).map(|ints| Values::Ints { ints, kind, least, most });
+        let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
+        match wanted {
+            DataType::Boolean => array.as_boolean_opt().map(|booleans| Values::Booleans(booleans.values().clone())),
+            DataType::Int8 => ints("int8", i8::MIN.into(), i8::MAX.into()),
+            DataType::Int16 => ints("int16", i16::MIN.into(), i16::MAX.into()),
+            DataType::Int32 => ints("int32", i32::MIN.into(), i32::MAX.into()),
+            DataType::Int64 => ints("int64", i64::MIN, i64::MAX),
+            DataType::UInt64 => match Ints::of(array)? {
+                Ints::U64(values) => Some(Values::Unsigned(values)),
+                _ => None,
+            },
+            DataType::Float32 => Floats::of(array).map(Values::Float).or_else(|| whole(false)),
+            DataType::Float64 => Floats::of(array).map(Values::Double).or_else(|| whole(true)),
+            DataType::Utf8 => Texts::of_texts(array).map(Values::Text),
+            DataType::Binary => Texts::of_bytes(array).map(Values::Binary),
+            DataType::Date32 => Times::date(array).map(|days| Values::Date(days, options.date_format.as_ref())),
+            DataType::Timestamp(_, Some(_)) => Times::timestamp(array, MICROS, true)
+                .map(|times| Values::Timestamp(times, Some(&options.time_zone), options.timestamp_format.as_ref())),
+            DataType::Timestamp(_, None) => Times::timestamp(array, MICROS, false)
+                .map(|times| Values::Timestamp(times, None, options.timestamp_ntz_format.as_ref())),
+            DataType::Decimal128(precision, scale) => {
+                let scale = usize::try_from(*scale).ok()?;
+                Decimals::of(array, (*precision).into(), scale).map(|decimals| Values::Decimals(decimals, scale))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The type that values of a column are read as, if no schema says it.
+pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<DataType> {
+    if depth > MAX_DEPTH {
+        return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
+    }
+    let nested = |field: &FieldRef, path: &str| -> Bound<FieldRef> {
+        let data_type = natural(field.data_type(), path, depth + 1)?;
+        Ok(Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true)))
+    };
+    Ok(match data_type {
+        DataType::Boolean
+        | DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt64
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Null => data_type.clone(),
+        DataType::UInt8 => DataType::Int16,
+        DataType::UInt16 => DataType::Int32,
+        DataType::UInt32 => DataType::Int64,
+        DataType::Float16 => DataType::Float32,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            DataType::Binary
+        }
+        DataType::Date32 | DataType::Date64 => DataType::Date32,
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            // Zeros before the point are digits, too.
+            let digits = i16::from(*precision) - i16::from(*scale).min(0);
+            DataType::Decimal128(digits.clamp(1, 38) as u8, (*scale).max(0))
+        }
+        DataType::Dictionary(_, values) => natural(values, path, depth)?,
+        DataType::Struct(fields) => {
+            let fields = fields.iter().map(|field| nested(field, &below(path, field.name())));
+            DataType::Struct(fields.collect::<Bound<Vec<_>>>()?.into())
+        }
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            DataType::List(nested(element, &format!("{path}[]"))?)
+        }
+        DataType::Map(entries, is_sorted) => {
+            let DataType::Struct(fields) = entries.data_type() else { return Err(bad(path, "a map without entries")) };
+            let [key, value] = &fields[..] else { return Err(bad(path, "a map without entries")) };
+            let fields = Fields::from(vec![Arc::clone(key), nested(value, &format!("{path}{{}}"))?]);
+            let entries = entries.as_ref().clone().with_data_type(DataType::Struct(fields));
+            DataType::Map(Arc::new(entries), *is_sorted)
+        }
+        other => {
+            let reason = format!(
+                "a column of type {other} is not written as JSON; make a text or a number of it, as by a cast to string \
+                 or int64"
+            );
+            return Err(bad(path, reason));
+        }
+    })
+}

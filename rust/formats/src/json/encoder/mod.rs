@@ -1,0 +1,91 @@
+//! The encoder: the rows of an Arrow column into JSON texts, with the semantics of Spark's `to_json`.
+//!
+//! A column is bound to the type that its values are read as (`bind.rs`), which is that of a schema or follows from its own;
+//! each row is then written along the tree of nodes that this makes (`node.rs`). Numbers and texts are in `scalar.rs`.
+//! Reading what is written gives the rows again: where Spark's formats would cut a value, more digits are written.
+
+mod bind;
+mod node;
+mod scalar;
+
+use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
+use arrow_schema::{DataType, Fields};
+
+use self::bind::{Binder, natural};
+use self::node::Node;
+pub(in crate::json) use self::scalar::text;
+use super::options::{Envelope, JsonOptions};
+use super::schema_text::schema_text;
+use crate::avro::WriterKey;
+use crate::column::nullable;
+use crate::error::UnsupportedField;
+use crate::writing::{Unwritable, bad, frame, values};
+
+/// Writes the rows of columns as JSON texts.
+#[derive(Debug, Clone)]
+pub struct JsonEncoder {
+    /// The fields of the objects; none if they are those of the column.
+    fields: Option<Fields>,
+    options: JsonOptions,
+    /// What stands before each value.
+    frame: Vec<u8>,
+}
+
+impl JsonEncoder {
+    /// An encoder of objects with these fields, or with those of the columns, whose values name their schema by `key`.
+    ///
+    /// # Errors
+    /// A field of a type that no values are read as, or two fields of one name.
+    pub fn new(fields: Option<&Fields>, key: WriterKey, options: JsonOptions) -> Result<Self, UnsupportedField> {
+        let fields = fields.map(|fields| nullable(fields, "", 0)).transpose()?;
+        Ok(Self { fields, options, frame: frame(key) })
+    }
+
+    /// The names of the fields, if they are known before there is a column.
+    pub fn fields(&self) -> Option<Vec<&str>> {
+        self.fields.as_ref().map(|fields| fields.iter().map(|field| &**field.name()).collect())
+    }
+
+    /// Whether columns of this type can be written.
+    ///
+    /// # Errors
+    /// [`Unwritable::Column`] if not.
+    pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
+        self.bind(&new_empty_array(data_type)).map(drop)
+    }
+
+    /// The values of a column's rows. A null row is a null, and no value.
+    ///
+    /// # Errors
+    /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
+    pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
+        let node = self.bind(column)?;
+        values(column, &self.frame, |row, out| node.write(row, out))
+    }
+
+    /// The JSON Schema of what is written of a column of this type.
+    ///
+    /// # Errors
+    /// [`Unwritable::Column`] if it cannot be written, or if its values are no objects.
+    pub fn schema_text(&self, data_type: &DataType) -> Result<String, Unwritable> {
+        self.check(data_type)?;
+        let own = match &self.fields {
+            Some(fields) => DataType::Struct(fields.clone()),
+            None => natural(data_type, "", 0).map_err(Unwritable::Column)?,
+        };
+        match own {
+            DataType::Struct(fields) => Ok(schema_text(&fields)),
+            other => Err(Unwritable::Column(bad("", format!("values of {other} are no objects, and have no schema")))),
+        }
+    }
+
+    fn bind<'a>(&'a self, column: &'a ArrayRef) -> Result<Node<'a>, Unwritable> {
+        if self.options.envelope != Envelope::None {
+            return Err(Unwritable::Column(bad(
+                "",
+                "the option envelope is for reading; rows are written without one",
+            )));
+        }
+        Binder { options: &self.options }.root(self.fields.as_ref(), column).map_err(Unwritable::Column)
+    }
+}

@@ -1,0 +1,193 @@
+//! A column that is bound to the type that it is read as, and how its rows are written.
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
+use super::scalar;
+use crate::json::time::{Pattern, TimeZone, write_date, write_timestamp};
+use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written};
+
+/// A column, or a child of one.
+#[derive(Debug)]
+pub(super) struct Node<'a> {
+    /// The rows that are null; none if no row is.
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) values: Values<'a>,
+}
+
+/// A field of an object.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    pub(super) name: Box<str>,
+    /// The name as JSON, and a colon.
+    pub(super) label: Vec<u8>,
+    pub(super) node: Node<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum Values<'a> {
+    /// All are null.
+    Nulls,
+    Booleans(BooleanBuffer),
+    /// Whole numbers within the range of the type that they are read as.
+    Ints {
+        ints: Ints<'a>,
+        kind: &'static str,
+        least: i64,
+        most: i64,
+    },
+    Unsigned(&'a [u64]),
+    Float(Floats<'a>),
+    Double(Floats<'a>),
+    /// Whole numbers as floating ones: whether of 64 bits.
+    Whole(Ints<'a>, bool),
+    Text(Texts<'a>),
+    Binary(Texts<'a>),
+    Date(Times<'a>, Option<&'a Pattern>),
+    /// In a zone, or by a clock without one.
+    Timestamp(Times<'a>, Option<&'a TimeZone>, Option<&'a Pattern>),
+    Decimals(Decimals<'a>, usize),
+    /// Whether fields that are null are left out.
+    Object(Vec<Member<'a>>, bool),
+    List(Bounds<'a>, Box<Node<'a>>),
+    Map(Bounds<'a>, Keys<'a>, Box<Node<'a>>),
+    /// The place of each row's value, and the values.
+    Dictionary(Vec<usize>, Box<Node<'a>>),
+}
+
+/// The keys of maps, which are texts in JSON.
+#[derive(Debug)]
+pub(super) enum Keys<'a> {
+    Texts(Texts<'a>),
+    Ints(Ints<'a>),
+    Booleans(BooleanBuffer),
+}
+
+impl Node<'_> {
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Appends a row's value.
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        if self.is_null(row) {
+            out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        self.values.write(row, out)
+    }
+}
+
+impl Values<'_> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Nulls => out.extend_from_slice(b"null"),
+            Self::Booleans(values) => out.extend_from_slice(scalar::boolean(values.value(row))),
+            Self::Ints { ints, kind, least, most } => {
+                let value = ints.long(row)?;
+                if value < *least || value > *most {
+                    return Err(Fault::new(format!("{value} is beyond the range of the schema's {kind}")));
+                }
+                scalar::int(value, out);
+            }
+            Self::Unsigned(values) => scalar::int(values[row], out),
+            Self::Float(floats) => scalar::float(floats.float(row)?, out),
+            Self::Double(floats) => scalar::double(floats.double(row), out),
+            Self::Whole(ints, true) => scalar::double(ints.double(row)?, out),
+            Self::Whole(ints, false) => scalar::float(ints.float(row)?, out),
+            Self::Text(texts) => scalar::text(texts.get(row), out),
+            Self::Binary(texts) => scalar::base64(texts.get(row), out),
+            Self::Date(days, pattern) => date(days.get(row)?, *pattern, out)?,
+            Self::Timestamp(times, zone, pattern) => timestamp(times.get(row)?, *zone, *pattern, out)?,
+            Self::Decimals(decimals, scale) => scalar::decimal(decimals.get(row)?, *scale, out),
+            Self::Object(members, leaves_nulls_out) => {
+                let first = out.len() + 1;
+                out.push(b'{');
+                for member in members {
+                    if *leaves_nulls_out && member.node.is_null(row) {
+                        continue;
+                    }
+                    separated(first, out);
+                    out.extend_from_slice(&member.label);
+                    member.node.write(row, out).map_err(|fault| fault.within(&member.name))?;
+                }
+                out.push(b'}');
+            }
+            Self::List(bounds, items) => {
+                let (range, first) = (bounds.get(row), out.len() + 1);
+                let start = range.start;
+                out.push(b'[');
+                for item in range {
+                    separated(first, out);
+                    items.write(item, out).map_err(|fault| fault.at(item - start))?;
+                }
+                out.push(b']');
+            }
+            Self::Map(bounds, keys, values) => {
+                let first = out.len() + 1;
+                out.push(b'{');
+                for entry in bounds.get(row) {
+                    separated(first, out);
+                    let key = out.len();
+                    keys.write(entry, out)?;
+                    let key = key..out.len();
+                    out.push(b':');
+                    if let Err(fault) = values.write(entry, out) {
+                        return Err(fault.within(&format!("[{}]", String::from_utf8_lossy(&out[key]))));
+                    }
+                }
+                out.push(b'}');
+            }
+            Self::Dictionary(places, values) => values.write(places[row], out)?,
+        }
+        Ok(())
+    }
+}
+
+impl Keys<'_> {
+    fn write(&self, entry: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Texts(texts) => scalar::text(texts.get(entry), out),
+            Self::Ints(Ints::U64(values)) => scalar::quoted(|out| scalar::int(values[entry], out), out),
+            Self::Ints(ints) => {
+                let key = ints.long(entry)?;
+                scalar::quoted(|out| scalar::int(key, out), out);
+            }
+            Self::Booleans(values) => {
+                scalar::quoted(|out| out.extend_from_slice(scalar::boolean(values.value(entry))), out);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A comma, unless what is written next is the first, which would stand at this place.
+#[inline]
+fn separated(first: usize, out: &mut Vec<u8>) {
+    if out.len() > first {
+        out.push(b',');
+    }
+}
+
+fn date(days: i64, pattern: Option<&Pattern>, out: &mut Vec<u8>) -> Written {
+    let Some(pattern) = pattern else {
+        scalar::quoted(|out| write_date(days, out), out);
+        return Ok(());
+    };
+    by_pattern(out, |text| pattern.write_date(days, text))
+}
+
+fn timestamp(micros: i64, zone: Option<&TimeZone>, pattern: Option<&Pattern>, out: &mut Vec<u8>) -> Written {
+    let Some(pattern) = pattern else {
+        scalar::quoted(|out| write_timestamp(micros, zone, out), out);
+        return Ok(());
+    };
+    by_pattern(out, |text| pattern.write_timestamp(micros, zone, text))
+}
+
+/// A text whose characters a pattern says, any of which may need an escape.
+fn by_pattern(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), &'static str>) -> Written {
+    let mut text = Vec::new();
+    write(&mut text).map_err(Fault::new)?;
+    scalar::text(&text, out);
+    Ok(())
+}

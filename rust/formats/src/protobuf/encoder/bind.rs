@@ -1,0 +1,262 @@
+//! Binds columns to the fields of messages: which values of the one are which of the other, and which columns do not fit.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray};
+use arrow_schema::DataType;
+
+use super::node::{Form, Member, Message, Node, Values, tag};
+use crate::avro::BadSchema;
+use crate::protobuf::plan::{wire_type, wrapped};
+use crate::protobuf::schema::{Field, Kind, Presence, ProtobufSchema, TypeId};
+use crate::protobuf::wire::{BYTES, END_GROUP};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, units};
+
+/// How deep messages may be in messages: Google's parsers read a hundred.
+const MAX_DEPTH: usize = 64;
+
+pub(super) struct Binder<'s> {
+    pub(super) schema: &'s ProtobufSchema,
+}
+
+type Bound<T> = Result<T, BadSchema>;
+
+impl Binder<'_> {
+    /// A whole column. Its nulls are records without a value, and are not written.
+    pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Message<'a>> {
+        let name = &self.schema.messages[self.schema.root].name;
+        if matches!(column.data_type(), DataType::Null) {
+            return Ok(Message { members: Vec::new(), oneofs: Vec::new() });
+        }
+        let Some(structs) = column.as_struct_opt() else {
+            let given = column.data_type();
+            return Err(bad("", format!("the column is of type {given}; the message {name} is a struct")));
+        };
+        self.message(self.schema.root, structs, "", 0)
+    }
+
+    fn message<'a>(&self, id: TypeId, structs: &'a StructArray, path: &str, depth: usize) -> Bound<Message<'a>> {
+        let message = &self.schema.messages[id];
+        if depth > MAX_DEPTH {
+            return Err(bad(path, format!("messages are nested deeper than {MAX_DEPTH}")));
+        }
+        let columns = structs.column_names();
+        for (index, column) in columns.iter().enumerate() {
+            let path = below(path, column);
+            if !message.fields.iter().any(|field| *field.name == **column) {
+                let known: Vec<&str> = message.fields.iter().map(|field| &*field.name).collect();
+                let (name, known) = (&message.name, known.join(", "));
+                return Err(bad(
+                    &path,
+                    format!("the message {name} has no such field, only {known}; drop the column, or add the field"),
+                ));
+            }
+            if columns[..index].contains(column) {
+                return Err(bad(&path, "there are two columns of this name"));
+            }
+        }
+        let mut fields: Vec<&Field> = message.fields.iter().collect();
+        fields.sort_unstable_by_key(|field| field.number);
+        let (mut members, mut oneofs) = (Vec::new(), Vec::new());
+        for field in fields {
+            let path = below(path, &field.name);
+            let Some(column) = structs.column_by_name(&field.name) else {
+                if field.presence == Presence::Required {
+                    let reason = format!("there is no column for this field of {}, which is required", message.name);
+                    return Err(bad(&path, reason));
+                }
+                continue;
+            };
+            oneofs.push(field.oneof);
+            members.push(self.member(field, column, &path, depth)?);
+        }
+        Ok(Message { oneofs: shared(&oneofs), members })
+    }
+
+    fn member<'a>(&self, field: &Field, column: &'a ArrayRef, path: &str, depth: usize) -> Bound<Member<'a>> {
+        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let (wire, name) = (wire_type(field.kind), field.name.clone());
+        let is_required = field.presence == Presence::Required;
+        let of = |form, wire| Member { name, tag: tag(field.number, wire), nulls, is_required, form };
+        if matches!(column.data_type(), DataType::Null) {
+            return Ok(of(Form::Nothing, wire));
+        }
+        if field.presence != Presence::Repeated {
+            let node = self.node(field, column, path, depth)?;
+            return Ok(of(Form::One(node, field.presence == Presence::Implicit), wire));
+        }
+        if let Kind::Message(id) = field.kind
+            && self.schema.messages[id].is_map_entry
+        {
+            return Ok(of(self.map(id, column, path, depth)?, BYTES));
+        }
+        let Some((bounds, items)) = Bounds::of(column) else { return Err(self.unfit("a list", field, column, path)) };
+        let items = self.node(field, items, &format!("{path}[]"), depth)?;
+        Ok(match field.is_packed {
+            true => of(Form::Packed(bounds, items), BYTES),
+            false => of(Form::Each(bounds, items), wire),
+        })
+    }
+
+    fn map<'a>(&self, entry: TypeId, column: &'a ArrayRef, path: &str, depth: usize) -> Bound<Form<'a>> {
+        let entry = &self.schema.messages[entry];
+        let by_number = |number| entry.fields.iter().find(|field| field.number == number);
+        let (Some(key), Some(value)) = (by_number(1), by_number(2)) else {
+            return Err(bad(path, "a map without key or value"));
+        };
+        let Some(given) = Entries::of(column) else { return Err(self.unfit("a map", value, column, path)) };
+        let path = format!("{path}{{}}");
+        let keys = self.node(key, given.keys, &path, depth)?;
+        let values = self.node(value, given.values, &path, depth)?;
+        Ok(Form::Map {
+            bounds: given.bounds,
+            key_tag: tag(1, wire_type(key.kind)),
+            keys,
+            value_tag: tag(2, wire_type(value.kind)),
+            values,
+        })
+    }
+
+    /// One value of a field.
+    fn node<'a>(&self, field: &Field, array: &'a ArrayRef, path: &str, depth: usize) -> Bound<Node<'a>> {
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        if let Some(dictionary) = array.as_any_dictionary_opt() {
+            let values = self.node(field, dictionary.values(), path, depth)?;
+            // Without values every row is null, and `normalized_keys` would panic.
+            if dictionary.values().is_empty() {
+                return Ok(Node { nulls, values: Values::Nulls });
+            }
+            let values = Values::Dictionary(dictionary.normalized_keys(), Box::new(values));
+            return Ok(Node { nulls, values });
+        }
+        let found = match field.kind {
+            _ if matches!(array.data_type(), DataType::Null) => Some(Values::Nulls),
+            Kind::Message(id) | Kind::Group(id) => self.sub_message(id, field, array, path, depth)?,
+            kind => self.scalar(kind, array),
+        };
+        match found {
+            Some(values) => Ok(Node { nulls, values }),
+            None => Err(self.unfit(self.expected(field.kind), field, array, path)),
+        }
+    }
+
+    fn sub_message<'a>(
+        &self,
+        id: TypeId,
+        field: &Field,
+        array: &'a ArrayRef,
+        path: &str,
+        depth: usize,
+    ) -> Bound<Option<Values<'a>>> {
+        if let Some(structs) = array.as_struct_opt() {
+            let message = self.message(id, structs, path, depth + 1)?;
+            return Ok(Some(match field.kind {
+                Kind::Group(_) => Values::Group(message, tag(field.number, END_GROUP)),
+                _ => Values::Message(message),
+            }));
+        }
+        let name = &*self.schema.messages[id].name;
+        let own = match array.data_type() {
+            DataType::Timestamp(unit, _) | DataType::Duration(unit) => units(*unit),
+            _ => 1,
+        };
+        Ok(match name.strip_prefix("google.protobuf.") {
+            Some("Timestamp") => Times::timestamp(array, own, true).map(|times| Values::Timestamp(times, own)),
+            Some("Duration") => Times::duration(array, own).map(|times| Values::Duration(times, own)),
+            Some(other) => wrapped(other).and_then(|kind| {
+                let value = self.scalar(kind, array)?;
+                Some(Values::Wrapper(tag(1, wire_type(kind)), Box::new(value)))
+            }),
+            None => None,
+        })
+    }
+
+    fn scalar<'a>(&self, kind: Kind, array: &'a ArrayRef) -> Option<Values<'a>> {
+        let ints = || Ints::of(array);
+        let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
+        let decimals = || Decimals::of(array, 20, 0);
+        match kind {
+            Kind::Double => Floats::of(array).map(Values::Double).or_else(|| whole(true)),
+            Kind::Float => Floats::of(array).map(Values::Float).or_else(|| whole(false)),
+            Kind::Int32 => ints().map(Values::Int32),
+            Kind::Int64 => ints().map(Values::Int64),
+            Kind::UInt32 => ints().map(Values::UInt32),
+            Kind::UInt64 => ints().map(Values::UInt64).or_else(|| decimals().map(Values::UInt64OfDecimal)),
+            Kind::SInt32 => ints().map(Values::SInt32),
+            Kind::SInt64 => ints().map(Values::SInt64),
+            Kind::Fixed32 => ints().map(Values::Fixed32),
+            Kind::Fixed64 => ints().map(Values::Fixed64).or_else(|| decimals().map(Values::Fixed64OfDecimal)),
+            Kind::SFixed32 => ints().map(Values::SFixed32),
+            Kind::SFixed64 => ints().map(Values::SFixed64),
+            Kind::Bool => array.as_boolean_opt().map(|booleans| Values::Bool(booleans.values().clone())),
+            Kind::Text => Texts::of_texts(array).map(Values::Bytes),
+            Kind::Bytes => Texts::of_bytes(array).map(Values::Bytes),
+            Kind::Enum(id) => {
+                let names = |texts| Values::EnumName(texts, Arc::clone(&self.schema.enums[id]));
+                let numbers = |ints| Values::EnumNumber(ints, Arc::clone(&self.schema.enums[id]));
+                Texts::of_texts(array).map(names).or_else(|| ints().map(numbers))
+            }
+            Kind::Message(_) | Kind::Group(_) => None,
+        }
+    }
+
+    /// The columns that a type is written from, in messages.
+    fn expected(&self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Double | Kind::Float => "a number",
+            Kind::Bool => "a boolean",
+            Kind::Text => "a string",
+            Kind::Bytes => "binary or a string",
+            Kind::Enum(_) => "a string, the name, or an integer, the number",
+            Kind::Message(id) | Kind::Group(id) => match &*self.schema.messages[id].name {
+                "google.protobuf.Timestamp" => {
+                    "a timestamp with a zone: say which zone its times are in, by .dt.tz_localize(\"UTC\") of pandas, \
+                     .dt.replace_time_zone(\"UTC\") of polars, pyarrow.compute.assume_timezone"
+                }
+                "google.protobuf.Duration" => "a duration",
+                name if name.strip_prefix("google.protobuf.").and_then(wrapped).is_some() => "the value in it",
+                _ => "a struct",
+            },
+            _ => "an integer",
+        }
+    }
+
+    fn unfit(&self, expected: &str, field: &Field, array: &ArrayRef, path: &str) -> BadSchema {
+        let (given, kind) = (array.data_type(), self.text(field.kind));
+        bad(path, format!("the column is of type {given}, and the schema has {kind} there; expected {expected}"))
+    }
+
+    /// The type in messages.
+    fn text(&self, kind: Kind) -> String {
+        let name = match kind {
+            Kind::Double => "double",
+            Kind::Float => "float",
+            Kind::Int32 => "int32",
+            Kind::Int64 => "int64",
+            Kind::UInt32 => "uint32",
+            Kind::UInt64 => "uint64",
+            Kind::SInt32 => "sint32",
+            Kind::SInt64 => "sint64",
+            Kind::Fixed32 => "fixed32",
+            Kind::Fixed64 => "fixed64",
+            Kind::SFixed32 => "sfixed32",
+            Kind::SFixed64 => "sfixed64",
+            Kind::Bool => "bool",
+            Kind::Text => "string",
+            Kind::Bytes => "bytes",
+            Kind::Enum(_) => "an enum",
+            Kind::Message(id) | Kind::Group(id) => &self.schema.messages[id].name,
+        };
+        name.to_owned()
+    }
+}
+
+/// The members of each oneof that has several of them here.
+fn shared(oneofs: &[Option<u32>]) -> Vec<Vec<usize>> {
+    let mut numbers: Vec<u32> = oneofs.iter().flatten().copied().collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let members = |number| (0..oneofs.len()).filter(|index| oneofs[*index] == Some(number)).collect::<Vec<_>>();
+    numbers.into_iter().map(members).filter(|members| members.len() > 1).collect()
+}

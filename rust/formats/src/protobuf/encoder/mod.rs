@@ -1,0 +1,68 @@
+//! The encoder: the rows of an Arrow column into messages.
+//!
+//! A column is bound to the schema's message (`bind.rs`), and each row is written along the tree of fields that this makes
+//! (`node.rs`), in the order of their numbers, as Google's serializers write them.
+
+mod bind;
+mod node;
+
+use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
+use arrow_schema::DataType;
+
+use self::bind::Binder;
+use self::node::{Message, varint, zigzag};
+use super::schema::ProtobufSchema;
+use crate::avro::WriterKey;
+use crate::writing::{Unwritable, frame, values};
+
+/// Writes the rows of columns as messages of one schema.
+#[derive(Debug, Clone)]
+pub struct ProtobufEncoder {
+    schema: ProtobufSchema,
+    /// What stands before each message.
+    frame: Vec<u8>,
+}
+
+impl ProtobufEncoder {
+    /// An encoder for a schema's message, whose values name it by `key`, as Confluent's serializers do: behind it stands the
+    /// place of the message in its file.
+    pub fn new(schema: ProtobufSchema, key: WriterKey) -> Self {
+        let mut frame = frame(key);
+        if key != WriterKey::Only {
+            match schema.indexes() {
+                [0] => frame.push(0),
+                indexes => {
+                    varint(zigzag(indexes.len() as i64), &mut frame);
+                    indexes.iter().for_each(|index| varint(zigzag((*index).into()), &mut frame));
+                }
+            }
+        }
+        Self { schema, frame }
+    }
+
+    /// The names of the message's fields.
+    pub fn fields(&self) -> Vec<&str> {
+        self.schema.messages[self.schema.root].fields.iter().map(|field| &*field.name).collect()
+    }
+
+    /// Whether columns of this type can be written.
+    ///
+    /// # Errors
+    /// [`Unwritable::Column`] if not.
+    pub fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
+        self.bind(&new_empty_array(data_type)).map(drop)
+    }
+
+    /// The values of a column's rows. A null row is a null, and no value.
+    ///
+    /// # Errors
+    /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
+    pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
+        let message = self.bind(column)?;
+        values(column, &self.frame, |row, out| message.write(row, out))
+    }
+
+    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Message<'a>, Unwritable> {
+        Binder { schema: &self.schema }.root(column).map_err(Unwritable::Column)
+    }
+}

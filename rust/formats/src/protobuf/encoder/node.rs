@@ -1,0 +1,342 @@
+//! Columns that are bound to the fields of a message, and how its rows are written.
+
+use std::sync::Arc;
+
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
+use crate::protobuf::schema::Enum;
+use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written, beyond};
+
+/// The columns of a message.
+#[derive(Debug)]
+pub(super) struct Message<'a> {
+    /// Ascending by the numbers of their fields.
+    pub(super) members: Vec<Member<'a>>,
+    /// The members of each oneof, of which one at most has a value.
+    pub(super) oneofs: Vec<Vec<usize>>,
+}
+
+/// The column of a field.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    pub(super) name: Box<str>,
+    pub(super) tag: Vec<u8>,
+    /// The rows that are null; none if no row is.
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) is_required: bool,
+    pub(super) form: Form<'a>,
+}
+
+/// How many values a field has.
+#[derive(Debug)]
+pub(super) enum Form<'a> {
+    /// All rows are null.
+    Nothing,
+    /// One; whether a zero is left out.
+    One(Node<'a>, bool),
+    /// Each behind the tag.
+    Each(Bounds<'a>, Node<'a>),
+    /// All behind one tag and their length.
+    Packed(Bounds<'a>, Node<'a>),
+    Map {
+        bounds: Bounds<'a>,
+        key_tag: Vec<u8>,
+        keys: Node<'a>,
+        value_tag: Vec<u8>,
+        values: Node<'a>,
+    },
+}
+
+/// Values, some of which may be null.
+#[derive(Debug)]
+pub(super) struct Node<'a> {
+    pub(super) nulls: Option<NullBuffer>,
+    pub(super) values: Values<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum Values<'a> {
+    /// All are null.
+    Nulls,
+    Bool(BooleanBuffer),
+    Int32(Ints<'a>),
+    Int64(Ints<'a>),
+    UInt32(Ints<'a>),
+    UInt64(Ints<'a>),
+    UInt64OfDecimal(Decimals<'a>),
+    SInt32(Ints<'a>),
+    SInt64(Ints<'a>),
+    Fixed32(Ints<'a>),
+    Fixed64(Ints<'a>),
+    Fixed64OfDecimal(Decimals<'a>),
+    SFixed32(Ints<'a>),
+    SFixed64(Ints<'a>),
+    Float(Floats<'a>),
+    Double(Floats<'a>),
+    /// Whole numbers as floating ones: whether of 64 bits.
+    Whole(Ints<'a>, bool),
+    /// Bytes or texts.
+    Bytes(Texts<'a>),
+    EnumName(Texts<'a>, Arc<Enum>),
+    EnumNumber(Ints<'a>, Arc<Enum>),
+    Message(Message<'a>),
+    /// The tag of its end.
+    Group(Message<'a>, Vec<u8>),
+    /// `google.protobuf.Timestamp`, and units a second.
+    Timestamp(Times<'a>, i64),
+    /// `google.protobuf.Duration`, and units a second.
+    Duration(Times<'a>, i64),
+    /// A message around one value: the value's tag.
+    Wrapper(Vec<u8>, Box<Self>),
+    /// The place of each row's value, and the values.
+    Dictionary(Vec<usize>, Box<Node<'a>>),
+}
+
+impl Message<'_> {
+    /// Appends a row's fields.
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        for members in &self.oneofs {
+            let mut present = members.iter().map(|index| &self.members[*index]).filter(|member| !member.is_null(row));
+            if let (Some(one), Some(other)) = (present.next(), present.next()) {
+                let (one, other) = (&one.name, &other.name);
+                return Err(Fault::new(format!("{one} and {other} both have a value, and are of one oneof")));
+            }
+        }
+        for member in &self.members {
+            member.write(row, out).map_err(|fault| fault.within(&member.name))?;
+        }
+        Ok(())
+    }
+}
+
+impl Member<'_> {
+    fn is_null(&self, row: usize) -> bool {
+        matches!(self.form, Form::Nothing) || is_null(self.nulls.as_ref(), row)
+    }
+
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        if self.is_null(row) {
+            return match self.is_required {
+                true => Err(Fault::new("is null, and the schema's field is required")),
+                false => Ok(()),
+            };
+        }
+        match &self.form {
+            Form::Nothing => {}
+            Form::One(node, leaves_zero_out) => {
+                let start = out.len();
+                out.extend_from_slice(&self.tag);
+                let value = out.len();
+                node.values.write(row, out)?;
+                // Of numbers, and of texts, whose length stands before them.
+                if *leaves_zero_out && out[value..].iter().all(|byte| *byte == 0) {
+                    out.truncate(start);
+                }
+            }
+            Form::Each(bounds, node) => {
+                let range = bounds.get(row);
+                let start = range.start;
+                for item in range {
+                    out.extend_from_slice(&self.tag);
+                    node.write(item, out).map_err(|fault| fault.at(item - start))?;
+                }
+            }
+            Form::Packed(bounds, node) => {
+                let range = bounds.get(row);
+                if range.is_empty() {
+                    return Ok(());
+                }
+                out.extend_from_slice(&self.tag);
+                let start = range.start;
+                delimited(out, |out| {
+                    range.into_iter().try_for_each(|item| node.write(item, out).map_err(|fault| fault.at(item - start)))
+                })?;
+            }
+            Form::Map { bounds, key_tag, keys, value_tag, values } => {
+                for entry in bounds.get(row) {
+                    out.extend_from_slice(&self.tag);
+                    delimited(out, |out| {
+                        out.extend_from_slice(key_tag);
+                        keys.write(entry, out)?;
+                        out.extend_from_slice(value_tag);
+                        values.write(entry, out)
+                    })
+                    .map_err(|fault| match &keys.values {
+                        Values::Bytes(texts) => fault.under(texts.get(entry)),
+                        _ => fault.at(entry - bounds.get(row).start),
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Node<'_> {
+    /// Appends an element, or a part of an entry, none of which is null.
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        if matches!(self.values, Values::Nulls) || is_null(self.nulls.as_ref(), row) {
+            return Err(Fault::new("is null, and neither lists nor maps of Protobuf have nulls"));
+        }
+        self.values.write(row, out)
+    }
+}
+
+impl Values<'_> {
+    fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Nulls => {}
+            Self::Bool(values) => out.push(u8::from(values.value(row))),
+            // Negative numbers take as much as those of 64 bits.
+            Self::Int32(ints) => varint(i64::from(within::<i32>(ints, row, "int32")?) as u64, out),
+            Self::Int64(ints) => varint(within::<i64>(ints, row, "int64")? as u64, out),
+            Self::UInt32(ints) => varint(within::<u32>(ints, row, "uint32")?.into(), out),
+            Self::UInt64(ints) => varint(within(ints, row, "uint64")?, out),
+            Self::UInt64OfDecimal(decimals) => varint(unsigned(decimals, row, "uint64")?, out),
+            Self::SInt32(ints) => varint(u64::from(zigzag(within::<i32>(ints, row, "sint32")?.into()) as u32), out),
+            Self::SInt64(ints) => varint(zigzag(within(ints, row, "sint64")?), out),
+            Self::Fixed32(ints) => out.extend_from_slice(&within::<u32>(ints, row, "fixed32")?.to_le_bytes()),
+            Self::Fixed64(ints) => out.extend_from_slice(&within::<u64>(ints, row, "fixed64")?.to_le_bytes()),
+            Self::Fixed64OfDecimal(decimals) => {
+                out.extend_from_slice(&unsigned(decimals, row, "fixed64")?.to_le_bytes());
+            }
+            Self::SFixed32(ints) => out.extend_from_slice(&within::<i32>(ints, row, "sfixed32")?.to_le_bytes()),
+            Self::SFixed64(ints) => out.extend_from_slice(&within::<i64>(ints, row, "sfixed64")?.to_le_bytes()),
+            Self::Float(floats) => out.extend_from_slice(&floats.float(row)?.to_le_bytes()),
+            Self::Double(floats) => out.extend_from_slice(&floats.double(row).to_le_bytes()),
+            Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
+            Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
+            Self::Bytes(texts) => {
+                let bytes = texts.get(row);
+                varint(bytes.len() as u64, out);
+                out.extend_from_slice(bytes);
+            }
+            Self::EnumName(texts, of) => varint(i64::from(number(texts.get(row), of)?) as u64, out),
+            Self::EnumNumber(ints, of) => {
+                let number = within::<i32>(ints, row, "enum")?;
+                if of.is_closed && !of.values.contains_key(&number) {
+                    return Err(Fault::new(format!("{number} is no number of the enum, which has {}", names(of))));
+                }
+                varint(i64::from(number) as u64, out);
+            }
+            Self::Message(message) => delimited(out, |out| message.write(row, out))?,
+            Self::Group(message, end) => {
+                message.write(row, out)?;
+                out.extend_from_slice(end);
+            }
+            Self::Timestamp(times, units) => {
+                let ticks = times.get(row)?;
+                let (seconds, rest) = (ticks.div_euclid(*units), ticks.rem_euclid(*units));
+                // From the year 1 to 9999.
+                if !(-62_135_596_800..253_402_300_800).contains(&seconds) {
+                    return Err(beyond(ticks, "google.protobuf.Timestamp"));
+                }
+                seconds_and_nanos(seconds, rest * (1_000_000_000 / units), out);
+            }
+            Self::Duration(times, units) => {
+                let ticks = times.get(row)?;
+                let (seconds, rest) = (ticks / units, ticks % units);
+                // Ten thousand years.
+                if seconds.abs() > 315_576_000_000 {
+                    return Err(beyond(ticks, "google.protobuf.Duration"));
+                }
+                seconds_and_nanos(seconds, rest * (1_000_000_000 / units), out);
+            }
+            Self::Wrapper(tag, value) => delimited(out, |out| {
+                let start = out.len();
+                out.extend_from_slice(tag);
+                value.write(row, out)?;
+                if out[start + tag.len()..].iter().all(|byte| *byte == 0) {
+                    out.truncate(start);
+                }
+                Ok(())
+            })?,
+            Self::Dictionary(places, node) => node.values.write(places[row], out)?,
+        }
+        Ok(())
+    }
+}
+
+fn is_null(nulls: Option<&NullBuffer>, row: usize) -> bool {
+    nulls.is_some_and(|nulls| nulls.is_null(row))
+}
+
+/// A whole number in the range of a type.
+#[inline]
+fn within<T: TryFrom<i128>>(ints: &Ints<'_>, row: usize, kind: &str) -> Written<T> {
+    let value = ints.wide(row);
+    T::try_from(value).map_err(|_| beyond(value, kind))
+}
+
+fn unsigned(decimals: &Decimals<'_>, row: usize, kind: &str) -> Written<u64> {
+    let value = decimals.get(row)?;
+    u64::try_from(value).map_err(|_| beyond(value, kind))
+}
+
+/// The number of an enum's name, or of digits, as unknown numbers are read.
+fn number(name: &[u8], of: &Enum) -> Written<i32> {
+    let name = std::str::from_utf8(name).unwrap_or_default();
+    if let Some(number) = of.numbers.get(name) {
+        return Ok(*number);
+    }
+    let digits = name.parse::<i32>().ok().filter(|number| !of.is_closed || of.values.contains_key(number));
+    digits.ok_or_else(|| Fault::new(format!("{name:?} is no name of the enum, which has {}", names(of))))
+}
+
+fn names(of: &Enum) -> String {
+    let known: Vec<&str> = of.values.values().take(8).map(|name| &**name).collect();
+    let more = if of.values.len() > known.len() { ", ..." } else { "" };
+    format!("{}{more}", known.join(", "))
+}
+
+/// The message of `Timestamp` and `Duration`.
+fn seconds_and_nanos(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(0);
+    for (tag, value) in [(0x08, seconds), (0x10, nanos)] {
+        if value != 0 {
+            out.push(tag);
+            varint(value as u64, out);
+        }
+    }
+    // Two numbers and their tags take 22 bytes at most.
+    out[start] = (out.len() - start - 1) as u8;
+}
+
+/// What is written behind its length.
+fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> Written {
+    let start = out.len();
+    // One byte is enough for most; if not, the others are moved.
+    out.push(0);
+    write(out)?;
+    let length = out.len() - start - 1;
+    if length < 0x80 {
+        out[start] = length as u8;
+        return Ok(());
+    }
+    let mut prefix = Vec::with_capacity(10);
+    varint(length as u64, &mut prefix);
+    out.splice(start..=start, prefix);
+    Ok(())
+}
+
+/// A field's number with its wire type.
+pub(super) fn tag(number: u32, wire: u8) -> Vec<u8> {
+    let mut tag = Vec::new();
+    varint(u64::from(number) << 3 | u64::from(wire), &mut tag);
+    tag
+}
+
+pub(super) fn zigzag(value: i64) -> u64 {
+    (value as u64) << 1 ^ (value >> 63) as u64
+}
+
+/// A number of as many bytes as it takes.
+#[inline]
+pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}

@@ -1,0 +1,60 @@
+//! What writes the rows of tables, whatever the format.
+
+use arrow_array::{ArrayRef, LargeBinaryArray};
+use arrow_schema::DataType;
+use monedula_formats::{AvroEncoder, JsonEncoder, ProtobufEncoder, Unwritable};
+
+#[derive(Clone)]
+pub(crate) enum Encoder {
+    Avro(AvroEncoder),
+    Json(JsonEncoder),
+    Protobuf(ProtobufEncoder),
+}
+
+/// What a value has.
+pub(crate) enum Content<'e> {
+    /// No fields.
+    Value,
+    /// These fields.
+    Fields(Vec<&'e str>),
+    /// The fields that its column has.
+    AnyFields,
+}
+
+impl Content<'_> {
+    pub(crate) fn has_fields(&self) -> bool {
+        !matches!(self, Self::Value)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        matches!(self, Self::Fields(fields) if fields.contains(&name))
+    }
+}
+
+impl Encoder {
+    pub(crate) fn content(&self) -> Content<'_> {
+        match self {
+            Self::Avro(encoder) => encoder.fields().map_or(Content::Value, Content::Fields),
+            Self::Json(encoder) => encoder.fields().map_or(Content::AnyFields, Content::Fields),
+            Self::Protobuf(encoder) => Content::Fields(encoder.fields()),
+        }
+    }
+
+    /// Refuses columns of types that cannot be written.
+    pub(crate) fn check(&self, data_type: &DataType) -> Result<(), Unwritable> {
+        match self {
+            Self::Avro(encoder) => encoder.check(data_type),
+            Self::Json(encoder) => encoder.check(data_type),
+            Self::Protobuf(encoder) => encoder.check(data_type),
+        }
+    }
+
+    /// The values of a column's rows.
+    pub(crate) fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
+        match self {
+            Self::Avro(encoder) => encoder.encode(column),
+            Self::Json(encoder) => encoder.encode(column),
+            Self::Protobuf(encoder) => encoder.encode(column),
+        }
+    }
+}

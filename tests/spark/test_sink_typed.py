@@ -1,0 +1,212 @@
+"""The sink with `value.format`: rows as JSON, Avro and Protobuf, beside what Spark's own functions and sink write."""
+
+import datetime
+import io
+import json
+import re
+from typing import Any
+
+import fastavro
+import monedula
+import pyarrow as pa
+import pytest
+from monedula import Avro, Protobuf
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.conftest import TopicFactory
+from tests.consumer.avro_values import field, record
+from tests.kafka import KafkaCluster
+from tests.spark.sinks import records_in, rows_in, to, write
+from tests.spark.sources import JVM, OURS
+from tests.spark.test_mistakes import said
+
+ORDER = record(
+    field("id", "long"),
+    field("user", ["null", "string"], default=None),
+    field("at", {"type": "long", "logicalType": "timestamp-micros"}),
+    field("items", {"type": "array", "items": ["null", "int"]}),
+    name="Order",
+)
+PROTO = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message Order { int64 id = 1; optional string user = 2; google.protobuf.Timestamp at = 3; repeated int32 items = 4; }
+"""
+FIELDS = [
+    "id",
+    "IF(id % 5 = 0, NULL, concat('ü', id)) AS user",
+    "timestamp_micros(1700000000000000 + id * 1000) AS at",
+    "IF(id % 3 = 0, array(), array(CAST(id AS INT), 7)) AS items",
+]
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> DataFrame:
+    return spark.range(0, 60, numPartitions=2).selectExpr(*FIELDS)
+
+
+def order(number: int) -> dict[str, Any]:
+    at = datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=number)
+    items = [] if number % 3 == 0 else [number, 7]
+    return {"id": number, "user": None if number % 5 == 0 else f"ü{number}", "at": at, "items": items}
+
+
+def read(kafka: KafkaCluster, topic: str, value: Any) -> list[Any]:
+    with monedula.read({"bootstrap.servers": kafka.bootstrap}, topic, value=value) as stream:
+        rows = pa.table(stream)["value"].to_pylist()
+    return sorted(rows, key=lambda row: -1 if row is None else row["id"])
+
+
+ZONES: list[dict[str, str]] = [{}, {"timeZone": "Asia/Tokyo", "timestampFormat": "yyyy/MM/dd HH:mm:ss.SSS XXX"}]
+
+
+@pytest.mark.parametrize("options", [*ZONES, {"ignoreNullFields": "false"}])
+def test_json_is_what_spark_writes_with_to_json(
+    kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame, options: dict[str, str]
+) -> None:
+    from pyspark.sql import functions as f
+
+    theirs, ours = topic(), topic()
+    text = f.to_json(f.struct("*"), options)
+    write(frame.select(f.col("id").cast("string").alias("key"), text.alias("value")), JVM, to(kafka, theirs))
+    given = {f"value.{name}": value for name, value in options.items()}
+    keyed = frame.select(f.col("id").cast("string").alias("key"), f.struct("*").alias("value"))
+    write(keyed, OURS, to(kafka, ours) | {"value.format": "json", **given})
+    assert records_in(frame.sparkSession, kafka, ours) == records_in(frame.sparkSession, kafka, theirs)
+
+
+def test_the_zone_of_times_is_that_of_the_session(kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame) -> None:
+    from pyspark.sql import functions as f
+
+    theirs, ours, spark = topic(), topic(), frame.sparkSession
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Prague")
+    try:
+        write(frame.select(f.to_json(f.struct("*")).alias("value")), JVM, to(kafka, theirs))
+        write(frame, OURS, to(kafka, ours) | {"value.format": "json"})
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before or "UTC")
+    assert records_in(spark, kafka, ours) == records_in(spark, kafka, theirs)
+    assert b"+01:00" in rows_in(spark, kafka, ours)[0].value
+
+
+def test_avro_is_read_back_with_keys_of_a_format_of_their_own(
+    kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame
+) -> None:
+    name = topic()
+    given = {"value.format": "avro", "value.schema": json.dumps(ORDER), "key.format": "avro", "key.schema": '"long"'}
+    write(frame.selectExpr("id AS key", "*"), OURS, to(kafka, name) | given)
+    assert read(kafka, name, Avro(ORDER)) == [order(number) for number in range(60)]
+    rows = rows_in(frame.sparkSession, kafka, name)
+    keys: list[Any] = [fastavro.schemaless_reader(io.BytesIO(row.key), "long", None) for row in rows]
+    assert sorted(keys) == [*range(60)]
+
+
+def test_avro_is_what_spark_writes_with_to_avro(kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame) -> None:
+    from pyspark.sql import functions as f
+    from pyspark.sql.avro.functions import to_avro
+
+    theirs, ours, schema = topic(), topic(), json.dumps(ORDER)
+    write(frame.select(to_avro(f.struct("*"), schema).alias("value")), JVM, to(kafka, theirs))
+    write(frame, OURS, to(kafka, ours) | {"value.format": "avro", "value.schema": schema})
+    assert records_in(frame.sparkSession, kafka, ours) == records_in(frame.sparkSession, kafka, theirs)
+
+
+def test_protobuf_is_read_back(kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame) -> None:
+    name = topic()
+    given = {"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order"}
+    write(
+        frame.selectExpr("struct(*) AS value").union(frame.selectExpr("NULL").limit(1)), OURS, to(kafka, name) | given
+    )
+    assert read(kafka, name, Protobuf(PROTO)) == [None, *(order(number) for number in range(60))]
+
+
+def test_a_field_called_value_is_one_with_flatten(
+    kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession
+) -> None:
+    name = topic()
+    given = {"value.format": "json", "value.flatten": "true"}
+    write(spark.range(1).selectExpr("'k' AS key", "1.5D AS value", "2 AS other"), OURS, to(kafka, name) | given)
+    (row,) = rows_in(spark, kafka, name)
+    assert (bytes(row.key), bytes(row.value)) == (b"k", b'{"value":1.5,"other":2}')
+
+
+def test_a_streaming_query_writes_too(
+    kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession, checkpoint: Any
+) -> None:
+    name = topic()
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 20).load()
+    query = (
+        stream.selectExpr("value AS id", "concat('ü', value) AS user")
+        .writeStream.format(OURS)
+        .options(**to(kafka, name), **{"value.format": "json"})
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(120)
+    finally:
+        query.stop()
+    values = sorted(bytes(row.value) for row in rows_in(spark, kafka, name))
+    assert values == sorted(f'{{"id":{number},"user":"ü{number}"}}'.encode() for number in range(len(values)))
+    assert values
+
+
+AVRO = '{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
+REFUSED: dict[str, tuple[list[str], dict[str, str], str]] = {
+    "no such format": (
+        ["id"],
+        {"value.format": "xml"},
+        r"option 'value\.format' is 'xml': expected json, avro, protobuf",
+    ),
+    "no schema": (["id"], {"value.format": "avro"}, r"value\.format=avro needs the schema .*: value\.schema"),
+    "an option of another format": (
+        ["id"],
+        {"value.format": "json", "value.message": "M"},
+        r"option 'value\.message' is for value\.format=protobuf",
+    ),
+    "a column of another type": (
+        ["'x' AS id"],
+        {"value.format": "avro", "value.schema": AVRO},
+        r"value\.format: value\.id: the column is of type Utf8, and the schema has int there",
+    ),
+    "a column that the schema lacks": (
+        ["1 AS id", "2 AS more"],
+        {"value.format": "avro", "value.schema": AVRO},
+        r"more: the record R has no such field",
+    ),
+    "a bad schema": (["1 AS id"], {"value.format": "avro", "value.schema": "{"}, r"value\.schema: "),
+    "a column that would be lost": (
+        ["1 AS id", "current_timestamp() AS timestamp"],
+        {"value.format": "json"},
+        r"the column 'timestamp' is one of Kafka's records.*struct\(timestamp",
+    ),
+    "no key": (["1 AS id"], {"value.format": "json", "key.format": "json"}, r"key\.format says how the column 'key'"),
+    "a pattern that is none": (
+        ["1 AS id"],
+        {"value.format": "json", "value.dateFormat": "{"},
+        r"option 'value\.dateFormat': pattern",
+    ),
+    "a text that is no struct": (["'{}' AS value"], {"value.format": "json"}, "Texts that are JSON already"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_written_is_refused_before_a_task_runs(
+    kafka: KafkaCluster, spark: SparkSession, case: str
+) -> None:
+    columns, options, says = REFUSED[case]
+    frame = spark.range(3).selectExpr(*columns)
+    kind, words = said(lambda: write(frame, OURS, to(kafka, "never-written") | options))
+    assert kind == "ConfigError"
+    assert re.search(says, words), words
+
+
+def test_a_bad_row_fails_its_task_with_its_place(kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession) -> None:
+    name = topic()
+    frame = spark.range(0, 5, numPartitions=1).selectExpr("IF(id = 3, NULL, CAST(id AS INT)) AS id")
+    with pytest.raises(PySparkException, match=r"of the task's rows from 0 on, row 3: value\.id: is null"):
+        write(frame, OURS, to(kafka, name) | {"value.format": "avro", "value.schema": AVRO})
+    assert rows_in(spark, kafka, name) == []

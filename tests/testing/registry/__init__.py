@@ -1,0 +1,1 @@
+"""The schema registry of the embedded broker."""

@@ -1,0 +1,191 @@
+"""Protobuf in the registry: what is a schema, how it is written, and what may follow what."""
+
+import base64
+from typing import Any
+
+import pytest
+from google.protobuf import any_pb2, descriptor_pb2, struct_pb2, type_pb2, wrappers_pb2
+from monedula.testing.registry.errors import ApiError
+from monedula.testing.registry.protobuf import parse
+
+ITEM = 'syntax = "proto3"; package shop; message Item { int64 id = 1; }'
+
+
+def read(text: str, *references: tuple[str, str]) -> Any:
+    return parse(text, references)
+
+
+def message(fields: str, syntax: str = "proto3", package: str = "p") -> str:
+    return f'syntax = "{syntax}"; package {package}; message M {{ {fields} }}'
+
+
+FITTING = {
+    "a field more": ("int32 a = 1;", "int32 a = 1; string b = 2;"),
+    "a field less": ("int32 a = 1; string b = 2;", "int32 a = 1;"),
+    "another name": ("int32 a = 1;", "int32 z = 1;"),
+    "numbers that are written alike": ("int32 a = 1; bool b = 2;", "uint64 a = 1; int64 b = 2;"),
+    "zigzag numbers": ("sint32 a = 1;", "sint64 a = 1;"),
+    "text to bytes": ("string a = 1;", "bytes a = 1;"),
+    "fixed numbers": ("fixed32 a = 1; sfixed64 b = 2;", "sfixed32 a = 1; fixed64 b = 2;"),
+    "an enum to a number": ("E a = 1; enum E { X = 0; }", "int32 a = 1; enum E { X = 0; Y = 1; }"),
+    "an enum is gone": ("E a = 1; enum E { X = 0; }", "int32 a = 1;"),
+    "a message more": ("int32 a = 1;", "int32 a = 1; message N {}"),
+    "one field into a new oneof": ("int32 a = 1;", "oneof o { int32 a = 1; string b = 2; }"),
+    "a oneof has more": ("oneof o { int32 a = 1; }", "oneof o { int32 a = 1; int32 b = 2; }"),
+    "a oneof is gone": ("oneof o { int32 a = 1; int32 b = 2; }", "int32 a = 1; int32 b = 2;"),
+    "a map": ("map<string, int32> a = 1;", "map<bytes_, int64> a = 1;".replace("bytes_", "string")),
+    "well known": ("google.protobuf.Timestamp a = 1;", "google.protobuf.Timestamp a = 1;"),
+}
+
+BREAKING = {
+    "another kind of number": ("int32 a = 1;", "sint32 a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+    "number to text": ("int32 a = 1;", "string a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+    "float to double": ("float a = 1;", "double a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+    "enum to text": ("E a = 1; enum E { X = 0; }", "string a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+    "number to message": ("int32 a = 1; message N {}", "N a = 1; message N {}", "FIELD_KIND_CHANGED"),
+    "map to list": ("map<string, int32> a = 1;", "repeated int32 a = 1;", "FIELD_KIND_CHANGED"),
+    "other keys": ("map<string, int32> a = 1;", "map<int32, int32> a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+    "other values": ("map<string, int32> a = 1;", "map<string, string> a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+    "another message": (
+        "N a = 1; message N {} message O {}",
+        "O a = 1; message N {} message O {}",
+        "FIELD_NAMED_TYPE_CHANGED",
+    ),
+    "a message is gone": ("int32 a = 1; message N {}", "int32 a = 1;", "MESSAGE_REMOVED"),
+    "a field of a message within": (
+        "N a = 1; message N { int32 b = 1; }",
+        "N a = 1; message N { string b = 1; }",
+        "FIELD_SCALAR_KIND_CHANGED",
+    ),
+    "two fields into a oneof": (
+        "int32 a = 1; int32 b = 2;",
+        "oneof o { int32 a = 1; int32 b = 2; }",
+        "MULTIPLE_FIELDS_MOVED_TO_ONEOF",
+    ),
+    "a field into an old oneof": (
+        "int32 a = 1; oneof o { int32 b = 2; }",
+        "oneof o { int32 a = 1; int32 b = 2; }",
+        "FIELD_MOVED_TO_EXISTING_ONEOF",
+    ),
+    "a oneof has less": ("oneof o { int32 a = 1; int32 b = 2; }", "oneof o { int32 a = 1; }", "ONEOF_FIELD_REMOVED"),
+    "a type in a renamed oneof": ("oneof o { int32 a = 1; }", "oneof z { string a = 1; }", "FIELD_SCALAR_KIND_CHANGED"),
+}
+
+
+def imported(fields: str) -> str:
+    return f'import "google/protobuf/timestamp.proto"; {message(fields)}'
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_what_fits(case: str) -> None:
+    original, update = FITTING[case]
+    assert read(imported(update)).cannot_read(read(imported(original))) == []
+
+
+@pytest.mark.parametrize("case", BREAKING)
+def test_what_breaks_is_named(case: str) -> None:
+    original, update, kind = BREAKING[case]
+    reasons = read(message(update)).cannot_read(read(message(original)))
+    assert any(reason.startswith(f"{{errorType:'{kind}'") for reason in reasons), reasons
+
+
+def test_required_fields_are_neither_added_nor_removed() -> None:
+    one, two = (read(message(f"optional int32 a = 1; {more}", "proto2")) for more in ("", "required int32 b = 2;"))
+    assert "REQUIRED_FIELD_ADDED" in two.cannot_read(one)[0]
+    assert "REQUIRED_FIELD_REMOVED" in one.cannot_read(two)[0]
+
+
+def test_another_package_breaks() -> None:
+    one, two = read(message("int32 a = 1;")), read(message("int32 a = 1;", package="q"))
+    assert "PACKAGE_CHANGED" in two.cannot_read(one)[0]
+
+
+def test_what_is_imported_is_compared_too() -> None:
+    text = 'syntax = "proto3"; import "item.proto"; message Line { shop.Item item = 1; }'
+    old = read(text, ("item.proto", ITEM))
+    assert read(text, ("item.proto", ITEM.replace("int64", "int32"))).cannot_read(old) == []
+    reasons = read(text, ("item.proto", ITEM.replace("int64", "string"))).cannot_read(old)
+    assert [reason[12:37] for reason in reasons] == ["FIELD_SCALAR_KIND_CHANGED", "FIELD_NAMED_TYPE_CHANGED'"[:25]]
+
+
+def test_a_message_in_itself_ends() -> None:
+    one, two = (read(message(f"M next = 1; {kind} v = 2;")) for kind in ("int32", "string"))
+    assert one.cannot_read(one) == []
+    assert len(two.cannot_read(one)) == 1
+
+
+def test_equal_schemas_have_one_text() -> None:
+    given = """
+        // a comment
+        syntax = 'proto3'; package p;
+        option (custom) = { a: 1, b: "x;{" };
+        message M { /* another */ map < string , int32 > a=1 [ deprecated = true ]; reserved 5 to 7 ;
+          oneof o { N b = 2; } message N { optional bytes c = 1; } ; enum E { X = 0 ; Y = - 1; } }
+        service S { rpc Get (M) returns (stream M) ; }
+    """
+    text = read(given).canonical
+    assert text == (
+        "syntax = 'proto3';\n"
+        "package p;\n"
+        'option (custom) = { a : 1, b : "x;{" };\n'
+        "message M {\n"
+        "  map<string, int32> a = 1 [deprecated = true];\n"
+        "  reserved 5 to 7;\n"
+        "  oneof o {\n"
+        "    N b = 2;\n"
+        "  }\n"
+        "  message N {\n"
+        "    optional bytes c = 1;\n"
+        "  }\n"
+        "  enum E {\n"
+        "    X = 0;\n"
+        "    Y = -1;\n"
+        "  }\n"
+        "}\n"
+        "service S {\n"
+        "  rpc Get (M) returns (stream M);\n"
+        "}\n"
+    )
+    assert read(text).canonical == text
+
+
+@pytest.mark.parametrize("module", [any_pb2, descriptor_pb2, struct_pb2, type_pb2, wrappers_pb2])
+def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
+    file = descriptor_pb2.FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(file)
+    given = base64.b64encode(file.SerializeToString()).decode()
+    schema = read(given)
+    assert schema.formatted("serialized") == given
+    assert schema.formatted("other") is None
+    again = read(schema.canonical)
+    assert again.canonical == schema.canonical
+    assert again.cannot_read(schema) == schema.cannot_read(again) == []
+    assert again.formatted("serialized") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("message M {", "ends too early"),
+        ('syntax = "proto4";', "no syntax 'proto4'"),
+        ('syntax = "proto3";', "no message is declared"),
+        ("message M { int32 a = 1; }", "neither optional, required nor repeated"),
+        (message("int32 a = 1; int32 b = 1;"), "'a' and 'b' of 'M' have one number"),
+        (message("int32 a = 1; int32 a = 2;"), "two fields 'a'"),
+        (message("int32 a = 0;"), "has the number 0"),
+        (message("int32 a = 19000;"), "has the number 19000"),
+        (message("int32 a = x;"), "'x' is no whole number"),
+        (message("Other a = 1;"), "has the type 'Other', which is not there"),
+        (message("map<float, int32> a = 1;"), "no type of a map's keys"),
+        (message("enum E { X = 1; }"), "is not 0"),
+        (message("enum E { }"), "has no value"),
+        (message("int32 a = 1;") + ' import "x.proto";', "imports 'x.proto', which is none of its references"),
+        ("message M { $ }", "line 1: '\\$' is not expected"),
+        ("Zm9vYmFyYmF6cXV4", "is that of no FileDescriptorProto|is not expected"),
+    ],
+)
+def test_what_is_no_schema_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ApiError, match=said) as refused:
+        read(text)
+    assert refused.value.code == 42201
