@@ -21,6 +21,7 @@ mod nested;
 mod protobuf;
 mod source;
 mod typed;
+mod varint;
 mod writing;
 
 pub use avro::{
