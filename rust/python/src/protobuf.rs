@@ -88,11 +88,6 @@ impl ProtobufGiven {
         Ok(Self { schema, writers: schemas, framing, options, may_ask, subject: subject.map(Into::into) })
     }
 
-    /// Whether a registry, if there is one, would have to be asked for the id of the schema that rows are written with.
-    pub(crate) fn is_registered(&self) -> bool {
-        self.may_ask && self.framing == Framing::Bare
-    }
-
     /// What makes decoders, and the type of their columns. If there is a registry, it may be asked.
     pub(crate) fn make(
         &self,
