@@ -73,7 +73,7 @@ class Typed:
         return self._with_schema(text, references)
 
     def of_subject(self, registry: RegistryCore | None) -> Self:
-        """The same for writing: with the schema of its subject, and its id.
+        """The same for writing: with the schema of its subject in this `registry`, and its id.
 
         Raises:
             ArgumentError: if there is no registry, or the schema cannot be read.
@@ -82,7 +82,7 @@ class Typed:
         return self.of_version(*self.version_in(registry))
 
     def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
-        """The version of its subject: the schema's id, its text, and those that it refers to with their names.
+        """The version of its subject in this `registry`: the schema's id, its text, and those that it refers to.
 
         Raises:
             ArgumentError: if there is no registry.
@@ -95,7 +95,12 @@ class Typed:
         return number, text, references
 
     def of_version(self, number: int, text: str, references: list[tuple[str, str]]) -> Self:
-        """The same for writing with this schema of a registry.
+        """The same for writing with a schema of a registry.
+
+        Args:
+            number: its id there.
+            text: its text.
+            references: the names and texts of the schemas that it refers to.
 
         Raises:
             ArgumentError: if the schema cannot be read.
