@@ -68,10 +68,15 @@ def _run(
         wrong = bench.check(place, batch) if batch else []
         runs += bench.batches(place, batch, [name for name in options.queries if name in QUERIES], options.rounds)
         decoded = [name for name in typed.ARMS if name in options.arms]
-        if "typed" in options.queries and decoded:
+        if decoded and {"typed", "typed_avro"} & set(options.queries):
             typed.prepare(directory / "typed", kafka.bootstrap, big.topic, big.partitions)
             with_typed = replace(place, ceiling_path=str(directory / "typed"))
-            runs += bench.typed_columns(with_typed, decoded, options.rounds)
+            if "typed" in options.queries:
+                runs += bench.typed_columns("typed", with_typed, decoded, options.rounds)
+            if "typed_avro" in options.queries:
+                with _topic(kafka, typed.AVRO_TOPIC, big.partitions):
+                    in_avro = typed.as_avro(with_typed, big.partitions)
+                    runs += bench.typed_columns("typed_avro", in_avro, decoded, options.rounds)
         written = [name for name in arms.WRITE if name in options.arms]
         if "write" in options.queries and written:
             runs += bench.writes(place, written, WRITE_CODECS, options.rounds)
@@ -98,7 +103,7 @@ def _place(kafka: KafkaCluster, dataset: data.Dataset, ready_made: Path) -> Plac
 
 
 def _options() -> argparse.Namespace:
-    queries = [*QUERIES, "typed", "write", "stream", "small"]
+    queries = [*QUERIES, "typed", "typed_avro", "write", "stream", "small"]
     names = list(dict.fromkeys([*arms.BATCH, *typed.ARMS]))
     parser = argparse.ArgumentParser(
         prog="python -m benches.spark", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -11,6 +11,7 @@ TITLES = {
     "noop": "Batch, every column into a `noop` sink",
     "sum": "Batch, `sum(length(value))`",
     "typed": "Batch, five typed columns of JSON values into a `noop` sink",
+    "typed_avro": "Batch, five typed columns of Avro values into a `noop` sink",
     "write": "Batch, rows from Spark's memory into a topic",
     "stream": "Streaming, AvailableNow in limited micro-batches into a `noop` sink",
     "small": "The same with small micro-batches: what a micro-batch costs by itself",

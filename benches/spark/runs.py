@@ -28,7 +28,8 @@ class Run:
     """One measured run of one arm.
 
     Attributes:
-        query: `noop`, `sum`, `typed`, `write` and a codec, `stream` or `small` (micro-batches of few records).
+        query: `noop`, `sum`, `typed`, `typed_avro`, `write` and a codec, `stream` or `small` (micro-batches of few
+            records).
         round: from 1.
         jvm_peak_bytes: the most that Spark's JVM had in memory.
         python_peak_bytes: the same of the largest Python process.
@@ -63,20 +64,20 @@ class Bench:
         """Whether every arm reads the same: the arms that do not, in words. Warms them as well."""
         return _differing(place, {name: self._frame(name, place).selectExpr(*CHECKS).first() for name in names})
 
-    def typed_columns(self, place: Place, names: Sequence[str], rounds: int) -> Iterator[Run]:
+    def typed_columns(self, query: str, place: Place, names: Sequence[str], rounds: int) -> Iterator[Run]:
         """Every arm's typed columns into a `noop` sink. `place` names the folder with the ready-made ones.
 
         Raises:
             RuntimeError: an arm has other columns than the first.
         """
-        frames = {name: typed.frame(self.spark, name, place, self.v1_sources) for name in names}
+        frames = {name: typed.frame(self.spark, query, name, place, self.v1_sources) for name in names}
         wrong = _differing(place, {name: frame.selectExpr(*typed.CHECKS).first() for name, frame in frames.items()})
         if wrong:
             raise RuntimeError("; ".join(wrong))
         for number in range(rounds + 1):
             for name in _abba(names, number):
-                read = partial(QUERIES["noop"], typed.frame(self.spark, name, place, self.v1_sources))
-                run = self._measured("typed", name, number, place.dataset.records, read)
+                read = partial(QUERIES["noop"], typed.frame(self.spark, query, name, place, self.v1_sources))
+                run = self._measured(query, name, number, place.dataset.records, read)
                 if number > 0:
                     yield run
 

@@ -8,7 +8,7 @@ use monedula_columns::{BatchBuilder, BufferPool, ColumnBatch, ColumnSet, PooledV
 use monedula_protocol::compression::Compression;
 
 /// Enough rows that buffers grow and move; fewer under Miri, which is a thousand times slower.
-const ROWS: usize = if cfg!(miri) { 1000 } else { 10_000 };
+const ROWS: usize = if cfg!(miri) { 300 } else { 10_000 };
 
 fn batch(pool: &BufferPool, rows: usize) -> ColumnBatch {
     let mut builder = BatchBuilder::new(ColumnSet::ALL, pool.clone(), 1 << 20, 64 << 20);

@@ -20,6 +20,7 @@ mod names;
 mod nested;
 mod protobuf;
 mod typed;
+mod varint;
 mod writing;
 
 pub use avro::{

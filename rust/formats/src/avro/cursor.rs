@@ -1,7 +1,10 @@
 //! Reads the primitive values of Avro's binary encoding, and steps over whole values.
 
+use monedula_columns::text_of;
+
 use super::error::{AvroReason, Decoded, Fault};
 use super::schema::{AvroSchema, Kind, TypeId};
+use crate::varint::short_varint;
 
 /// How deep values may be nested that are stepped over. Those that are decoded are as deep as the columns.
 const MAX_DEPTH: usize = 1_000;
@@ -63,6 +66,12 @@ impl<'v> Cursor<'v> {
 
     #[inline]
     fn long_unsigned<const BITS: u32>(&mut self) -> Decoded<u64> {
+        if BITS == 64
+            && let Some((value, length)) = short_varint(self.bytes, self.at)
+        {
+            self.at += length;
+            return Ok(value);
+        }
         let (mut value, mut shift) = (0_u64, 0);
         for byte in self.bytes.get(self.at..).unwrap_or_default() {
             let part = u64::from(byte & 0x7f);
@@ -121,7 +130,7 @@ impl<'v> Cursor<'v> {
     pub(crate) fn text(&mut self) -> Decoded<&'v str> {
         let start = self.at;
         let bytes = self.bytes()?;
-        std::str::from_utf8(bytes).map_err(|_| Fault::new(AvroReason::NotUtf8, start))
+        text_of(bytes).map_err(|_| Fault::new(AvroReason::NotUtf8, start))
     }
 
     /// The head of a block of an array or map: how many items it has, none at the end, and how many bytes if it says so.

@@ -1,6 +1,9 @@
 //! Reads what Protobuf's wire format is made of, and steps over fields.
 
+use monedula_columns::text_of;
+
 use super::error::{Decoded, Fault, ProtobufReason};
+use crate::varint::short_varint;
 
 /// How deep groups may be nested that are stepped over, as in Google's parsers.
 const MAX_DEPTH: usize = 100;
@@ -61,6 +64,10 @@ impl<'v> Cursor<'v> {
 
     #[inline]
     fn long_varint(&mut self) -> Decoded<u64> {
+        if let Some((value, length)) = short_varint(self.bytes, self.at) {
+            self.at += length;
+            return Ok(value);
+        }
         let (mut value, mut shift) = (0_u64, 0);
         for byte in self.bytes.get(self.at..).unwrap_or_default() {
             // The tenth byte has one bit left, and is the last.
@@ -112,7 +119,7 @@ impl<'v> Cursor<'v> {
     #[inline(always)]
     pub(crate) fn text(&mut self) -> Decoded<&'v str> {
         let start = self.at;
-        std::str::from_utf8(self.take()?).map_err(|_| Fault::new(ProtobufReason::NotUtf8, start))
+        text_of(self.take()?).map_err(|_| Fault::new(ProtobufReason::NotUtf8, start))
     }
 
     /// The number and the wire type of a field.

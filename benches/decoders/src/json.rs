@@ -1,23 +1,21 @@
-//! Measures nanoseconds per record from JSON texts to typed columns, on one thread, beside other decoders on the same bytes.
+//! JSON texts of about 99 bytes; the last two figures are of records with 45 fields more, which nobody asks for.
 //!
-//! `cargo run --release --manifest-path benches/json_decoders/Cargo.toml [records] [rounds]`
-//!
-//! The records are those of the project's benchmarks, about 99 bytes with five fields; the last two figures are of records
-//! with 45 fields more, which nobody asks for. Each figure is the best of the rounds, since other processes can only make a
-//! round slower. arrow-json makes the same columns; it takes texts that are no JSON, and a bad record ends its batch.
-//! serde_json and sonic-rs make a Rust struct with borrowed texts of each record, and no columns.
+//! arrow-json makes the same columns; it takes texts that are no JSON, and a bad record ends its batch. serde_json and
+//! sonic-rs make a Rust struct with borrowed texts of each record, and no columns.
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_columns::BufferPool;
 use monedula_formats::{JsonDecoder, JsonOptions, Mode};
 
+use crate::event::Event;
+use crate::measure::Measure;
+
 /// A record as a struct. Texts are borrowed: the records have no escapes.
 #[derive(serde::Deserialize)]
-struct Event<'t> {
+struct Borrowed<'t> {
     id: i64,
     user: &'t str,
     amount: f64,
@@ -25,18 +23,15 @@ struct Event<'t> {
     session: &'t str,
 }
 
-impl Event<'_> {
+impl Borrowed<'_> {
     fn bytes(&self) -> usize {
         black_box((self.id, self.amount));
         self.user.len() + self.city.len() + self.session.len()
     }
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let records: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(75_000);
-    let rounds: usize = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(100);
-    let texts: Vec<String> = (0..records).map(json).collect();
+pub(crate) fn measure(measure: &Measure) {
+    let texts: Vec<String> = (0..measure.records).map(json).collect();
     let all = [
         Field::new("id", DataType::Int64, true),
         Field::new("user", DataType::Utf8, true),
@@ -44,36 +39,24 @@ fn main() {
         Field::new("city", DataType::Utf8, true),
         Field::new("session", DataType::Utf8, true),
     ];
-    let best = |round: &mut dyn FnMut()| {
-        let nanos = (0..rounds).map(|_| {
-            let start = Instant::now();
-            round();
-            start.elapsed().as_nanos() as f64
-        });
-        nanos.fold(f64::INFINITY, f64::min) / records as f64
-    };
-    let shown = |name: &str, nanos: f64| println!("{name:>48} {nanos:>10.1} {:>12.2}", 1e3 / nanos);
-    println!("{:>48} {:>10} {:>12}", "", "ns/record", "M records/s");
     for wanted in [&all[..], &all[..2], &all[..1], &all[4..]] {
         let names: Vec<_> = wanted.iter().map(|field| field.name().as_str()).collect();
-        shown(&names.join(", "), best(&mut with_monedula(wanted, &texts)));
+        measure.show(&names.join(", "), with_monedula(wanted, &texts));
     }
-    shown("arrow-json, the same columns", best(&mut with_arrow(&all, &texts)));
-    let nanos = best(&mut || {
+    measure.show("arrow-json, the same columns", with_arrow(&all, &texts));
+    measure.show("serde_json, a struct", || {
         for text in &texts {
-            black_box(serde_json::from_str::<Event<'_>>(text).expect("sound JSON").bytes());
+            black_box(serde_json::from_str::<Borrowed<'_>>(text).expect("sound JSON").bytes());
         }
     });
-    shown("serde_json, a struct", nanos);
-    let nanos = best(&mut || {
+    measure.show("sonic-rs, a struct", || {
         for text in &texts {
-            black_box(sonic_rs::from_str::<Event<'_>>(text).expect("sound JSON").bytes());
+            black_box(sonic_rs::from_str::<Borrowed<'_>>(text).expect("sound JSON").bytes());
         }
     });
-    shown("sonic-rs, a struct", nanos);
     let wide: Vec<String> = texts.iter().map(|text| among_others(text)).collect();
-    shown("the five among 50 fields", best(&mut with_monedula(&all, &wide)));
-    shown("arrow-json, the five among 50 fields", best(&mut with_arrow(&all, &wide)));
+    measure.show("the five among 50 fields", with_monedula(&all, &wide));
+    measure.show("arrow-json, the five among 50 fields", with_arrow(&all, &wide));
 }
 
 /// A round that decodes all texts into columns.
@@ -120,14 +103,8 @@ fn among_others(text: &str) -> String {
 }
 
 fn json(offset: u64) -> String {
-    let noise = offset.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let Event { id, user, amount: (whole, cents), city, session } = Event::new(offset);
     format!(
-        "{{\"id\":{},\"user\":\"user-{:05}\",\"amount\":{}.{:02},\"city\":\"{}\",\"session\":\"{:016x}\"}}",
-        10_000_000 + offset,
-        noise >> 47,
-        noise >> 20 & 0xfffff,
-        noise % 100,
-        ["Praha", "Brno", "Ostrava", "Plzen"][(noise >> 8 & 3) as usize],
-        noise.rotate_left(17)
+        "{{\"id\":{id},\"user\":\"{user}\",\"amount\":{whole}.{cents:02},\"city\":\"{city}\",\"session\":\"{session}\"}}"
     )
 }
