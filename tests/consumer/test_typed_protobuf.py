@@ -2,7 +2,7 @@
 
 import pickle
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import monedula
@@ -102,19 +102,6 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_equal, one, other))
     return bool(one == other or (one != one and other != other))
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    broker.create_topic(name, 1)
-    return name
 
 
 def read(broker: Broker, topic: str, **arguments: Any) -> pa.Table:

@@ -166,7 +166,7 @@ def test_a_frame_is_written_as_json(
     run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
     into = topic()
-    run("totals", "unused", into=into)
+    run('"totals"', "unused", into=into)
     assert [bytes(row.value) for row in rows_in(spark, kafka, into)] == [b'{"id":1,"customer":"Ada","amount":3.5}']
 
 
