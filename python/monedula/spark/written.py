@@ -177,10 +177,12 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
             if known not in _FOR.get(suffix, _FORMATS):
                 name = f"{column}.{suffix}"
                 raise ConfigError(f"option '{name}' is for {column}.format={_FOR[suffix][0]}", key=name)
-        if known != "json" and "schema" not in given:
+        if known != "json" and not {"schema", "subject"} & given.keys():
             name = f"{column}.format"
             raise ConfigError(
-                f"{name}={known} needs the schema that values are written with: {column}.schema", key=name
+                f"{name}={known} needs the schema to write with: {column}.schema, or {column}.subject of "
+                "the registry that kafka.schema.registry.url names",
+                key=name,
             )
         written.append(
             WrittenColumn(
