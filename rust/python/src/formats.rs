@@ -113,7 +113,7 @@ impl ColumnSpec {
     fn avro(
         py: Python<'_>,
         reader: &str,
-        writers: Vec<(u32, Option<PyBackedBytes>, String)>,
+        writers: Vec<(u64, Option<PyBackedBytes>, String)>,
         framing: &str,
         mode: &str,
         flatten: bool,
@@ -130,6 +130,8 @@ impl ColumnSpec {
             "bare" => Framing::Bare,
             "confluent" => Framing::Confluent,
             "single_object" => Framing::SingleObject,
+            "apicurio" => Framing::Apicurio,
+            "glue" => Framing::Glue,
             other => return Err(argument_error(py, format!("no such framing: {other}"))),
         };
         let reader_text = reader;
@@ -151,8 +153,9 @@ impl ColumnSpec {
             let schema = if is_readers { reader.clone() } else { parse(&name, &text)? };
             let key = match (framing, guid) {
                 (Framing::Bare, _) => WriterKey::Only,
-                (Framing::Confluent, None) => WriterKey::Id(id),
-                (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
+                (Framing::Confluent, None) => WriterKey::Id(id as u32),
+                (Framing::Confluent | Framing::Glue | Framing::Apicurio, Some(guid)) => WriterKey::Guid(guid),
+                (Framing::Apicurio | Framing::Glue, None) => WriterKey::Apicurio(id),
                 (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
             if is_readers || (stable.is_some() && stable_text(&text).ok() == stable) {
@@ -363,14 +366,15 @@ impl ColumnSpec {
         let Some(avro) = &self.avro else { return Ok(self.typed.clone()) };
         let registry = match registry {
             Some(registry) if avro.may_ask => Registry(Arc::clone(registry), avro.subject.clone()),
-            None if avro.framing == Framing::Confluent && avro.schemas.is_empty() => {
-                let message = "framing='confluent' needs the setting schema.registry.url, where the schemas of values are \
-                               asked for, or schemas={id: schema}: values name their schema by its id";
+            None if matches!(avro.framing, Framing::Confluent | Framing::Apicurio) && avro.schemas.is_empty() => {
+                let message = "framing='confluent' and 'apicurio' need the setting schema.registry.url, where the schemas of \
+                               values are asked for, or schemas={id: schema}: values name their schema by its id";
                 return Err(argument_error(py, message.into()));
             }
             _ => return Ok(self.typed.clone()),
         };
-        let plan = avro.plan(Framing::Confluent).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let framing = if avro.framing == Framing::Apicurio { Framing::Apicurio } else { Framing::Confluent };
+        let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         Ok(TypedSpec { make: make_avro(plan.asking(Arc::new(registry))), ..self.typed.clone() })
     }
 }
@@ -444,7 +448,7 @@ struct AvroGiven {
 impl AvroGiven {
     /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
     fn is_registered(&self) -> bool {
-        self.may_ask && (self.framing == Framing::Bare || self.same.is_empty())
+        self.may_ask && (self.framing == Framing::Bare || (self.framing == Framing::Confluent && self.same.is_empty()))
     }
 
     /// What values that are written name the schema by.
@@ -453,6 +457,7 @@ impl AvroGiven {
             Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),
             Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
             Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
+            Framing::Apicurio | Framing::Glue => Err("values are read in this framing, and not written; give framing='confluent'"),
             Framing::Confluent => self.same.iter().max().copied().ok_or(
                 "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
                  give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
@@ -505,6 +510,18 @@ impl Registry {
         let key = match key {
             WriterKey::Id(id) => SchemaKey::Id(id),
             WriterKey::Guid(guid) => SchemaKey::Guid(guid),
+            WriterKey::Apicurio(id) => match u32::try_from(id) {
+                Ok(id) => SchemaKey::Id(id),
+                Err(_) => {
+                    return Asked::Refused(format!("there is no schema with the id {id}: it has more than 32 bits"));
+                }
+            },
+            WriterKey::GlobalId(id) => {
+                return Asked::Refused(format!(
+                    "its schema is named by globalId {id}, which the API of Confluent's registry does not know; give its \
+                     schema by that, schemas={{{id}: schema}}, or write with contentIds (use-id)"
+                ));
+            }
             WriterKey::Only | WriterKey::Fingerprint(_) => {
                 return Asked::Refused("a registry knows schemas by id and GUID".into());
             }
