@@ -235,7 +235,10 @@ def test_schemas_say_which_ids_there_are_and_what_number_the_message_has() -> No
         order(3),
         {"id": 4, "user": None, "tags": []},
     ]
-    with pytest.raises(ValueError, match=r"id 8 names message \[0\]; the column is of t\.Order, which is \[1\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"id 8 names message \[0\], which in its schema is t\.Header; the column is of t\.Order, which is \[1\]",
+    ):
         rows(spec, [framed(8, b"\x00", body)])
     with pytest.raises(ValueError, match="no schema was given for id 9"):
         rows(spec, [framed(9, b"\x00", body)])

@@ -253,9 +253,9 @@ def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog:
     chosen = {name: samples[name]} if name in samples else {"subscribe": "orders", name: VALUES.get(name, "7")}
     if name.startswith(("value.", "key.")):
         column, _, option = name.partition(".")
-        is_avro = option in ("schema", "subject", "version")
-        chosen = {f"{column}.format": "avro" if is_avro else "json", **chosen}
-        if option == "version":
+        of = {"message": "protobuf"} | dict.fromkeys(("schema", "subject", "version"), "avro")
+        chosen = {f"{column}.format": of.get(option, "json"), **chosen}
+        if option in ("version", "message"):
             chosen[f"{column}.subject"] = "orders"
     options = SourceOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **chosen})
     options.batch_bounds()

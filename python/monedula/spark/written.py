@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from monedula.avro import Avro
 from monedula.errors import ArgumentError, ConfigError
 from monedula.protobuf import Protobuf
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.values import boolean
-from monedula.typed import Avro, Json
+from monedula.typed import Json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

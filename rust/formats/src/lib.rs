@@ -19,13 +19,14 @@ mod json;
 mod names;
 mod nested;
 mod protobuf;
+mod source;
 mod typed;
 mod varint;
 mod writing;
 
 pub use avro::{
-    Asked, AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema,
-    Framing, SchemaSource, WriterKey, stable_text,
+    AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
+    WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
@@ -33,4 +34,5 @@ pub use protobuf::{
     BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufReason,
     ProtobufSchema,
 };
+pub use source::{Asked, SchemaSource};
 pub use writing::Unwritable;

@@ -85,7 +85,7 @@ impl TypedColumn for ProtobufDecoder {
         match self.append_framed(value, header) {
             Ok(ProtobufAppended::Good) => Ok(Decoded::Whole),
             Ok(ProtobufAppended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(BadValue::from(bad).into()),
+            Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),
         }
     }
 

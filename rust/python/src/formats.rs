@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use monedula_client::registry::{Answer, SchemaKey, SchemaRegistry};
+use monedula_client::registry::{Answer, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry};
 use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, JsonDecoder,
-    JsonEncoder, JsonOptions, Mode, SchemaSource, WriterKey, stable_text,
+    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, JsonDecoder, JsonEncoder,
+    JsonOptions, Mode, ProtobufOptions, SchemaSource, WriterKey, stable_text,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -165,11 +165,13 @@ impl ColumnSpec {
         Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
     }
 
-    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers` are descriptors
-    /// with their ids or GUIDs. If they `may_be_framed`, values are framed as Confluent's where the settings name a
-    /// registry.
+    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers`
+    /// are descriptors with their ids or GUIDs. If it `may_ask`, values are framed as Confluent's where the settings name a
+    /// registry, and the others' schemas are asked for there, in the context of `subject`. Columns are made of `fields`,
+    /// or of all if there are none.
     #[staticmethod]
-    #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_be_framed = false))]
+    #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
+                        subject = None, fields = Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn protobuf(
         py: Python<'_>,
@@ -180,11 +182,15 @@ impl ColumnSpec {
         mode: &str,
         flatten: bool,
         options: Vec<(String, String)>,
-        may_be_framed: bool,
+        may_ask: bool,
+        subject: Option<String>,
+        fields: Vec<String>,
     ) -> PyResult<Self> {
         let (mode, on_bad) = behaviour(py, mode)?;
-        let given = ProtobufGiven::new(py, (&schema, message), writers, framing, (mode, &options), may_be_framed)?;
-        let (make, data_type) = given.make(py, false)?;
+        let mut set = ProtobufOptions { mode, fields, ..ProtobufOptions::default() };
+        set.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
+        let given = ProtobufGiven::new(py, (&schema, message), writers, framing, set, (may_ask, subject))?;
+        let (make, data_type) = given.make(py, None)?;
         let typed = TypedSpec { make, on_bad, flatten };
         Ok(Self { typed, data_type, json: None, avro: None, protobuf: Some(given) })
     }
@@ -271,7 +277,7 @@ impl ColumnSpec {
             return Ok(Written { encoder: Encoder::Json(encoder), flatten });
         }
         if let Some(protobuf) = &self.protobuf {
-            if registry.is_some() && protobuf.may_be_framed {
+            if registry.is_some() && protobuf.is_registered() {
                 return Err(refused(
                     "with schema.registry.url, values of Protobuf have Confluent's frame, and the schema is not registered by \
                      this producer: give its id, schemas={7: schema}, or framing='bare'",
@@ -311,10 +317,8 @@ impl ColumnSpec {
                            before the first record; give Json(schema), as monedula.schemas.infer() finds it";
             return Err(argument_error(py, message.into()));
         }
-        if let (Some(protobuf), Some(_)) = (&self.protobuf, registry)
-            && protobuf.may_be_framed
-        {
-            return Ok(TypedSpec { make: protobuf.make(py, true)?.0, ..self.typed.clone() });
+        if let Some(protobuf) = &self.protobuf {
+            return Ok(TypedSpec { make: protobuf.make(py, registry)?.0, ..self.typed.clone() });
         }
         let Some(avro) = &self.avro else { return Ok(self.typed.clone()) };
         let registry = match registry {
@@ -393,7 +397,7 @@ impl AvroGiven {
         let found = found.map_err(|reason| registry_error_of(py, name, &reason))?;
         let schema = match &found.instead {
             None => self.reader.clone(),
-            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.references).map_err(|bad| {
+            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.reference_texts()).map_err(|bad| {
                 registry_error_of(py, name, &format!("the newest schema of subject {subject} cannot be read: {bad}"))
             })?,
         };
@@ -414,23 +418,35 @@ fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
 
 /// A registry as a source of schemas, and a subject of their context.
 #[derive(Debug)]
-struct Registry(Arc<SchemaRegistry>, Option<Arc<str>>);
+pub(crate) struct Registry(pub(crate) Arc<SchemaRegistry>, pub(crate) Option<Arc<str>>);
 
-impl SchemaSource for Registry {
-    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
+impl Registry {
+    /// The schema with this key, of this kind, as `parse` reads it.
+    pub(crate) fn ask<S>(
+        &self,
+        key: WriterKey,
+        kind: SchemaKind,
+        parse: impl FnOnce(&RegisteredSchema) -> Result<S, BadSchema>,
+    ) -> Asked<Result<S, BadSchema>> {
         let key = match key {
             WriterKey::Id(id) => SchemaKey::Id(id),
             WriterKey::Guid(guid) => SchemaKey::Guid(guid),
             WriterKey::Only | WriterKey::Fingerprint(_) => {
-                return Asked::Refused(AvroReason::NoSchema("a registry knows schemas by id and GUID".into()));
+                return Asked::Refused("a registry knows schemas by id and GUID".into());
             }
         };
-        match self.0.ask(key, self.1.as_ref()) {
+        match self.0.ask(key, self.1.as_ref(), kind) {
             Answer::Awaits(awaited) => Asked::Awaits(awaited),
-            Answer::Missing(why) => Asked::Refused(AvroReason::NoSchema(why.into())),
+            Answer::Missing(why) => Asked::Refused(why),
             Answer::Failed(why) => Asked::Failed(why),
-            Answer::Known(schema) => Asked::Known(AvroSchema::parse_beside(&schema.text, &schema.references)),
+            Answer::Known(schema) => Asked::Known(parse(&schema)),
         }
+    }
+}
+
+impl SchemaSource<AvroSchema> for Registry {
+    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
+        self.ask(key, SchemaKind::Avro, |schema| AvroSchema::parse_beside(&schema.text, &schema.reference_texts()))
     }
 }
 

@@ -1,17 +1,19 @@
-//! Protobuf as a column: the schemas that Python gives, and the plans that are made of them.
+//! Protobuf as a column: the schemas that Python gives or a registry has, and the plans that are made of them.
 
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use monedula_client::registry::{SchemaKind, SchemaRegistry};
 use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
 use monedula_formats::{
-    BadSchema, Framing, Mode, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufSchema,
-    WriterKey,
+    Asked, BadSchema, Framing, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufSchema,
+    SchemaSource, WriterKey,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::argument_error;
+use crate::formats::Registry;
 
 /// A schema: descriptors, or texts with the names of their files.
 #[derive(FromPyObject)]
@@ -39,8 +41,24 @@ pub(crate) struct ProtobufGiven {
     writers: Vec<(WriterKey, ProtobufSchema)>,
     framing: Framing,
     options: ProtobufOptions,
-    /// Whether values are framed as Confluent's where the client has a registry.
-    pub(crate) may_be_framed: bool,
+    /// Whether values are framed as Confluent's where the client has a registry, which is asked then for writers' schemas.
+    may_ask: bool,
+    /// Of the context of the schemas that are asked for.
+    subject: Option<Arc<str>>,
+}
+
+/// A registry as a source of schemas, whose message has this name.
+#[derive(Debug)]
+struct ProtobufRegistry(Registry, Box<str>);
+
+impl SchemaSource<ProtobufSchema> for ProtobufRegistry {
+    fn ask(&self, key: WriterKey) -> Asked<Result<ProtobufSchema, BadSchema>> {
+        self.0.ask(key, SchemaKind::Protobuf, |schema| {
+            let mut texts = schema.references.clone();
+            texts.push(("schema.proto".to_owned(), schema.text.clone()));
+            ProtobufSchema::from_texts(&texts, Some(&self.1))
+        })
+    }
 }
 
 impl ProtobufGiven {
@@ -49,8 +67,8 @@ impl ProtobufGiven {
         (schema, message): (&Source, Option<&str>),
         writers: Vec<Writer>,
         framing: &str,
-        (mode, options): (Mode, &[(String, String)]),
-        may_be_framed: bool,
+        options: ProtobufOptions,
+        (may_ask, subject): (bool, Option<String>),
     ) -> PyResult<Self> {
         let refused = |name: &str, bad: BadSchema| argument_error(py, format!("{name}: {bad}"));
         let framing = if framing == "confluent" { Framing::Confluent } else { Framing::Bare };
@@ -66,16 +84,31 @@ impl ProtobufGiven {
             let writer = source.schema(Some(schema.message()));
             schemas.push((key, writer.map_err(|bad| refused(&name, bad))?));
         }
-        let mut given = ProtobufOptions { mode, ..ProtobufOptions::default() };
-        given.set(options).map_err(|bad| argument_error(py, bad.to_string()))?;
-        Ok(Self { schema, writers: schemas, framing, options: given, may_be_framed })
+        Ok(Self { schema, writers: schemas, framing, options, may_ask, subject: subject.map(Into::into) })
     }
 
-    /// What makes decoders, and the type of their columns; framed as Confluent's even if it was not asked for.
-    pub(crate) fn make(&self, py: Python<'_>, is_framed: bool) -> PyResult<(Arc<MakeTyped>, DataType)> {
-        let framing = if is_framed { Framing::Confluent } else { self.framing };
+    /// Whether a registry, if there is one, would have to be asked for the id of the schema that rows are written with.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.may_ask && self.framing == Framing::Bare
+    }
+
+    /// What makes decoders, and the type of their columns. If there is a registry, it may be asked.
+    pub(crate) fn make(
+        &self,
+        py: Python<'_>,
+        registry: Option<&Arc<SchemaRegistry>>,
+    ) -> PyResult<(Arc<MakeTyped>, DataType)> {
+        let registry = registry.filter(|_| self.may_ask);
+        let framing = if registry.is_some() { Framing::Confluent } else { self.framing };
         let plan = ProtobufPlan::new(self.schema.clone(), self.writers.clone(), framing, self.options.clone())
             .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let plan = match registry {
+            Some(registry) => {
+                let registry = Registry(Arc::clone(registry), self.subject.clone());
+                plan.asking(Arc::new(ProtobufRegistry(registry, self.schema.message().into())))
+            }
+            None => plan,
+        };
         let (data_type, plan) = (plan.data_type().clone(), Arc::new(plan));
         let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
             Box::new(ProtobufDecoder::new(Arc::clone(&plan), pool.clone()))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::fetch::{self, NoAnswer, encoded};
 use super::http::{Failure, Http};
-use super::{RegisteredSchema, SchemaRegistry};
+use super::{RegisteredSchema, SchemaKind, SchemaRegistry};
 use crate::config_values::{ConfigError, Values};
 use crate::lock::lock;
 use crate::topic_name;
@@ -146,9 +146,10 @@ impl Registering {
         let body = json!({ "schema": text }).to_string();
         match self.how {
             How::Latest => {
-                let latest = fetch::version(http, subject, None).map_err(|no_answer| match no_answer {
-                    NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
-                })?;
+                let latest =
+                    fetch::version(http, subject, None, SchemaKind::Avro).map_err(|no_answer| match no_answer {
+                        NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
+                    })?;
                 Ok(WrittenSchema { id: latest.id, instead: Some(latest.schema) })
             }
             How::Registered => {

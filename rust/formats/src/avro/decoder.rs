@@ -10,13 +10,20 @@ use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
 use super::framing::{Framing, WriterKey};
 use super::options::AvroOptions;
-use super::plan::resolve;
+use super::plan::{Step, resolve};
 use super::row::Row;
 use super::schema::AvroSchema;
 use super::shape::Shape;
-use super::source::{Asked, LateWriters, SchemaSource, Writer};
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
+use crate::source::{Asked, LateWriters, SchemaSource, unreadable};
+
+/// A writer's schema, and how its values are read.
+#[derive(Debug)]
+struct Writer {
+    schema: AvroSchema,
+    step: Step,
+}
 
 /// How values of any of the writers' schemas become one column, that of the reader's schema.
 #[derive(Debug)]
@@ -27,7 +34,7 @@ pub struct AvroPlan {
     /// Those that were given, by their keys, ascending.
     writers: Vec<(WriterKey, Arc<Writer>)>,
     /// Where other writers' schemas are asked for.
-    late: Option<LateWriters>,
+    late: Option<LateWriters<AvroSchema, Writer>>,
     shape: Shape,
     options: AvroOptions,
 }
@@ -46,11 +53,8 @@ impl AvroPlan {
         let shape = Shape::of(&reader, &options)?;
         let mut planned = Vec::new();
         for (key, schema) in writers {
-            let step = resolve(&schema, &reader, &shape, framing == Framing::Confluent).map_err(|bad| {
-                let writer =
-                    key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
-                BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }
-            })?;
+            let step = resolve(&schema, &reader, &shape, framing == Framing::Confluent)
+                .map_err(|bad| unreadable(key, &bad))?;
             planned.push((key, Arc::new(Writer { schema, step })));
         }
         planned.sort_by_key(|(key, _)| *key);
@@ -62,19 +66,17 @@ impl AvroPlan {
 
     /// The same, with a source of the schemas that were not given.
     #[must_use]
-    pub fn asking(self, source: Arc<dyn SchemaSource>) -> Self {
+    pub fn asking(self, source: Arc<dyn SchemaSource<AvroSchema>>) -> Self {
         Self { late: Some(LateWriters::new(source)), ..self }
     }
 
-    /// The writer's schema for a key that no given schema has.
-    fn ask(&self, key: WriterKey) -> Asked<Arc<Writer>> {
-        let Some(late) = &self.late else {
-            return Asked::Refused(AvroReason::UnknownSchema(key.text().unwrap_or_default().into()));
-        };
-        late.ask(key, |schema| {
+    /// The writer's schema for a key that no given schema has; `None` if there is nobody to ask.
+    fn ask(&self, key: WriterKey) -> Option<Asked<Arc<Writer>>> {
+        let asked = self.late.as_ref()?.ask(key, |schema| {
             let step = resolve(&schema, &self.reader, &self.shape, self.framing == Framing::Confluent)?;
             Ok(Writer { schema, step })
-        })
+        });
+        Some(asked)
     }
 
     /// The type of the column.
@@ -232,16 +234,17 @@ impl AvroDecoder {
             Err(place) => place,
         };
         let reason = match self.plan.ask(key) {
-            Asked::Known(writer) => {
+            None => AvroReason::UnknownSchema(key.text().unwrap_or_default().into()),
+            Some(Asked::Known(writer)) => {
                 self.writers.insert(place, (key, writer));
                 return Ok(place);
             }
-            Asked::Refused(reason) => reason,
-            Asked::Awaits(awaited) => {
+            Some(Asked::Refused(why)) => AvroReason::NoSchema(why.into()),
+            Some(Asked::Awaits(awaited)) => {
                 self.missing = Some(Undecoded::Awaits(awaited));
                 AvroReason::NoSchema("its schema is being asked for".into())
             }
-            Asked::Failed(why) => {
+            Some(Asked::Failed(why)) => {
                 let reason = AvroReason::NoSchema(why.as_str().into());
                 self.missing = Some(Undecoded::Lacks(why));
                 reason

@@ -3,6 +3,7 @@
 
 use super::error::{Decoded, ProtobufReason};
 use super::wire::{BYTES, Cursor, VARINT};
+use crate::json::base64;
 
 /// How deep messages may be declared in messages.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -91,6 +92,16 @@ const FIELD_FEATURES: u32 = 21;
 /// Whether these bytes are a `FileDescriptorProto` and not a set of them.
 pub(crate) fn is_one_file(bytes: &[u8]) -> bool {
     read_file(Cursor::new(bytes, 0)).is_ok_and(|file| !file.name.is_empty() && !file.messages.is_empty())
+}
+
+/// The file in a text that is a `FileDescriptorProto` in base64, as Confluent's serializers for Python register schemas.
+pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
+    let mut bytes = Vec::new();
+    if text.contains(['{', ';']) || base64::decode(text, &mut bytes).is_none() {
+        return None;
+    }
+    let file = read_file(Cursor::new(&bytes, 0)).ok().filter(|file| !file.name.is_empty())?;
+    Some(File { name: name.to_owned(), ..file })
 }
 
 /// The files of a `FileDescriptorSet`.

@@ -9,10 +9,12 @@ mod error;
 mod framing;
 mod options;
 mod plan;
+mod resolve;
 mod row;
 mod scalar;
 mod schema;
 mod text;
+mod wanted;
 mod wire;
 
 pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};

@@ -102,14 +102,19 @@ impl ProtobufSchema {
     }
 
     /// As [`Self::from_descriptor_set`], of `.proto` texts with the names that they are imported by; the last one has the
-    /// message. The files of Google's that come with every compiler need not be given.
+    /// message. The files of Google's that come with every compiler need not be given. In place of a text, a registry may
+    /// have the descriptors of a file in base64.
     ///
     /// # Errors
     /// A text that is none, a type that is nowhere declared, or a message that there is not.
     pub fn from_texts(texts: &[(String, String)], message: Option<&str>) -> Result<Self, BadSchema> {
         let mut files = Vec::new();
         for (name, text) in texts {
-            files.push(text::parse(name, text).map_err(|reason| bad(name, reason))?);
+            let file = match definition::encoded(name, text) {
+                Some(file) => file,
+                None => text::parse(name, text).map_err(|reason| bad(name, reason))?,
+            };
+            files.push(file);
         }
         let imports: BTreeSet<_> = files.iter().flat_map(|file| file.imports.clone()).collect();
         for name in imports.into_iter().filter(|name| texts.iter().all(|(given, _)| given != name)) {
