@@ -71,9 +71,11 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
     subject = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     for version in range(3):
         registry.register("orders-value", {**subject, "doc": str(version)})
+        registry.register("item", {"type": "record", "name": "Item", "fields": [], "doc": str(version)})
     (tmp_path / "registry.properties").write_text(f"schema.registry.url={registry.url}\n")
     for name in ("order.avsc", "line.avsc"):
         (tmp_path / name).write_text(json.dumps(subject))
+    (tmp_path / "order.proto").write_text('syntax = "proto3"; message Order { int64 id = 1; }')
     (tmp_path / "secrets.properties").write_text("log.cleaner.threads=1\n")
     variables = environment(broker.bootstrap_servers, KAFKA_PASSWORD="secret")
     variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"
