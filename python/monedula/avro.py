@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
 from monedula.typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
 
-Framing = Literal["bare", "confluent", "single_object"]
+Framing = Literal["bare", "confluent", "single_object", "apicurio", "glue"]
 """What stands before an Avro value and names the schema that it was written with."""
 
 
@@ -37,9 +37,11 @@ class Avro(Typed):
             their fingerprints say which is meant.
         framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
             one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
-            `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids, or if there is neither
-            `schemas` nor `writer` and the client's settings have `schema.registry.url`; single-object if `schemas` is
-            a list; else bare.
+            `C3 01` and the schema's fingerprint; `"apicurio"` a zero byte and an id of four or eight bytes, or an id in
+            the header `apicurio.value.contentId` or `apicurio.value.globalId`; `"glue"` what AWS Glue's serializers
+            write, with the UUID of the schema's version, compressed or not. Default confluent if `schemas` has ids, or
+            if there is neither `schemas` nor `writer` and the client's settings have `schema.registry.url`;
+            single-object if `schemas` is a list; else bare.
         mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
             `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
             leaves it out; `metrics()` counts those in `records_dropped`.
@@ -97,8 +99,8 @@ class Avro(Typed):
             framing = _of_registry(writer, schemas, framing)
         given_framing = framing
         framing, writers = _writers(writer, schemas, framing)
-        # A registry knows schemas by what Confluent's framing names them by.
-        may_ask = framing == "confluent" or (given_framing is None and writer is None and schemas is None)
+        # A registry knows schemas by what Confluent's framing names them by, and Apicurio's speaks the same API.
+        may_ask = framing in ("confluent", "apicurio") or (given_framing is None and writer is None and schemas is None)
         beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
         self._arguments: dict[str, Any] = {
             "writer": writer,
@@ -145,16 +147,18 @@ class Avro(Typed):
         texts: tuple[str, ...] = self._arguments["references"]
         return texts
 
-    def _with_schema(self, text: str, references: list[tuple[str, str]]) -> Self:
-        beside = [each for _, each in references]
-        return type(self)(text, **{**self._arguments, "version": None, "references": beside})
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        given = {**self._arguments, "version": None, "references": [each for _, each in references]}
+        if number is not None:
+            given["schemas"] = {number: text}
+        return type(self)(text, **given)
 
 
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
     """The framing of what a registry knows, after a check of what is said beside it."""
-    if framing not in (None, "confluent") or writer is not None or isinstance(schemas, list | tuple):
+    if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
         raise ArgumentError("subject is for framing='confluent', the values of which name their schema by its id")
-    return "confluent"
+    return framing or "confluent"
 
 
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -163,12 +167,17 @@ _Writer = tuple[int, bytes | None, str]
 """A writer's schema: its id or position, its GUID if it is named by that, and its text."""
 
 
-def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[_Writer]]:
+def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:
     """The framing, and the schemas of the writers."""
-    if framing not in (None, "bare", "confluent", "single_object"):
-        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent' or 'single_object'")
+    if framing not in (None, *get_args(Framing)):
+        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'")
+    if framing == "glue" and not isinstance(schemas, Mapping):
+        raise ArgumentError(
+            "framing='glue' needs schemas={UUID of a schema's version: schema}, as the console or aws glue "
+            "get-schema-version has it: AWS Glue's own API is not asked"
+        )
     if isinstance(schemas, Mapping):
-        if framing not in (None, "confluent"):
+        if framing in ("bare", "single_object"):
             raise ArgumentError(f"framing={framing!r}: schemas by id are for framing='confluent'")
         if writer is not None:
             raise ArgumentError(
@@ -176,22 +185,39 @@ def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[
             )
         if not schemas:
             raise ArgumentError("schemas is empty: no value could be decoded")
-        return "confluent", [
-            (*schema_key(key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()
+        framing = framing or "confluent"
+        return framing, [
+            (*_key(framing, key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()
         ]
     if schemas is None:
-        if framing == "confluent" and writer is not None:
-            raise ArgumentError("framing='confluent': values name their schema by its id; leave writer out")
+        if framing in ("confluent", "apicurio") and writer is not None:
+            raise ArgumentError(f"framing={framing!r}: values name their schema by its id; leave writer out")
         return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
     if isinstance(schemas, str) or not isinstance(schemas, Sequence):
         raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")
     if framing == "bare":
         raise ArgumentError("framing='bare': values of several schemas do not say which they are of; give writer=")
+    if framing not in (None, "single_object"):
+        raise ArgumentError(
+            f"framing={framing!r}: a list of schemas is for framing='single_object'; give {{id: schema}}"
+        )
     if writer is not None:
         raise ArgumentError("writer and schemas say two things about what values were written with; give one of them")
     return "single_object", [
         (number, None, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)
     ]
+
+
+def _key(framing: object, key: object) -> tuple[int, bytes | None]:
+    """What values of a framing name their schema by."""
+    if framing == "apicurio":
+        if type(key) is int and 0 <= key < 1 << 63:
+            return key, None
+        raise ArgumentError(f"schemas: {key!r} is not the id of a schema in Apicurio's registry, a number of 63 bits")
+    number, guid = schema_key(key)
+    if framing == "glue" and guid is None:
+        raise ArgumentError(f"schemas: {key!r} is not the UUID of a schema's version in AWS Glue")
+    return number, guid
 
 
 def _schema_text(name: str, schema: Any) -> str:

@@ -4,7 +4,6 @@ import base64
 import json
 import pickle
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import monedula
@@ -13,7 +12,7 @@ import pytest
 from monedula import Protobuf
 from monedula.testing import Broker
 
-from tests.consumer.schema_registry import Registry, serving
+from tests.consumer.schema_registry import Registry
 from tests.consumer.test_schema_registry import settings
 from tests.consumer.test_typed_protobuf import ORDERS, Order, framed, order, written
 
@@ -25,18 +24,6 @@ OTHER_TYPE = OLD.replace("int32 id", "string id")
 ITEM = 'syntax = "proto3"; package t; import "money.proto"; message Item { string name = 1; Money price = 2; }'
 MONEY = 'syntax = "proto3"; package t; message Money { int64 units = 1; }'
 CART = 'syntax = "proto3"; package t; import "item.proto"; message Cart { repeated Item items = 2; }'
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
 
 
 @pytest.fixture

@@ -267,7 +267,10 @@ def _nothing() -> dict[str, Any]:
         (lambda: Avro(ORDER, schemas={7: ORDER}, writer=ORDER), "give one of them"),
         (lambda: Avro(ORDER, schemas=[ORDER], framing="bare"), "give writer="),
         (lambda: Avro(ORDER, schemas={7: ORDER}, framing="single_object"), "schemas by id are for framing='confluent'"),
-        (lambda: Avro(ORDER, framing=anything("glue")), "expected 'bare', 'confluent' or 'single_object'"),
+        (
+            lambda: Avro(ORDER, framing=anything("aws")),
+            "expected 'bare', 'confluent', 'single_object'",
+        ),
         (lambda: Avro(ORDER, schemas=anything("x")), "expected {id: schema}, or a list"),
         (lambda: Avro(ORDER, mode="drop", dead_letter="t"), "give one of them"),
         (

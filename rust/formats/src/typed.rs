@@ -6,7 +6,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, Beside, Decoded, TypedColumn, Undecoded};
 
-use crate::avro::{AvroAppended, AvroDecoder, BadAvro, Framing};
+use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
 use crate::json::{Appended, JsonDecoder};
 use crate::protobuf::{BadProtobuf, ProtobufAppended, ProtobufDecoder};
 
@@ -49,8 +49,7 @@ impl TypedColumn for AvroDecoder {
 
     #[inline]
     fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
-        let header = if self.framing() == Framing::Confluent { beside.schema_id() } else { None };
-        match self.append_framed(value, header) {
+        match self.append_beside(value, beside) {
             Ok(AvroAppended::Good) => Ok(Decoded::Whole),
             Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
             Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BufferPool, Undecoded};
+use monedula_columns::{Beside, BufferPool, Undecoded};
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
@@ -57,6 +57,14 @@ impl AvroPlan {
                 .map_err(|bad| unreadable(key, &bad))?;
             planned.push((key, Arc::new(Writer { schema, step })));
         }
+        if framing == Framing::Apicurio {
+            // A schema that is given is meant by whichever id a value has.
+            let by_global_id = planned.iter().filter_map(|(key, writer)| match key {
+                WriterKey::Apicurio(id) => Some((WriterKey::GlobalId(*id), Arc::clone(writer))),
+                _ => None,
+            });
+            planned.extend(by_global_id.collect::<Vec<_>>());
+        }
         planned.sort_by_key(|(key, _)| *key);
         // Schemas that differ in logical types alone have one fingerprint: the first that was given is meant.
         planned.dedup_by_key(|(key, _)| *key);
@@ -84,6 +92,9 @@ impl AvroPlan {
         &self.data_type
     }
 }
+
+/// What names the schema of a value, and where the value itself begins.
+type Named = Result<(WriterKey, usize), AvroReason>;
 
 /// What [`AvroDecoder::append`] made of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,10 +128,6 @@ impl AvroDecoder {
     /// The type of the column.
     pub fn data_type(&self) -> &DataType {
         &self.plan.data_type
-    }
-
-    pub(crate) fn framing(&self) -> Framing {
-        self.plan.framing
     }
 
     /// Number of rows so far.
@@ -165,8 +172,23 @@ impl AvroDecoder {
             self.root.push_null();
             return Ok(AvroAppended::Good);
         };
+        self.append_named(value, header.map(Framing::key_of_header))
+    }
+
+    /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
+    #[inline]
+    pub(crate) fn append_beside(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<AvroAppended, BadAvro> {
+        match (self.plan.framing, value) {
+            (Framing::Confluent, _) => self.append_framed(value, beside.schema_id()),
+            (Framing::Apicurio, Some(value)) => self.append_named(value, Framing::key_of_apicurio(beside)),
+            _ => self.append_framed(value, None),
+        }
+    }
+
+    #[inline]
+    fn append_named(&mut self, value: &[u8], named: Option<Named>) -> Result<AvroAppended, BadAvro> {
         let row = self.root.rows();
-        match self.decode(value, header) {
+        match self.decode(value, named) {
             Ok(()) => Ok(AvroAppended::Good),
             Err(fault) => self.refuse(row, *fault, value),
         }
@@ -201,12 +223,16 @@ impl AvroDecoder {
     }
 
     #[inline]
-    fn decode(&mut self, value: &[u8], header: Option<&[u8]>) -> Decoded {
-        let framed = match header {
-            None => self.plan.framing.key(value),
-            Some(header) => Framing::key_of_header(header),
-        };
-        let (key, start) = framed.map_err(|reason| Fault::new(reason, 0))?;
+    fn decode(&mut self, value: &[u8], named: Option<Named>) -> Decoded {
+        let framing = self.plan.framing;
+        let named = named.unwrap_or_else(|| framing.key(value));
+        let (key, start) = named.map_err(|reason| Fault::new(reason, 0))?;
+        if framing == Framing::Glue
+            && let Some(inflated) = framing.inflated(value, self.plan.options.max_row_bytes)
+        {
+            let inflated = inflated.map_err(|reason| Fault::new(reason, start))?;
+            return self.decode_as(key, &inflated, 0);
+        }
         self.decode_as(key, value, start)
     }
 

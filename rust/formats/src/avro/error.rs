@@ -59,6 +59,8 @@ pub enum AvroReason {
     RowTooLarge(usize),
     /// The value does not begin as the framing has it: what was expected.
     NotFramed(&'static str),
+    /// What follows the frame is not compressed as the frame says.
+    BadCompression,
     /// No schema can be had for this value: why.
     NoSchema(Box<str>),
     /// No schema was given with this id or fingerprint.
@@ -91,6 +93,7 @@ impl fmt::Display for AvroReason {
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),
+            Self::BadCompression => formatter.write_str("the value is not compressed by zlib, as its frame says"),
             Self::NoSchema(why) => formatter.write_str(why),
             Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
         }

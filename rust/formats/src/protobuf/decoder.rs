@@ -69,7 +69,9 @@ impl ProtobufPlan {
         let is_framed = match framing {
             Framing::Bare => false,
             Framing::Confluent => true,
-            Framing::SingleObject => return Err(bad("", "single-object encoding is of Avro alone".to_owned())),
+            Framing::SingleObject | Framing::Apicurio | Framing::Glue => {
+                return Err(bad("", "this framing is read of Avro alone".to_owned()));
+            }
         };
         let mut given = BTreeMap::new();
         for (key, writer) in writers {

@@ -115,6 +115,7 @@ pub(crate) fn frame(key: WriterKey) -> Vec<u8> {
     match key {
         WriterKey::Only => Vec::new(),
         WriterKey::Id(id) => [&[0][..], &id.to_be_bytes()].concat(),
+        WriterKey::Apicurio(id) | WriterKey::GlobalId(id) => [&[0][..], &id.to_be_bytes()].concat(),
         WriterKey::Guid(guid) => [&[1][..], &guid.to_be_bytes()].concat(),
         WriterKey::Fingerprint(fingerprint) => [&[0xc3, 0x01][..], &fingerprint.to_le_bytes()].concat(),
     }
