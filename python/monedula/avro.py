@@ -147,9 +147,11 @@ class Avro(Typed):
         texts: tuple[str, ...] = self._arguments["references"]
         return texts
 
-    def _with_schema(self, text: str, references: list[tuple[str, str]]) -> Self:
-        beside = [each for _, each in references]
-        return type(self)(text, **{**self._arguments, "version": None, "references": beside})
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        given = {**self._arguments, "version": None, "references": [each for _, each in references]}
+        if number is not None:
+            given["schemas"] = {number: text}
+        return type(self)(text, **given)
 
 
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:

@@ -157,10 +157,13 @@ class Protobuf(Typed):
         source: bytes | dict[str, str] = self._given
         return source
 
-    def _with_schema(self, text: str, references: list[tuple[str, str]]) -> Self:
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         # The schema itself has no name in a registry.
         texts = {**dict(references), self._arguments["subject"]: text}
-        return type(self)(texts, **{**self._arguments, "version": None})
+        given = {**self._arguments, "version": None}
+        if number is not None:
+            given["schemas"] = {number: texts}
+        return type(self)(texts, **given)
 
 
 def _fields(fields: Any) -> tuple[str, ...]:

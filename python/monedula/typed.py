@@ -1,11 +1,12 @@
 """`Json`, and the base of `Avro` and `Protobuf`: keys or values as typed columns."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, Self
 
-from monedula._monedula import ColumnSpec
+from monedula._monedula import ColumnSpec, RegistryCore
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 from monedula.partitions import topic_names
@@ -71,8 +72,43 @@ class Typed:
         _, _, text, references = SchemaRegistry(settings).core.version(subject, version, self._KIND)
         return self._with_schema(text, references)
 
-    def _with_schema(self, text: str, references: list[tuple[str, str]]) -> Self:
-        """The same with a schema of a registry, and those that it refers to, with their names."""
+    def of_subject(self, registry: RegistryCore | None) -> Self:
+        """The same for writing: with the schema of its subject in this `registry`, and its id.
+
+        Raises:
+            ArgumentError: if there is no registry, or the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        return self.of_version(*self.version_in(registry))
+
+    def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
+        """The version of its subject in this `registry`: the schema's id, its text, and those that it refers to.
+
+        Raises:
+            ArgumentError: if there is no registry.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        if registry is None:
+            raise ArgumentError("the settings name no registry: schema.registry.url is not given")
+        subject, version = self._arguments["subject"], self._arguments["version"]
+        number, _, text, references = registry.version(subject, version, self._KIND)
+        return number, text, references
+
+    def of_version(self, number: int, text: str, references: list[tuple[str, str]]) -> Self:
+        """The same for writing with a schema of a registry.
+
+        Args:
+            number: its id there.
+            text: its text.
+            references: the names and texts of the schemas that it refers to.
+
+        Raises:
+            ArgumentError: if the schema cannot be read.
+        """
+        return self._with_schema(text, references, number)
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
         raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,6 +161,14 @@ class Json(Typed):
             returned once the brokers have acknowledged them, so no offset is committed before.
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
+        framing: what stands before a value: `"bare"`, the default, is nothing; `"confluent"` a zero byte and the
+            schema's id in a registry, or a one and its GUID, there or in the header `__value_schema_id` or
+            `__key_schema_id`. For reading, any id will do, and no registry is asked. For writing,
+            `schema.registry.url` is needed: the JSON Schema is registered there, `schema` if it is one, else that of
+            the fields.
+        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the fields are those of its
+            latest version, or of `version`, as with `Avro`. Beside `schema` it is where that is registered.
+        version: the number of a version of `subject`.
         options: options of Spark's `from_json` and `to_json` by their names, such as
             `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and
             `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
@@ -143,8 +187,12 @@ class Json(Typed):
         "dead_letter": None,
         "flatten": False,
         "corrupt_record": CORRUPT_RECORD,
+        "framing": None,
+        "subject": None,
+        "version": None,
         "options": {},
     }
+    _KIND = "JSON"
 
     def __init__(
         self,
@@ -154,24 +202,68 @@ class Json(Typed):
         dead_letter: str | None = None,
         flatten: bool = False,
         corrupt_record: str = CORRUPT_RECORD,
+        framing: Literal["bare", "confluent"] | None = None,
+        subject: str | None = None,
+        version: int | None = None,
         options: Mapping[str, str | bool] | None = None,
     ) -> None:
         behaviour = behaviour_of(mode, dead_letter)
+        if framing not in (None, "bare", "confluent"):
+            raise ArgumentError(f"framing={framing!r}: expected 'bare' or 'confluent'")
+        if subject is not None or version is not None:
+            check_subject(subject, version, schema)
+            if framing == "bare":
+                raise ArgumentError(
+                    "subject is for framing='confluent', the values of which name their schema by its id"
+                )
+            framing = "confluent"
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
-        if schema is not None:
-            schema = _arrow(schema)
-            _check_fields(schema, mode, corrupt_record)
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "corrupt_record": corrupt_record,
+            "framing": framing,
+            "subject": subject,
+            "version": version,
             "options": texts,
         }
-        self._given = schema
-        self.spec = ColumnSpec.json(schema, behaviour, flatten, corrupt_record, list(texts.items()))
+        self._given = None
+        self._is_of_registry = schema is None and subject is not None
+        if self._is_of_registry:
+            return
+        registered: dict[str, str | None] = {"text": None, "title": None, "subject": subject}
+        if schema is not None:
+            document = _json_schema(schema) if framing == "confluent" else None
+            schema = self._given = _arrow(schema)
+            _check_fields(schema, mode, corrupt_record)
+            if document is not None:
+                text = self._given = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+                registered |= {"text": text, "title": document.get("title")}
+        self.spec = ColumnSpec.json(
+            schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
+        )
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        from monedula.schemas.json_schema import bundled
+
+        try:
+            document = bundled(json.loads(text), {name: json.loads(each) for name, each in references})
+        except ValueError as error:
+            raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+        made = type(self)(document, **{**self._arguments, "version": None})
+        if number is not None:
+            made.spec = made.spec.with_id(number)
+        return made
+
+
+def _json_schema(schema: Any) -> dict[str, Any] | None:
+    """The JSON Schema that is given, or `None` if it is a schema of another kind."""
+    from monedula.schemas.sources import document_of
+
+    return document_of(schema)
 
 
 def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
@@ -302,14 +394,6 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
         raise ArgumentError(
             f"{name}={_short(given)}: expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for "
             f"bytes{_hint(given)}"
-        )
-    if given.is_of_registry:
-        # Consumers and reads have asked for it.
-        kind = type(given).__name__
-        raise ArgumentError(
-            f"{name}={given!r}: rows are written with a schema that is given, {kind}(schema, subject=...); that of a "
-            "subject is monedula.SchemaRegistry(settings).get(subject).schema, and with use.latest.version=true the "
-            "newest is written in place of the given one"
         )
     if name == "key" and given.flatten:
         raise ArgumentError(

@@ -47,6 +47,7 @@ def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
             '("subscribe", "orders")': f'("subscribe", "{topic}")',
             '"subscribe": "orders"': f'"subscribe": "{topic}"',
             '("topic", "customers")': f'("topic", "{into}")',
+            '("topic", "totals")': f'("topic", "{into}")',
             '("topic", "large-orders")': f'("topic", "{into}")',
             "http://localhost:8081": registry,
             "/data": str(tmp_path),
@@ -161,6 +162,14 @@ def test_customers_are_written(run: Example, spark: SparkSession, kafka: KafkaCl
     assert rows == {("1", '{"id":1,"name":"Ada"}'), ("2", '{"id":2,"name":"Grace"}')}
 
 
+def test_a_frame_is_written_as_json(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    into = topic()
+    run('"totals"', "unused", into=into)
+    assert [bytes(row.value) for row in rows_in(spark, kafka, into)] == [b'{"id":1,"customer":"Ada","amount":3.5}']
+
+
 def test_a_stream_of_large_orders_goes_on_where_it_ended(
     run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
@@ -213,7 +222,7 @@ def test_the_example_of_avro_has_the_fields_of_the_subject(
 
 
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 10
+    assert len(examples()) == 11
 
 
 def test_the_table_names_the_options_that_there_are() -> None:

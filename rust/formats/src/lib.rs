@@ -31,8 +31,8 @@ pub use avro::{
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
-    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufReason,
-    ProtobufSchema,
+    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
+    ProtobufReason, ProtobufSchema,
 };
 pub use source::{Asked, SchemaSource};
 pub use writing::Unwritable;

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use monedula_client::registry::{Answer, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry};
+use monedula_client::registry::{
+    Answer, NewReference, NewSchema, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry,
+};
 use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
     Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, JsonDecoder, JsonEncoder,
-    JsonOptions, Mode, ProtobufOptions, SchemaSource, WriterKey, stable_text,
+    JsonOptions, Mode, ProtobufOptions, SchemaSource, UnsupportedField, WriterKey, stable_text,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,9 +20,9 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::encoder::Encoder;
-use crate::error::{argument_error, registry_error_of};
+use crate::error::argument_error;
 use crate::protobuf::{ProtobufGiven, Source, Writer};
-use crate::runtime::on_thread;
+use crate::registered::{Place, new_references, referred};
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
@@ -79,7 +81,8 @@ pub(crate) struct ColumnSpec {
 impl ColumnSpec {
     /// Without a schema, rows are written with the fields that their column has.
     #[staticmethod]
-    #[pyo3(signature = (schema, mode, flatten, corrupt_record_field, options = Vec::new()))]
+    #[pyo3(signature = (schema, mode, flatten, corrupt_record_field, options = Vec::new(), framing = "bare", registered = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn json(
         py: Python<'_>,
         schema: Option<&Bound<'_, PyAny>>,
@@ -87,13 +90,17 @@ impl ColumnSpec {
         flatten: bool,
         corrupt_record_field: String,
         options: Vec<(String, String)>,
+        framing: &str,
+        registered: Option<JsonSchemaGiven>,
     ) -> PyResult<Self> {
         let fields = schema.map(capsule::import_schema).transpose()?.map(|schema| schema.fields);
         let (mode, on_bad) = behaviour(py, mode)?;
-        let options = JsonOptions { mode, corrupt_record_field, ..json_options(py, options)? };
+        let is_framed = framing == "confluent";
+        let options = JsonOptions { mode, corrupt_record_field, is_framed, ..json_options(py, options)? };
         JsonDecoder::new(fields.as_ref().unwrap_or(&Fields::empty()), options.clone(), BufferPool::new(0))
             .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;
-        Ok(Self::of_json(JsonGiven { fields, options }, on_bad, flatten))
+        let schema = registered.unwrap_or_default();
+        Ok(Self::of_json(JsonGiven { fields, options, schema, id: None }, on_bad, flatten))
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
@@ -161,7 +168,8 @@ impl ColumnSpec {
         let subject = subject.map(Into::into);
         // A registry says itself what it misses in a text that refers to others.
         let text = stable.unwrap_or_else(|| reader_text.to_owned());
-        let avro = AvroGiven { reader, text, schemas, same, framing, options: given, may_ask, subject };
+        let beside = new_references(&references);
+        let avro = AvroGiven { reader, text, beside, schemas, same, framing, options: given, may_ask, subject };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
@@ -200,13 +208,21 @@ impl ColumnSpec {
 
     /// The same for some of the fields; for all of them if these would be others without the rest.
     fn only(&self, names: Vec<String>) -> Self {
-        let Some(JsonGiven { fields: Some(fields), options }) = &self.json else { return self.clone() };
+        let Some(given @ JsonGiven { fields: Some(fields), options, .. }) = &self.json else { return self.clone() };
         if names.contains(&options.corrupt_record_field) || !options.partial_results {
             return self.clone();
         }
         let some: Fields = fields.iter().filter(|field| names.contains(field.name())).cloned().collect();
-        let given = JsonGiven { fields: Some(some), options: options.clone() };
-        Self::of_json(given, self.typed.on_bad, self.typed.flatten)
+        Self::of_json(JsonGiven { fields: Some(some), ..given.clone() }, self.typed.on_bad, self.typed.flatten)
+    }
+
+    /// The same for writing JSON with this id of its schema, for which no registry is asked then.
+    fn with_id(&self, number: u32) -> Self {
+        let mut with_id = self.clone();
+        if let Some(json) = &mut with_id.json {
+            json.id = Some(number);
+        }
+        with_id
     }
 
     /// Decodes values to a table of one column, `value`, for tests. A value that cannot be decoded is an error.
@@ -234,6 +250,19 @@ impl ColumnSpec {
             values.extend(bytes.iter().map(|value| value.map(|value| PyBytes::new(py, value).unbind())));
         }
         Ok(values)
+    }
+
+    /// Refuses a table that cannot be written, whatever a registry says of the schema.
+    fn check(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let unsupported = |bad: UnsupportedField| argument_error(py, format!("schema: {bad}"));
+        let encoder = match (&self.json, &self.protobuf, &self.avro) {
+            (Some(json), _, _) => Encoder::Json(json.encoder(WriterKey::Only).map_err(unsupported)?),
+            (_, Some(protobuf), _) => Encoder::Protobuf(protobuf.encoder_with(WriterKey::Only)),
+            (_, _, Some(avro)) => self.written_with(avro, avro.reader.clone(), WriterKey::Only).encoder,
+            _ => return Ok(()),
+        };
+        let written = Written { encoder, flatten: self.typed.flatten };
+        encoded(py, capsule::import(data)?, None, Some(written)).map(drop)
     }
 
     /// Each field as `name: type`, or the type if there are none.
@@ -274,19 +303,26 @@ impl ColumnSpec {
     ) -> PyResult<Written> {
         let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
         let flatten = self.typed.flatten;
-        if let Some(JsonGiven { fields, options }) = &self.json {
-            let encoder = JsonEncoder::new(fields.as_ref(), WriterKey::Only, options.clone());
-            let encoder = encoder.map_err(|unsupported| refused(&format!("schema: {unsupported}")))?;
+        if let Some(json) = &self.json {
+            let key = match (json.id, registry) {
+                _ if !json.options.is_framed => WriterKey::Only,
+                (Some(id), _) => WriterKey::Id(id),
+                (None, Some(_)) => WriterKey::Id(0),
+                (None, None) => {
+                    return Err(refused(
+                        "framing='confluent' needs the setting schema.registry.url, where the schema is registered: values \
+                         begin with its id",
+                    ));
+                }
+            };
+            let encoder = json.encoder(key).map_err(|unsupported| refused(&format!("schema: {unsupported}")))?;
             return Ok(Written { encoder: Encoder::Json(encoder), flatten });
         }
         if let Some(protobuf) = &self.protobuf {
-            if registry.is_some() && protobuf.is_registered() {
-                return Err(refused(
-                    "with schema.registry.url, values of Protobuf have Confluent's frame, and the schema is not registered by \
-                     this producer: give its id, schemas={7: schema}, or framing='bare'",
-                ));
-            }
-            let encoder = protobuf.encoder().map_err(|reason| refused(&reason))?;
+            let encoder = match registry {
+                Some(_) if protobuf.is_registered() => protobuf.encoder_with(WriterKey::Id(0)),
+                _ => protobuf.encoder().map_err(|reason| refused(&reason))?,
+            };
             return Ok(Written { encoder: Encoder::Protobuf(encoder), flatten });
         }
         let Some(avro) = &self.avro else { return Err(refused("nothing says how rows are written")) };
@@ -295,16 +331,20 @@ impl ColumnSpec {
         Ok(self.written_with(avro, avro.reader.clone(), key))
     }
 
-    /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given.
-    pub(crate) fn registered(
-        &self,
-        py: Python<'_>,
-        name: &'static str,
-        topic: Option<&str>,
-        registry: &Arc<SchemaRegistry>,
-    ) -> PyResult<Option<Written>> {
+    /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given, or there
+    /// is none.
+    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<Option<Written>> {
+        let flatten = self.typed.flatten;
+        if let Some(json) = self.json.as_ref().filter(|json| json.options.is_framed && json.id.is_none()) {
+            let encoder = Encoder::Json(json.registered(py, place)?);
+            return Ok(Some(Written { encoder, flatten }));
+        }
+        if let Some(protobuf) = self.protobuf.as_ref().filter(|protobuf| protobuf.is_registered()) {
+            let encoder = Encoder::Protobuf(protobuf.registered(py, place)?);
+            return Ok(Some(Written { encoder, flatten }));
+        }
         let Some(avro) = self.avro.as_ref().filter(|avro| avro.is_registered()) else { return Ok(None) };
-        let (schema, key) = avro.registered(py, name, topic, registry)?;
+        let (schema, key) = avro.registered(py, place)?;
         Ok(Some(self.written_with(avro, schema, key)))
     }
 
@@ -345,6 +385,46 @@ struct JsonGiven {
     /// None if rows are written with the fields of their column.
     fields: Option<Fields>,
     options: JsonOptions,
+    /// What is said about the schema in a registry.
+    schema: JsonSchemaGiven,
+    /// Its id there, if that is known.
+    id: Option<u32>,
+}
+
+/// The JSON Schema that values are registered with.
+#[derive(Clone, Default, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct JsonSchemaGiven {
+    /// Its text; none if it follows from the columns.
+    text: Option<String>,
+    /// The name of what it describes.
+    title: Option<String>,
+    subject: Option<String>,
+}
+
+impl JsonGiven {
+    fn encoder(&self, key: WriterKey) -> Result<JsonEncoder, UnsupportedField> {
+        JsonEncoder::new(self.fields.as_ref(), key, self.options.clone())
+    }
+
+    /// What writes rows with the id that a registry has for their schema.
+    fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<JsonEncoder> {
+        let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
+        let JsonSchemaGiven { text, title, subject } = &self.schema;
+        let subject = place.subject(py, subject.as_deref(), title.as_deref())?;
+        let text = match (text, place.data_type) {
+            (Some(text), _) => text.clone(),
+            (None, Some(data_type)) => {
+                let encoder = self.encoder(WriterKey::Only).map_err(|bad| refused(bad.to_string()))?;
+                encoder.schema_text(data_type).map_err(|bad| refused(bad.to_string()))?
+            }
+            // The registry's own is written with.
+            (None, None) => String::new(),
+        };
+        let new = NewSchema { kind: SchemaKind::Json, text, refers_to: Vec::new(), references: Vec::new() };
+        let found = place.ask(py, &subject, new)?;
+        self.encoder(WriterKey::Id(found.id)).map_err(|bad| refused(bad.to_string()))
+    }
 }
 
 /// What an Avro column was asked for with.
@@ -353,6 +433,8 @@ struct AvroGiven {
     reader: AvroSchema,
     /// The reader's schema, as it is registered.
     text: String,
+    /// Those that it refers to, as they are registered.
+    beside: Vec<NewReference>,
     schemas: Vec<(WriterKey, AvroSchema)>,
     /// The keys of those that are the reader's own.
     same: Vec<WriterKey>,
@@ -384,27 +466,19 @@ impl AvroGiven {
     }
 
     /// The schema that a registry has values written with, and its id.
-    fn registered(
-        &self,
-        py: Python<'_>,
-        name: &'static str,
-        topic: Option<&str>,
-        registry: &Arc<SchemaRegistry>,
-    ) -> PyResult<(AvroSchema, WriterKey)> {
-        let subject = match &self.subject {
-            Some(given) => given.to_string(),
-            None => registry
-                .subject(name == "key", topic, self.reader.record_name())
-                .map_err(|reason| argument_error(py, format!("{name}: {reason}")))?,
+    fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<(AvroSchema, WriterKey)> {
+        let subject = place.subject(py, self.subject.as_deref(), self.reader.record_name())?;
+        let new = NewSchema {
+            kind: SchemaKind::Avro,
+            text: self.text.clone(),
+            refers_to: referred(&self.text, &self.beside),
+            references: self.beside.clone(),
         };
-        let (registry, text, of) = (Arc::clone(registry), self.text.clone(), subject.clone());
-        let found = on_thread(py, "monedula-registry", move || registry.written(&of, &text))?;
-        let found = found.map_err(|reason| registry_error_of(py, name, &reason))?;
+        let found = place.ask(py, &subject, new)?;
         let schema = match &found.instead {
             None => self.reader.clone(),
-            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.reference_texts()).map_err(|bad| {
-                registry_error_of(py, name, &format!("the newest schema of subject {subject} cannot be read: {bad}"))
-            })?,
+            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.reference_texts())
+                .map_err(|bad| place.unreadable(py, &subject, bad))?,
         };
         Ok((schema, WriterKey::Id(found.id)))
     }

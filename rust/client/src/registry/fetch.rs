@@ -123,7 +123,7 @@ impl<'h> References<'h> {
 fn get(http: &Http, kind: SchemaKind, what: &str, path: &str) -> Result<Map<String, Value>, NoAnswer> {
     let answer = http.get(path).map_err(|failure| match failure {
         Failure::NotFound(why) => NoAnswer::Missing(format!("{what}: {why}")),
-        Failure::Other(why) => NoAnswer::Failed(format!("{what}: {why}")),
+        failure => NoAnswer::Failed(format!("{what}: {}", failure.why())),
     })?;
     let found = answer.get("schemaType").and_then(Value::as_str).unwrap_or(SchemaKind::Avro.name());
     if found != kind.name() {

@@ -24,7 +24,7 @@ use self::answers::Answers;
 use self::fetch::NoAnswer;
 use self::http::{Failure, Http};
 use self::registering::Registering;
-pub use self::registering::WrittenSchema;
+pub use self::registering::{NewReference, NewSchema, WrittenSchema};
 pub(crate) use self::settings::registry;
 use crate::lock::lock;
 use crate::log::Log;
@@ -46,6 +46,8 @@ pub enum SchemaKind {
     Avro,
     /// Protobuf.
     Protobuf,
+    /// JSON Schema.
+    Json,
 }
 
 impl SchemaKind {
@@ -54,6 +56,7 @@ impl SchemaKind {
         match self {
             Self::Avro => "AVRO",
             Self::Protobuf => "PROTOBUF",
+            Self::Json => "JSON",
         }
     }
 }
@@ -63,6 +66,7 @@ impl fmt::Display for SchemaKind {
         formatter.write_str(match self {
             Self::Avro => "Avro",
             Self::Protobuf => "Protobuf",
+            Self::Json => "JSON Schema",
         })
     }
 }
@@ -168,9 +172,7 @@ impl SchemaRegistry {
     /// The registry's own words, or why it cannot be asked.
     pub fn request(&self, path: &str, posted: Option<&str>) -> Result<String, String> {
         let answer = self.inner.http.request(path, posted).map(|answer| answer.to_string());
-        answer.map_err(|failure| match failure {
-            Failure::NotFound(why) | Failure::Other(why) => why,
-        })
+        answer.map_err(Failure::why)
     }
 
     /// The schema with this key, or what to wait for. Never blocks. Ids are unique in a context: `subject` is one of that

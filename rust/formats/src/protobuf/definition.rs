@@ -18,6 +18,8 @@ pub(crate) struct File {
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
     pub(crate) features: Features,
+    /// What it was read from: its text, or its descriptors in base64.
+    pub(crate) source: String,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -112,7 +114,10 @@ pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {
         if let (1, Content::Bytes(file)) = (number, content) {
-            files.push(read_file(file)?);
+            let mut source = Vec::new();
+            base64::encode(file.bytes.get(file.at..).unwrap_or_default(), &mut source);
+            let read = read_file(file)?;
+            files.push(File { source: String::from_utf8(source).unwrap_or_default(), ..read });
         }
         Ok(())
     })?;

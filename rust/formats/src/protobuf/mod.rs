@@ -21,4 +21,4 @@ pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};
 pub use encoder::ProtobufEncoder;
 pub use error::{BadProtobuf, ProtobufReason};
 pub use options::ProtobufOptions;
-pub use schema::ProtobufSchema;
+pub use schema::{ProtobufFile, ProtobufSchema};
