@@ -14,11 +14,11 @@ from monedula.spark.options import OPTIONS, SourceOptions
 from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
 from monedula.spark.sink_options import SinkOptions
 from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
+from monedula.testing import Registry
 from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record, written
-from tests.consumer.schema_registry import serving
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
@@ -211,8 +211,8 @@ def test_the_example_of_avro_has_the_fields_of_the_subject(
 ) -> None:
     name = topic(1)
     schema = record(field("id", "long"), field("customer", "string"), name="Order")
-    with serving() as registry:
-        number = registry.avro("orders-value", schema)
+    with Registry() as registry:
+        number = registry.register("orders-value", schema)
         with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
             framed = b"\x00" + number.to_bytes(4, "big") + written(schema, {"id": 7, "customer": "Grace"})
             producer.send(name, framed)

@@ -72,7 +72,7 @@ monedula consume '^ord' --key =key-7 -o key-7.csv
 monedula consume orders --group etl --timeout 10 --key-separator :
 monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
 monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
-monedula consume orders --decode protobuf --schema order.proto --format json --max-rows 3
+monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
 """
 
 

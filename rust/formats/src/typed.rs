@@ -10,6 +10,23 @@ use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
 use crate::json::{Appended, JsonDecoder};
 use crate::protobuf::{BadProtobuf, ProtobufAppended, ProtobufDecoder};
 
+/// What every decoder has by the same name.
+macro_rules! rows {
+    () => {
+        fn rows(&self) -> usize {
+            self.rows()
+        }
+
+        fn truncate(&mut self, rows: usize) {
+            self.truncate(rows);
+        }
+
+        fn bytes(&self) -> usize {
+            self.bytes()
+        }
+    };
+}
+
 impl TypedColumn for JsonDecoder {
     fn data_type(&self) -> DataType {
         DataType::Struct(self.fields().clone())
@@ -24,17 +41,7 @@ impl TypedColumn for JsonDecoder {
         }
     }
 
-    fn rows(&self) -> usize {
-        self.rows()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.truncate(rows);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+    rows!();
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         let (array, memory_bytes) = self.finish();
@@ -56,17 +63,7 @@ impl TypedColumn for AvroDecoder {
         }
     }
 
-    fn rows(&self) -> usize {
-        self.rows()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.truncate(rows);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+    rows!();
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         self.finish()
@@ -88,17 +85,7 @@ impl TypedColumn for ProtobufDecoder {
         }
     }
 
-    fn rows(&self) -> usize {
-        self.rows()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.truncate(rows);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+    rows!();
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         self.finish()

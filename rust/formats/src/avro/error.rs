@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::prefix;
+
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
@@ -118,15 +120,13 @@ impl Fault {
 
     #[cold]
     pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{name}{between}{}", self.path);
+        prefix(&mut self.path, name);
         self
     }
 
     #[cold]
     pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("[{key:?}]{between}{}", self.path);
+        prefix(&mut self.path, &format!("[{key:?}]"));
         self
     }
 }

@@ -13,6 +13,7 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
 pub(crate) use self::texts::{Bounds, Entries, Texts};
 use crate::avro::{BadSchema, WriterKey};
+use crate::error::prefix;
 
 /// A column that cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,8 +50,7 @@ impl Fault {
 
     #[cold]
     pub(crate) fn within(mut self: Box<Self>, place: &str) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{place}{between}{}", self.path);
+        prefix(&mut self.path, place);
         self
     }
 
