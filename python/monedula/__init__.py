@@ -20,6 +20,7 @@ from monedula._monedula import shutdown as _shutdown
 from monedula._waiting import wait_for_all as _wait_for_records
 from monedula.aio import AsyncConsumer
 from monedula.aio_producer import AsyncProducer
+from monedula.avro import Avro
 from monedula.config import ConfigKey, config_keys
 from monedula.consumer import Consumer
 from monedula.errors import (
@@ -80,7 +81,7 @@ from monedula.protobuf import Protobuf
 from monedula.reading import RecordStream, read, read_range
 from monedula.registry import RegisteredSchema, SchemaRegistry
 from monedula.reports import BatchReport, RowError
-from monedula.typed import Avro, Json
+from monedula.typed import Json
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic

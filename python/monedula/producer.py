@@ -38,6 +38,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     _names: ClientNames
     _partitioner: Partitioner | None
     _waiting: WaitingRecordsCore
+    _of_subjects: "dict[str, Typed]"
 
     def __new__(
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
@@ -57,6 +58,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         made._names = names_in(raw)
         made._partitioner = partitioner
         made._waiting = WaitingRecordsCore(made)
+        made._of_subjects = {}
         return made
 
     def metrics(self) -> dict[str, float]:
@@ -154,6 +156,17 @@ class ProducerBase(Unpicklable, ProducerCore):
         advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
+    def _of_subject(self, given: "Typed | None") -> "Typed | None":
+        """How rows are written, with the schema of its subject if it names one, which a registry is asked for once."""
+        from monedula.typed import Typed
+
+        if not isinstance(given, Typed) or not given.is_of_registry:
+            return given
+        name = repr(given)
+        if name not in self._of_subjects:
+            self._of_subjects[name] = given.of_subject(self._registry())
+        return self._of_subjects[name]
+
     def _rows(
         self,
         data: Any,
@@ -164,7 +177,9 @@ class ProducerBase(Unpicklable, ProducerCore):
     ) -> BatchFuture:
         if topic is not None:
             check_name(topic)
-        specs = (None, None) if key is None and value is None else written_as(key, value)
+        specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
+        if key is not None or value is not None:
+            specs = written_as(self._of_subject(key), self._of_subject(value))
         return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
 
 

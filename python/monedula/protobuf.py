@@ -1,12 +1,12 @@
 """`Protobuf`: keys or values of Protobuf that are decoded into typed columns while they are read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
-from monedula.typed import Mode, Typed, _behaviour, _key, _option
+from monedula.typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
 
 ProtobufFraming = Literal["bare", "confluent"]
 """What stands before a Protobuf message."""
@@ -36,18 +36,23 @@ class Protobuf(Typed):
     `Any` a struct. Of a oneof, each member is a field, of which one at most is not null. Repeated fields and maps are
     never null. A message in itself is refused, unless `recursive.fields.max.depth` says how deep columns go.
 
+    With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas that values
+    were written with are asked for there, as with `Avro`. Each must have a message of the same name, which the frame
+    names by its place there, and its fields must be written as `schema` has them: a type may be another one that is
+    written alike, such as int64 for int32.
+
     Args:
-        schema: the schema, in one of these forms.
+        schema: the schema, in one of these forms; or `subject`.
         message: the full name of the message, as `"shop.Order"`. Not needed for a class, or if the last file of the
             schema declares one message only.
         schemas: for Confluent's framing, the schemas that values were written with, by their ids or GUIDs in a
-            registry. Without it, any id will do, and a frame must name the message by the number that it has in
-            `schema`: the place in its file. With it, other ids are refused, and the number is that of the message of
-            the same name there.
+            registry. Without it and a registry, any id will do, and a frame must name the message by the number that
+            it has in `schema`: the place in its file. With it, other ids are refused, or asked for where there is a
+            registry, and the number is that of the message of the same name there.
         framing: what stands before a message: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or
             a one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`, and then the number
-            of the message in its file. Default confluent with `schemas`, or if the client's settings have
-            `schema.registry.url`, which is not asked: the schema says all; else bare.
+            of the message in its file. Default confluent with `schemas` or `subject`, or if the client's settings have
+            `schema.registry.url`; else bare.
         mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays
             at the record. `"null"` keeps it with nulls in all fields. `"drop"` leaves it out; `metrics()` counts
             those in `records_dropped`.
@@ -56,7 +61,14 @@ class Protobuf(Typed):
         options: options of Spark's `from_protobuf` by their names: `emit.default.values` (here `true`: a missing
             field of proto3 is zero, `""` or `false`, unless it is `optional`; with `false` it is null, as in Spark by
             default), `unwrap.primitive.wrapper.types` (here `true`), `enums.as.ints`, `upcast.unsigned.ints`,
-            `recursive.fields.max.depth`.
+            `recursive.fields.max.depth`, `retain.empty.message.types` (here `true`: a message without fields is a
+            struct without fields); and `unsigned.as.signed` (of monedula alone): unsigned numbers become signed ones
+            of the same bits, as in Spark by default.
+        fields: the fields that become columns, as `["id", "items.price"]`, in this order; all if it is left out. The
+            others are skipped.
+        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
+            latest version, or `version`, as with `Avro`. Beside `schema` it says the context of the ids of values.
+        version: the number of a version of `subject`.
 
     Raises:
         ArgumentError: if a schema cannot be read, the message is not in it, or arguments contradict each other.
@@ -66,19 +78,21 @@ class Protobuf(Typed):
         Protobuf(id: int64, customer: utf8)
     """
 
+    _KIND = "PROTOBUF"
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "message": None,
-        "schemas": None,
         "framing": None,
         "mode": "fail",
         "dead_letter": None,
         "flatten": False,
         "options": {},
+        "fields": (),
+        "subject": None,
+        "version": None,
     }
 
     def __init__(
         self,
-        schema: Any,
+        schema: Any = None,
         *,
         message: str | None = None,
         schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | None = None,
@@ -87,43 +101,80 @@ class Protobuf(Typed):
         dead_letter: str | None = None,
         flatten: bool = False,
         options: Mapping[str, str | bool | int] | None = None,
+        fields: Sequence[str] = (),
+        subject: str | None = None,
+        version: int | None = None,
     ) -> None:
-        behaviour = _behaviour(mode, dead_letter)
-        texts = {
-            name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()
-        }
+        behaviour = behaviour_of(mode, dead_letter)
+        texts = option_texts(options)
         if framing not in (None, "bare", "confluent"):
             raise ArgumentError(f"framing={framing!r}: expected 'bare' or 'confluent'")
         if message is not None and not isinstance(message, str):
             raise ArgumentError(f"message={message!r}: expected the full name of a message, such as 'shop.Order'")
-        may_be_framed = framing is None
-        descriptors, own = _source("schema", schema)
+        if subject is not None or version is not None:
+            check_subject(subject, version, schema)
+            if framing == "bare":
+                raise ArgumentError(
+                    "subject is for framing='confluent', the values of which name their schema by its id"
+                )
+            framing = "confluent"
         writers = _writers(schemas, framing)
+        framing = "confluent" if writers else framing
+        self._is_of_registry = schema is None and subject is not None
+        descriptors, own = (b"", None) if self._is_of_registry else _source("schema", schema)
         self._arguments: dict[str, Any] = {
             "message": message or own,
             "schemas": schemas and {key: _restorable(f"schemas[{key!r}]", each) for key, each in schemas.items()},
-            "framing": "confluent" if writers else framing,
+            "framing": framing,
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "options": texts,
+            "fields": _fields(fields),
+            "subject": subject,
+            "version": version,
         }
+        self._given = None
+        if self._is_of_registry:
+            return
         self._given = _restorable("schema", schema)
         self.spec = ColumnSpec.protobuf(
             descriptors,
             message or own,
             writers,
-            "confluent" if writers else framing or "bare",
+            framing or "bare",
             behaviour,
             flatten,
             list(texts.items()),
-            may_be_framed,
+            framing != "bare",
+            subject,
+            self._arguments["fields"],
         )
 
-    def __repr__(self) -> str:
-        given = {name: value for name, value in self._arguments.items() if name not in ("message", "schemas")}
-        shown = [f"{name}={value!r}" for name, value in given.items() if value != self._DEFAULTS[name]]
-        return f"{type(self).__name__}({', '.join([*self.spec.fields, *shown])})"
+    @property
+    def source(self) -> bytes | dict[str, str]:
+        """The schema: descriptors, or texts by the names of their files."""
+        source: bytes | dict[str, str] = self._given
+        return source
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        # The schema itself has no name in a registry.
+        texts = {**dict(references), self._arguments["subject"]: text}
+        given = {**self._arguments, "version": None}
+        if number is not None:
+            given["schemas"] = {number: texts}
+        return type(self)(texts, **given)
+
+
+def _fields(fields: Any) -> tuple[str, ...]:
+    """The paths of the fields that become columns."""
+    if isinstance(fields, str) or not isinstance(fields, Sequence) or not all(isinstance(each, str) for each in fields):
+        raise ArgumentError(f"fields={fields!r}: expected the names of fields, such as ['id', 'items.price']")
+    paths = tuple(fields)
+    for path in paths:
+        if part := next((each for each in paths if each.startswith(f"{path}.")), None):
+            raise ArgumentError(f"fields: {part!r} is in {path!r} already; give one of them")
+    return paths
 
 
 def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _Source]]:
@@ -136,11 +187,13 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
         raise ArgumentError("schemas: expected {id: schema}")
     if not schemas:
         raise ArgumentError("schemas is empty: no value could be decoded")
-    return [(*_key(key), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
+    return [(*schema_key(key), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
 
 
 def _source(name: str, schema: Any) -> tuple[_Source, str | None]:
     """A schema as a `FileDescriptorSet` or as texts, and the name of the message if it is one's."""
+    if schema is None:
+        raise ArgumentError(f"{name}: give descriptors, .proto text, a class or module of protoc's, or subject=")
     if isinstance(schema, str):
         if not any(sign in schema for sign in "{;"):
             file = "; that of a file is Path(...).read_text()"

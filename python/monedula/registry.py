@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from monedula._monedula import RegistryCore
+from monedula._monedula import RegistryCore, stable_avro
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.errors import ArgumentError, SchemaRegistryError
 
@@ -88,7 +88,8 @@ class SchemaRegistry:
 
         Args:
             subject: such as `"orders-value"`.
-            schema: its text, or what `json.loads` makes of it.
+            schema: its text, or what `json.loads` makes of it. Of Avro, it is registered as `send_batch` does, without
+                blanks and in one order, so that both mean the same version.
             kind: `"AVRO"`, `"PROTOBUF"` or `"JSON"`.
             references: the schemas that it refers to: a name, and the subject and version that are meant.
 
@@ -98,7 +99,8 @@ class SchemaRegistry:
         Raises:
             SchemaRegistryError: if the registry refuses it, with its reasons, or cannot be asked.
         """
-        answer = self._ask(f"/subjects/{_part(subject)}/versions", _body(schema, kind, references))
+        body = _body(schema, kind, references, is_stable=True)
+        answer = self._ask(f"/subjects/{_part(subject)}/versions", body)
         number = _expect(dict, answer).get("id")
         if not isinstance(number, int):
             reason = _no_registry("there is no id in it")
@@ -138,8 +140,11 @@ def _part(subject: str) -> str:
     return quote(subject, safe="")
 
 
-def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]]) -> str:
+def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is_stable: bool = False) -> str:
     text = schema if isinstance(schema, str) else json.dumps(schema)
+    if is_stable and kind == "AVRO":
+        # What is no schema is the registry's to refuse.
+        text = stable_avro(text) or text
     body: dict[str, Any] = {"schema": text}
     if kind != "AVRO":
         body["schemaType"] = kind

@@ -1,21 +1,18 @@
-"""`Json`, `Avro` and the base of `Protobuf`: keys or values that are decoded into typed columns while they are read."""
+"""`Json`, and the base of `Avro` and `Protobuf`: keys or values as typed columns."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from os import PathLike
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from monedula._monedula import ColumnSpec
+from monedula._monedula import ColumnSpec, RegistryCore
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 from monedula.partitions import topic_names
 
 Mode = Literal["fail", "null", "drop"]
 """What becomes of a record that cannot be decoded."""
-
-Framing = Literal["bare", "confluent", "single_object"]
-"""What stands before an Avro value and names the schema that it was written with."""
 
 CORRUPT_RECORD = "_corrupt_record"
 """The field that gets the text of a bad value, as in Spark."""
@@ -28,9 +25,14 @@ class Typed:
     """How keys or values are decoded: the base of `Json`, `Avro` and `Protobuf`."""
 
     _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+    """The arguments that are shown, with what they are if they are left out."""
+
+    _KIND: ClassVar[str] = ""
+    """The language of its schemas, as registries call it."""
 
     _given: Any
     _arguments: dict[str, Any]
+    _is_of_registry = False
     spec: ColumnSpec
 
     @property
@@ -50,6 +52,65 @@ class Typed:
         topic: str | None = self._arguments["dead_letter"]
         return topic
 
+    @property
+    def is_of_registry(self) -> bool:
+        """Whether the reader's schema is still to be asked for."""
+        return self._is_of_registry
+
+    def pinned(self, settings: RawSettings) -> Self:
+        """The same with the schema of its subject, which the registry of the settings is asked for; waits for it.
+
+        Raises:
+            ArgumentError: if the settings name no registry, or the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        if not self._is_of_registry:
+            return self
+        from monedula.registry import SchemaRegistry
+
+        subject, version = self._arguments["subject"], self._arguments["version"]
+        _, _, text, references = SchemaRegistry(settings).core.version(subject, version, self._KIND)
+        return self._with_schema(text, references)
+
+    def of_subject(self, registry: RegistryCore | None) -> Self:
+        """The same for writing: with the schema of its subject in this `registry`, and its id.
+
+        Raises:
+            ArgumentError: if there is no registry, or the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        return self.of_version(*self.version_in(registry))
+
+    def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
+        """The version of its subject in this `registry`: the schema's id, its text, and those that it refers to.
+
+        Raises:
+            ArgumentError: if there is no registry.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        if registry is None:
+            raise ArgumentError("the settings name no registry: schema.registry.url is not given")
+        subject, version = self._arguments["subject"], self._arguments["version"]
+        number, _, text, references = registry.version(subject, version, self._KIND)
+        return number, text, references
+
+    def of_version(self, number: int, text: str, references: list[tuple[str, str]]) -> Self:
+        """The same for writing with a schema of a registry.
+
+        Args:
+            number: its id there.
+            text: its text.
+            references: the names and texts of the schemas that it refers to.
+
+        Raises:
+            ArgumentError: if the schema cannot be read.
+        """
+        return self._with_schema(text, references, number)
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
+        raise NotImplementedError
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (type(self), self._given, self._arguments)
 
@@ -57,7 +118,8 @@ class Typed:
         given = [
             f"{name}={value!r}" for name, value in self._arguments.items() if value != self._DEFAULTS.get(name, value)
         ]
-        return f"{type(self).__name__}({', '.join([*self.spec.fields, *given])})"
+        fields = [] if self._is_of_registry else self.spec.fields
+        return f"{type(self).__name__}({', '.join([*fields, *given])})"
 
 
 def _restored(kind: type[Any], given: Any, arguments: dict[str, Any]) -> Typed:
@@ -65,7 +127,7 @@ def _restored(kind: type[Any], given: Any, arguments: dict[str, Any]) -> Typed:
     return restored
 
 
-def _behaviour(mode: object, dead_letter: str | None) -> str:
+def behaviour_of(mode: object, dead_letter: str | None) -> str:
     """What becomes of records that cannot be decoded, as the core has it."""
     if mode not in ("fail", "null", "drop"):
         here = _MODES_OF_SPARK.get(str(mode).upper())
@@ -99,6 +161,14 @@ class Json(Typed):
             returned once the brokers have acknowledged them, so no offset is committed before.
         flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
+        framing: what stands before a value: `"bare"`, the default, is nothing; `"confluent"` a zero byte and the
+            schema's id in a registry, or a one and its GUID, there or in the header `__value_schema_id` or
+            `__key_schema_id`. For reading, any id will do, and no registry is asked. For writing,
+            `schema.registry.url` is needed: the JSON Schema is registered there, `schema` if it is one, else that of
+            the fields.
+        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the fields are those of its
+            latest version, or of `version`, as with `Avro`. Beside `schema` it is where that is registered.
+        version: the number of a version of `subject`.
         options: options of Spark's `from_json` and `to_json` by their names, such as
             `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and
             `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
@@ -117,8 +187,12 @@ class Json(Typed):
         "dead_letter": None,
         "flatten": False,
         "corrupt_record": CORRUPT_RECORD,
+        "framing": None,
+        "subject": None,
+        "version": None,
         "options": {},
     }
+    _KIND = "JSON"
 
     def __init__(
         self,
@@ -128,195 +202,81 @@ class Json(Typed):
         dead_letter: str | None = None,
         flatten: bool = False,
         corrupt_record: str = CORRUPT_RECORD,
+        framing: Literal["bare", "confluent"] | None = None,
+        subject: str | None = None,
+        version: int | None = None,
         options: Mapping[str, str | bool] | None = None,
     ) -> None:
-        behaviour = _behaviour(mode, dead_letter)
+        behaviour = behaviour_of(mode, dead_letter)
+        if framing not in (None, "bare", "confluent"):
+            raise ArgumentError(f"framing={framing!r}: expected 'bare' or 'confluent'")
+        if subject is not None or version is not None:
+            check_subject(subject, version, schema)
+            if framing == "bare":
+                raise ArgumentError(
+                    "subject is for framing='confluent', the values of which name their schema by its id"
+                )
+            framing = "confluent"
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
-        if schema is not None:
-            schema = _arrow(schema)
-            _check_fields(schema, mode, corrupt_record)
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
             "flatten": flatten,
             "corrupt_record": corrupt_record,
-            "options": texts,
-        }
-        self._given = schema
-        self.spec = ColumnSpec.json(schema, behaviour, flatten, corrupt_record, list(texts.items()))
-
-
-class Avro(Typed):
-    """Avro values, decoded into a column: `Consumer(..., value=Avro(schema))`.
-
-    As with `Json`, there is neither a Python object for a value nor a binary column. Every value is read by the schema
-    that it was written with, and becomes what the reader's schema asks for: fields that the reader's lacks are skipped,
-    those that the writer's lacks have their defaults, and aliases and numbers are resolved as in Avro's specification.
-    A schema is its JSON text, or that text as `json.loads` returns it.
-
-    With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas of values
-    are asked for there by the ids that values name, in the background: a partition waits for an unknown one, and the
-    others go on. Where the registry fails, `SchemaRegistryError` is raised, and a poll a second later asks again.
-
-    Types are those of Spark's `from_avro`: a union with null is the other type, int with long is long, float with
-    double is double, and other unions are structs with the fields `member0`, `member1` and so on, of which one is not
-    null. An enum is a string, a fixed is binary. A schema that is no record is a column of its own type, as for keys.
-
-    Args:
-        schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
-            last if they have no ids. One of them, or `subject`, is needed where a registry is asked, too.
-        writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
-        schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
-            as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
-            their fingerprints say which is meant.
-        framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
-            one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
-            `C3 01` and the schema's fingerprint. Default confluent if `schemas` has ids, or if there is neither
-            `schemas` nor `writer` and the client's settings have `schema.registry.url`; single-object if `schemas` is
-            a list; else bare.
-        mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
-            `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
-            leaves it out; `metrics()` counts those in `records_dropped`.
-        dead_letter: in place of a mode, the topic to which such records are written, as with `Json`.
-        flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
-        options: options of Spark's `from_avro` by their names: `recursiveFieldMaxDepth`,
-            `enableStableIdentifiersForUnionType`, `stableIdentifierPrefixForUnionType`.
-        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
-            latest version, or `version`. It is asked for once, when the consumer or read is made, and stays as long as
-            that lives. Of a subject in a context, `":.context:orders-value"`, the ids of values are those of the
-            context; beside `schema` this is all that it says.
-        version: the number of a version of `subject`.
-        references: the schemas that `schema` refers to by name, each behind those that it refers to itself.
-
-    Raises:
-        ArgumentError: if a schema cannot be read, a writer's schema cannot be read by the reader's, or arguments
-            contradict each other.
-
-    Examples:
-        >>> Avro('{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
-        Avro(id: int64)
-    """
-
-    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
-        "framing": None,
-        "mode": "fail",
-        "dead_letter": None,
-        "flatten": False,
-        "options": {},
-        "subject": None,
-        "version": None,
-        "references": (),
-    }
-
-    def __init__(
-        self,
-        schema: Any = None,
-        *,
-        writer: Any = None,
-        schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | Sequence[Any] | None = None,
-        framing: Framing | None = None,
-        mode: Mode = "fail",
-        dead_letter: str | None = None,
-        flatten: bool = False,
-        options: Mapping[str, str | bool | int] | None = None,
-        subject: str | None = None,
-        version: int | None = None,
-        references: Sequence[Any] = (),
-    ) -> None:
-        behaviour = _behaviour(mode, dead_letter)
-        texts = {
-            name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()
-        }
-        if subject is not None or version is not None:
-            framing = _of_subject(subject, version, schema, writer, schemas, framing)
-        given_framing = framing
-        framing, writers = _writers(writer, schemas, framing)
-        # A registry knows schemas by what Confluent's framing names them by.
-        may_ask = framing == "confluent" or (given_framing is None and writer is None and schemas is None)
-        beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
-        self._arguments: dict[str, Any] = {
-            "writer": writer,
-            "schemas": schemas,
-            "framing": given_framing if framing == "bare" else framing,
-            "mode": mode,
-            "dead_letter": dead_letter,
-            "flatten": flatten,
-            "options": texts,
+            "framing": framing,
             "subject": subject,
             "version": version,
-            "references": tuple(beside),
+            "options": texts,
         }
         self._given = None
         self._is_of_registry = schema is None and subject is not None
         if self._is_of_registry:
             return
-        if schema is None:
-            if not writers:
-                raise ArgumentError(
-                    "schema: give the reader's schema, those of the writers, or subject= of a registry. The types of "
-                    "the columns must be known before the first record is read, also where a registry is asked for the "
-                    "writers' schemas"
-                )
-            numbered = [each for each in writers if each[1] is None]
-            schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
-        reader = _schema_text("schema", schema)
-        if framing == "single_object" or (framing == "bare" and not writers):
-            writers = [*writers, (0, None, reader)]
-        self._given = reader
-        self.spec = ColumnSpec.avro(
-            reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask, beside, subject
+        registered: dict[str, str | None] = {"text": None, "title": None, "subject": subject}
+        if schema is not None:
+            document = _json_schema(schema) if framing == "confluent" else None
+            schema = self._given = _arrow(schema)
+            _check_fields(schema, mode, corrupt_record)
+            if document is not None:
+                text = self._given = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+                registered |= {"text": text, "title": document.get("title")}
+        self.spec = ColumnSpec.json(
+            schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
         )
 
-    @property
-    def is_of_registry(self) -> bool:
-        """Whether the reader's schema is still to be asked for."""
-        return self._is_of_registry
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        from monedula.schemas.json_schema import bundled
 
-    @property
-    def reader(self) -> str:
-        """The text of the reader's schema."""
-        text: str = self._given
-        return text
+        try:
+            document = bundled(json.loads(text), {name: json.loads(each) for name, each in references})
+        except ValueError as error:
+            raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+        made = type(self)(document, **{**self._arguments, "version": None})
+        if number is not None:
+            made.spec = made.spec.with_id(number)
+        return made
 
-    @property
-    def references(self) -> tuple[str, ...]:
-        """The schemas that the reader's refers to."""
-        texts: tuple[str, ...] = self._arguments["references"]
-        return texts
 
-    def pinned(self, settings: RawSettings) -> "Avro":
-        """The same with the schema of its subject, which the registry of the settings is asked for; waits for it.
+def _json_schema(schema: Any) -> dict[str, Any] | None:
+    """The JSON Schema that is given, or `None` if it is a schema of another kind."""
+    from monedula.schemas.sources import document_of
 
-        Raises:
-            ArgumentError: if the settings name no registry, or the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
-        if not self._is_of_registry:
-            return self
-        from monedula.registry import SchemaRegistry
-
-        subject, version = self._arguments["subject"], self._arguments["version"]
-        _, _, text, references = SchemaRegistry(settings).core.version(subject, version)
-        return Avro(text, **{**self._arguments, "version": None, "references": references})
-
-    def __repr__(self) -> str:
-        if not self._is_of_registry:
-            return super().__repr__()
-        given = [f"{name}={value!r}" for name, value in self._arguments.items() if value != self._DEFAULTS.get(name)]
-        return f"Avro({', '.join(given)})"
+    return document_of(schema)
 
 
 def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
     """How keys or values are decoded, with the schema of its subject if it names one."""
-    return given.pinned(settings) if isinstance(given, Avro) else given
+    return given.pinned(settings) if isinstance(given, Typed) else given
 
 
-def _of_subject(
-    subject: object, version: object, schema: object, writer: object, schemas: object, framing: Framing | None
-) -> Framing:
-    """The framing of what a registry knows, after a check of what is said beside it."""
+def check_subject(subject: object, version: object, schema: object) -> None:
+    """Refuse what is no subject of a registry, and no version of one.
+
+    Raises:
+        ArgumentError: if it is none, or a schema is given beside a version.
+    """
     if not isinstance(subject, str) or not subject.strip():
         said = "version is that of a subject: give subject=" if subject is None else f"subject={subject!r}"
         raise ArgumentError(f"{said}; expected the name of a subject, such as 'orders-value'")
@@ -324,47 +284,9 @@ def _of_subject(
         raise ArgumentError(f"version={version!r}: expected the number of a version; the latest if it is left out")
     if version is not None and schema is not None:
         raise ArgumentError("schema and version say two things about the reader's schema; give one of them")
-    if framing not in (None, "confluent") or writer is not None or isinstance(schemas, list | tuple):
-        raise ArgumentError("subject is for framing='confluent', the values of which name their schema by its id")
-    return "confluent"
 
 
-_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-
-_Writer = tuple[int, bytes | None, str]
-"""A writer's schema: its id or position, its GUID if it is named by that, and its text."""
-
-
-def _writers(writer: Any, schemas: Any, framing: object) -> tuple[Framing, list[_Writer]]:
-    """The framing, and the schemas of the writers."""
-    if framing not in (None, "bare", "confluent", "single_object"):
-        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent' or 'single_object'")
-    if isinstance(schemas, Mapping):
-        if framing not in (None, "confluent"):
-            raise ArgumentError(f"framing={framing!r}: schemas by id are for framing='confluent'")
-        if writer is not None:
-            raise ArgumentError(
-                "writer and schemas say two things about what values were written with; give one of them"
-            )
-        if not schemas:
-            raise ArgumentError("schemas is empty: no value could be decoded")
-        return "confluent", [(*_key(key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()]
-    if schemas is None:
-        if framing == "confluent" and writer is not None:
-            raise ArgumentError("framing='confluent': values name their schema by its id; leave writer out")
-        return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
-    if isinstance(schemas, str) or not isinstance(schemas, Sequence):
-        raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")
-    if framing == "bare":
-        raise ArgumentError("framing='bare': values of several schemas do not say which they are of; give writer=")
-    if writer is not None:
-        raise ArgumentError("writer and schemas say two things about what values were written with; give one of them")
-    return "single_object", [
-        (number, None, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)
-    ]
-
-
-def _key(key: object) -> tuple[int, bytes | None]:
+def schema_key(key: object) -> tuple[int, bytes | None]:
     """What a registry knows a schema by: its id, or its GUID."""
     if type(key) is int and 0 <= key < 1 << 32:
         return key, None
@@ -374,31 +296,6 @@ def _key(key: object) -> tuple[int, bytes | None]:
         with suppress(ValueError):
             return 0, UUID(key).bytes
     raise ArgumentError(f"schemas: {key!r} is neither the id of a schema, a number of 32 bits, nor a GUID")
-
-
-def _schema_text(name: str, schema: Any) -> str:
-    if isinstance(schema, str):
-        if not schema.lstrip().startswith(("{", "[", '"')) and schema.strip() not in _PRIMITIVES:
-            file = "; that of a file is Path(...).read_text()"
-            raise ArgumentError(f"{name}: is not JSON, as Avro schemas are, but {schema[:60]!r}{file}")
-        return schema
-    if isinstance(schema, dict | list):
-        import json
-
-        if isinstance(schema, dict) and "type" not in schema and isinstance(schema.get("schema"), str):
-            raise ArgumentError(f"{name}: is what a registry answers; give the text in its 'schema'")
-        try:
-            return json.dumps(schema)
-        except (TypeError, ValueError) as error:
-            raise ArgumentError(f"{name}: is not JSON: {error}") from None
-    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
-    if isinstance(schema, bytes):
-        hint = "; decode() makes text of it"
-    elif isinstance(schema, PathLike):
-        hint = "; its read_text() is the schema's text"
-    elif isinstance(getattr(schema, "schema_str", None), str):
-        hint = "; its schema_str is the schema's text"
-    raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}{hint}")
 
 
 def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
@@ -433,6 +330,11 @@ def _arrow(schema: Any) -> Any:
     raise ArgumentError(
         f"schema: without pyarrow (pip install 'monedula[arrow]') it must have __arrow_c_schema__, which {kind} has not"
     )
+
+
+def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
+    """Options as the core has them, of which some are numbers."""
+    return {name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()}
 
 
 def _option(name: str, value: object) -> str:
@@ -492,13 +394,6 @@ def spec_of(name: str, given: object) -> ColumnSpec | None:
         raise ArgumentError(
             f"{name}={_short(given)}: expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for "
             f"bytes{_hint(given)}"
-        )
-    if isinstance(given, Avro) and given.is_of_registry:
-        # Consumers and reads have asked for it.
-        raise ArgumentError(
-            f"{name}={given!r}: rows are written with a schema that is given, Avro(schema, subject=...); that of a "
-            "subject is monedula.SchemaRegistry(settings).get(subject).schema, and with use.latest.version=true the "
-            "newest is written in place of the given one"
         )
     if name == "key" and given.flatten:
         raise ArgumentError(

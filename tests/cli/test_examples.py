@@ -13,12 +13,11 @@ from pathlib import Path
 import monedula
 import pytest
 from monedula.cli.app import app
-from monedula.testing import Broker
+from monedula.testing import Broker, Registry
 from typer.main import get_command
 
 from tests.cli import forked
 from tests.cli.processes import FORKS, environment
-from tests.consumer.schema_registry import Registry, serving
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/cli.md"
 COMMANDS = get_command(app)
@@ -48,7 +47,7 @@ def needs_security(example: str) -> bool:
 
 @pytest.fixture
 def registry() -> Iterator[Registry]:
-    with serving() as registry:
+    with Registry() as registry:
         yield registry
 
 
@@ -71,10 +70,12 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
     (tmp_path / "kafka.properties").write_text(f"bootstrap.servers={broker.bootstrap_servers}\n")
     subject = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     for version in range(3):
-        registry.avro("orders-value", {**subject, "doc": str(version)})
+        registry.register("orders-value", {**subject, "doc": str(version)})
+        registry.register("item", {"type": "record", "name": "Item", "fields": [], "doc": str(version)})
     (tmp_path / "registry.properties").write_text(f"schema.registry.url={registry.url}\n")
     for name in ("order.avsc", "line.avsc"):
         (tmp_path / name).write_text(json.dumps(subject))
+    (tmp_path / "order.proto").write_text('syntax = "proto3"; message Order { int64 id = 1; }')
     (tmp_path / "secrets.properties").write_text("log.cleaner.threads=1\n")
     variables = environment(broker.bootstrap_servers, KAFKA_PASSWORD="secret")
     variables["PATH"] = f"{program.parent}{os.pathsep}{variables['PATH']}"

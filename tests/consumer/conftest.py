@@ -1,15 +1,23 @@
-"""`consumer`: a factory of consumers of either kind, closed when the test ends."""
+"""`consumer`: a factory of consumers of either kind, closed when the test ends; `opens`: likewise, on `broker`.
+
+`broker` is an embedded broker of the file, `topic` a topic of the test in it, `registry` a schema registry of the test.
+"""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
 
 import monedula
 import pytest
+from monedula.testing import Broker
 
+from tests.consumer.schema_registry import Registry, serving
 from tests.consumer.uniform import Uniform
 from tests.kafka import KafkaCluster
+
+Opens = Callable[..., Uniform]
+"""Opens a consumer of either kind, at the start of a topic."""
 
 
 class ConsumerFactory(Protocol):
@@ -46,3 +54,42 @@ def consumer(request: pytest.FixtureRequest) -> Iterator[ConsumerFactory]:
             return made
 
         yield make
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    broker.create_topic(name, 1)
+    return name
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving() as registry:
+        yield registry
+
+
+@pytest.fixture(params=["sync", "async"])
+def opens(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Opens]:
+    runner = asyncio.Runner() if request.param == "async" else None
+    made: list[Uniform] = []
+
+    def make(topic: str, **arguments: Any) -> Uniform:
+        kind = monedula.Consumer if runner is None else monedula.AsyncConsumer
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+        reader = Uniform(kind({**settings, **arguments.pop("settings", {})}, **arguments), runner)
+        made.append(reader)
+        reader.assign([topic])
+        return reader
+
+    yield make
+    for reader in made:
+        reader.close()
+    if runner is not None:
+        runner.close()

@@ -2,7 +2,6 @@
 
 import pickle
 import socket
-from collections.abc import Iterator
 from typing import Any
 
 import monedula
@@ -11,20 +10,8 @@ import pytest
 from monedula import Avro, SchemaRegistry
 from monedula.testing import Broker
 
-from tests.consumer.schema_registry import Registry, serving
+from tests.consumer.schema_registry import Registry
 from tests.consumer.test_schema_registry import NEWER, ORDER, framed, order, settings
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
 
 
 def produce(broker: Broker, topic: str, values: list[bytes]) -> None:

@@ -3,7 +3,6 @@
 import io
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
@@ -27,18 +26,6 @@ NEWER: dict[str, Any] = {
     **ORDER,
     "fields": [*ORDER["fields"], {"name": "amount", "type": "double", "default": 1.5}],
 }
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
 
 
 @pytest.fixture

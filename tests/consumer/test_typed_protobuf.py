@@ -2,7 +2,7 @@
 
 import pickle
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import monedula
@@ -102,19 +102,6 @@ def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_equal, one, other))
     return bool(one == other or (one != one and other != other))
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        yield broker
-
-
-@pytest.fixture
-def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    broker.create_topic(name, 1)
-    return name
 
 
 def read(broker: Broker, topic: str, **arguments: Any) -> pa.Table:
@@ -248,7 +235,10 @@ def test_schemas_say_which_ids_there_are_and_what_number_the_message_has() -> No
         order(3),
         {"id": 4, "user": None, "tags": []},
     ]
-    with pytest.raises(ValueError, match=r"id 8 names message \[0\]; the column is of t\.Order, which is \[1\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"id 8 names message \[0\], which in its schema is t\.Header; the column is of t\.Order, which is \[1\]",
+    ):
         rows(spec, [framed(8, b"\x00", body)])
     with pytest.raises(ValueError, match="no schema was given for id 9"):
         rows(spec, [framed(9, b"\x00", body)])

@@ -101,6 +101,7 @@ NOON = datetime.datetime(2026, 11, 27, 12, tzinfo=UTC)
         ({"type": "fixed", "name": "F", "size": 3}, pa.array([b"xyz"]), b"xyz"),
         (DECIMAL, pa.array([Decimal("-1.28")], pa.decimal128(5, 3)), Decimal("-1.28")),
         (DECIMAL, pa.array([Decimal("9999.99")], pa.decimal256(40, 2)), Decimal("9999.99")),
+        (DECIMAL, pa.array([Decimal("1.25")], pa.decimal256(76, 60)), Decimal("1.25")),
         (DECIMAL, pa.array([Decimal(7)], pa.decimal32(3, 0)), Decimal("7.00")),
         (
             {"type": "fixed", "name": "D", "size": 5, "logicalType": "decimal", "precision": 6, "scale": 2},
@@ -120,6 +121,8 @@ NOON = datetime.datetime(2026, 11, 27, 12, tzinfo=UTC)
         ({"type": "array", "items": "int"}, pa.array([[1, 2]], pa.list_(pa.int8(), 2)), [1, 2]),
         ({"type": "array", "items": "int"}, pa.array([[1, 2]], pa.large_list(pa.int64())), [1, 2]),
         ({"type": "map", "values": "int"}, pa.array([[("a", 1)]], pa.map_(pa.large_string(), pa.int32())), {"a": 1}),
+        # As polars has maps.
+        ({"type": "map", "values": "int"}, pa.array([[{"key": "a", "value": 1}]]), {"a": 1}),
         (["null", "string"], pa.array(["x"]), "x"),
         (["int", "null", "string"], pa.array(["x"]), "x"),
         (["int", "long"], pa.array([1], pa.int32()), 1),

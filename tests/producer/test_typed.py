@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.serialization import MessageField, SerializationContext
 from monedula import ArgumentError, Avro, Json, Protobuf
+from monedula.testing import Registry
 
 from tests.consumer.avro_values import field, record
-from tests.consumer.schema_registry import serving
 from tests.groups.ground import Ground
 from tests.producer.conftest import ProducerFactory, stored
 
@@ -126,8 +126,8 @@ def test_what_says_how_is_checked(producer: ProducerFactory) -> None:
 
 def test_confluents_deserializer_reads_it(ground: Ground, producer: ProducerFactory) -> None:
     topic, table = ground.topic(), orders(100)
-    with serving() as registry:
-        number = registry.avro(f"{topic}-value", ORDER)
+    with Registry() as registry:
+        number = registry.register(f"{topic}-value", ORDER)
         form = Avro(schemas={number: ORDER})
         producer().send_batch(table.select(["value"]), topic, value=form).result(PATIENCE)
         deserializer = confluent.AvroDeserializer(SchemaRegistryClient({"url": registry.url}))

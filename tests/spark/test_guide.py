@@ -14,11 +14,11 @@ from monedula.spark.options import OPTIONS, SourceOptions
 from monedula.spark.sink_options import OPTIONS as SINK_OPTIONS
 from monedula.spark.sink_options import SinkOptions
 from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
+from monedula.testing import Registry
 from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record, written
-from tests.consumer.schema_registry import serving
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
@@ -47,6 +47,7 @@ def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
             '("subscribe", "orders")': f'("subscribe", "{topic}")',
             '"subscribe": "orders"': f'"subscribe": "{topic}"',
             '("topic", "customers")': f'("topic", "{into}")',
+            '("topic", "totals")': f'("topic", "{into}")',
             '("topic", "large-orders")': f'("topic", "{into}")',
             "http://localhost:8081": registry,
             "/data": str(tmp_path),
@@ -161,6 +162,14 @@ def test_customers_are_written(run: Example, spark: SparkSession, kafka: KafkaCl
     assert rows == {("1", '{"id":1,"name":"Ada"}'), ("2", '{"id":2,"name":"Grace"}')}
 
 
+def test_a_frame_is_written_as_json(
+    run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    into = topic()
+    run('"totals"', "unused", into=into)
+    assert [bytes(row.value) for row in rows_in(spark, kafka, into)] == [b'{"id":1,"customer":"Ada","amount":3.5}']
+
+
 def test_a_stream_of_large_orders_goes_on_where_it_ended(
     run: Example, spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
@@ -202,8 +211,8 @@ def test_the_example_of_avro_has_the_fields_of_the_subject(
 ) -> None:
     name = topic(1)
     schema = record(field("id", "long"), field("customer", "string"), name="Order")
-    with serving() as registry:
-        number = registry.avro("orders-value", schema)
+    with Registry() as registry:
+        number = registry.register("orders-value", schema)
         with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
             framed = b"\x00" + number.to_bytes(4, "big") + written(schema, {"id": 7, "customer": "Grace"})
             producer.send(name, framed)
@@ -213,7 +222,7 @@ def test_the_example_of_avro_has_the_fields_of_the_subject(
 
 
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 10
+    assert len(examples()) == 11
 
 
 def test_the_table_names_the_options_that_there_are() -> None:
@@ -253,9 +262,9 @@ def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog:
     chosen = {name: samples[name]} if name in samples else {"subscribe": "orders", name: VALUES.get(name, "7")}
     if name.startswith(("value.", "key.")):
         column, _, option = name.partition(".")
-        is_avro = option in ("schema", "subject", "version")
-        chosen = {f"{column}.format": "avro" if is_avro else "json", **chosen}
-        if option == "version":
+        of = {"message": "protobuf"} | dict.fromkeys(("schema", "subject", "version"), "avro")
+        chosen = {f"{column}.format": of.get(option, "json"), **chosen}
+        if option in ("version", "message"):
             chosen[f"{column}.subject"] = "orders"
     options = SourceOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **chosen})
     options.batch_bounds()

@@ -426,5 +426,5 @@ def test_a_registry_that_no_column_needs_is_told(caplog: pytest.LogCaptureFixtur
     SourceOptions.parse({**given, "value.format": "avro", "value.subject": "s"})
     assert caplog.text == ""
     SourceOptions.parse(given)
-    assert "settings are not used: kafka.schema.registry.url; option value.format=avro" in caplog.text
+    assert "settings are not used: kafka.schema.registry.url; the option value.format=avro" in caplog.text
     assert "hush" not in caplog.text

@@ -10,12 +10,13 @@ import fastavro
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import Avro, Protobuf
+from monedula import Avro, Json, Protobuf
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record
+from tests.consumer.schema_registry import serving
 from tests.kafka import KafkaCluster
 from tests.spark.sinks import records_in, rows_in, to, write
 from tests.spark.sources import JVM, OURS
@@ -33,6 +34,15 @@ syntax = "proto3";
 import "google/protobuf/timestamp.proto";
 message Order { int64 id = 1; optional string user = 2; google.protobuf.Timestamp at = 3; repeated int32 items = 4; }
 """
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "user": {"type": ["null", "string"]},
+        "at": {"type": "string", "format": "date-time"},
+        "items": {"type": "array", "items": {"type": "integer", "connect.type": "int32"}},
+    },
+}
 FIELDS = [
     "id",
     "IF(id % 5 = 0, NULL, concat('ü', id)) AS user",
@@ -132,6 +142,40 @@ def test_a_field_called_value_is_one_with_flatten(
     assert (bytes(row.key), bytes(row.value)) == (b"k", b'{"value":1.5,"other":2}')
 
 
+def test_schemas_are_registered_or_those_of_a_subject(
+    kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame
+) -> None:
+    with serving() as registry:
+        url = {"kafka.schema.registry.url": registry.url}
+        given: list[tuple[Any, dict[str, str]]] = [
+            (Avro(ORDER), {"value.format": "avro", "value.schema": json.dumps(ORDER)}),
+            (Protobuf(PROTO), {"value.format": "protobuf", "value.schema": PROTO}),
+            (Json(framing="confluent", subject="by json"), {"value.format": "json", "value.subject": "by json"}),
+        ]
+        registry.register("by json", {"schema": json.dumps(JSON_SCHEMA), "schemaType": "JSON"})
+        for form, options in given:
+            name = topic()
+            write(frame, OURS, to(kafka, name) | url | options)
+            first: bytes = bytes(rows_in(frame.sparkSession, kafka, name)[0].value)
+            assert first[0] == 0
+            known: Any = registry.schemas
+            assert known[int.from_bytes(first[1:5]) - 1]["schema"]
+            settings = {"bootstrap.servers": kafka.bootstrap, "schema.registry.url": registry.url}
+            with monedula.read(settings, name, value=form) as stream:
+                rows: list[Any] = pa.table(stream)["value"].to_pylist()
+            assert sorted(rows, key=lambda row: row["id"]) == [order(number) for number in range(60)]
+            # What it wrote names the schema of a subject.
+            if options["value.format"] != "json":
+                again = topic()
+                subject = {"value.subject": f"{name}-value", "value.format": options["value.format"]}
+                write(frame, OURS, to(kafka, again) | url | subject)
+                assert bytes(rows_in(frame.sparkSession, kafka, again)[0].value)[:5] == first[:5]
+        said_of = said(
+            lambda: write(frame, OURS, to(kafka, "t") | url | {"value.format": "avro", "value.subject": "none"})
+        )
+        assert said_of[0] == "SchemaRegistryError"
+
+
 def test_a_streaming_query_writes_too(
     kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession, checkpoint: Any
 ) -> None:
@@ -166,6 +210,11 @@ REFUSED: dict[str, tuple[list[str], dict[str, str], str]] = {
         ["id"],
         {"value.format": "json", "value.message": "M"},
         r"option 'value\.message' is for value\.format=protobuf",
+    ),
+    "a schema without a format": (
+        ["'a' AS value"],
+        {"value.schema": AVRO},
+        r"'value\.schema' is for value\.format=json",
     ),
     "a column of another type": (
         ["'x' AS id"],

@@ -17,6 +17,7 @@ from monedula._consumer_base import MAX_ROWS
 from monedula.cli.consume_options import (
     BadValues,
     Columns,
+    DecodedMessage,
     DecodedSchema,
     DecodedSubject,
     Decoding,
@@ -71,6 +72,7 @@ monedula consume '^ord' --key =key-7 -o key-7.csv
 monedula consume orders --group etl --timeout 10 --key-separator :
 monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
 monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
+monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
 """
 
 
@@ -98,6 +100,7 @@ def consume(
     columns: Columns = None,
     decode: Decoding = None,
     schema: DecodedSchema = None,
+    message: DecodedMessage = None,
     subject: DecodedSubject = None,
     bad: BadValues = None,
     flatten: Flatten = False,
@@ -114,13 +117,13 @@ def consume(
     output = None if output == Path("-") else output
     _check_is_file(output)
     wanted = None if columns is None else tuple(name.strip() for name in columns.split(","))
-    look = Look(key_separator, key_as, value_as, wanted, null)
+    look = Look(key_separator, key_as, value_as, wanted, null, decode is not None)
     if decode is not None and value:
         raise UsageError("--value looks at bytes, and --decode makes columns of them; give one of them")
     kind = format_of(format_, output)
     target = _Target(kind, output, look, Filter(key, value, header), headers, max_rows)
     has_registry = any(name.replace("_", ".") == "schema.registry.url" for name in settings)
-    told = Schema(schema, subject, topics, has_registry)
+    told = Schema(schema, message, subject, topics, has_registry)
     target.shape["value"] = decoder(decode, told, bad, flatten, kind)
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))

@@ -88,21 +88,34 @@ Columns = Annotated[
 ]
 Decoding = Annotated[
     Decode | None,
-    typer.Option(help="Decode values to typed columns, in Arrow and Parquet, with --schema or, of Avro, --subject."),
+    typer.Option(
+        help="Decode values: to typed columns in Arrow and Parquet, to JSON in the other formats. With --schema or, of "
+        "Avro and Protobuf, --subject."
+    ),
 ]
 DecodedSchema = Annotated[
     str | None,
-    typer.Option(metavar="SCHEMA", help="Their fields: Spark's DDL, a JSON Schema or Avro's, or a file with one."),
+    typer.Option(
+        metavar="SCHEMA",
+        help="Their fields: Spark's DDL, a JSON Schema or Avro's, or a file with one; of Protobuf a .proto file, or "
+        "one with descriptors.",
+    ),
+]
+DecodedMessage = Annotated[
+    str | None,
+    typer.Option(
+        "--message", metavar="NAME", help="Of Protobuf: the message, as shop.Order, if the schema has several."
+    ),
 ]
 DecodedSubject = Annotated[
     str | None,
     typer.Option(
         metavar="SUBJECT",
-        help="Of Avro: the subject of the registry of schema.registry.url whose latest version has the fields; "
-        "by default the topic's, TOPIC-value.",
+        help="Of Avro and Protobuf: the subject of the registry of schema.registry.url whose latest version has the "
+        "fields; by default the topic's, TOPIC-value.",
     ),
 ]
 BadValues = Annotated[
     Bad | None, typer.Option(help="Values that cannot be decoded end the command, become nulls, or are left out.")
 ]
-Flatten = Annotated[bool, typer.Option("--flatten", help="The fields as columns beside Kafka's.")]
+Flatten = Annotated[bool, typer.Option("--flatten", help="In Arrow and Parquet: the fields as columns beside Kafka's.")]

@@ -1,16 +1,19 @@
-"""`monedula consume --decode`: values as typed columns, for Arrow and Parquet."""
+"""`monedula consume --decode`: values as typed columns, for Arrow and Parquet, or as JSON."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from monedula.avro import Avro
 from monedula.cli.formats import BINARY, Format
 from monedula.cli.running import UsageError, require
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import is_pattern
 from monedula.errors import ArgumentError
-from monedula.typed import Avro, Json, Typed
+from monedula.protobuf import Protobuf
+from monedula.typed import Json, Typed
 
 
 class Decode(StrEnum):
@@ -18,6 +21,7 @@ class Decode(StrEnum):
 
     json = "json"
     avro = "avro"
+    protobuf = "protobuf"
 
 
 class Bad(StrEnum):
@@ -32,11 +36,15 @@ class Schema(NamedTuple):
     """What is said about the fields."""
 
     given: str | None
+    message: str | None
     subject: str | None
     topics: Sequence[str]
     """The topics that are read."""
     has_registry: bool
     """Whether the settings name a registry."""
+
+
+Mode = Literal["fail", "null", "drop"]
 
 
 def decoder(
@@ -48,49 +56,94 @@ def decoder(
         UsageError: if the options contradict each other, or the schema cannot be read.
     """
     if decode is None:
-        if schema.given is not None or schema.subject is not None or bad is not None or flatten:
+        if any(given is not None for given in (schema.given, schema.message, schema.subject, bad)) or flatten:
             raise UsageError(
-                "--schema, --subject, --bad and --flatten say how values are decoded; add --decode json or avro"
+                "--schema, --message, --subject, --bad and --flatten say how values are decoded; add --decode json, "
+                "avro or protobuf"
             )
         return None
-    if kind not in BINARY:
+    if flatten and kind not in BINARY:
         named = kind if isinstance(kind, Format) else "a format string"
         raise UsageError(
-            f"--decode makes typed columns, and {named} has none; add --format parquet or arrow, or -o orders.parquet"
+            f"--flatten makes columns of fields, and {named} has none; add --format parquet or arrow, or "
+            "-o orders.parquet"
         )
     if decode is Decode.json and schema.subject is not None:
-        raise UsageError("--subject is for --decode avro; the fields of JSON are given by --schema")
+        raise UsageError("--subject is for --decode avro and protobuf; the fields of JSON are given by --schema")
+    if decode is not Decode.protobuf and schema.message is not None:
+        raise UsageError("--message is for --decode protobuf")
     if decode is Decode.json and schema.given is None:
         raise UsageError(
             "--decode json needs the fields: --schema 'id bigint, user string'; monedula schema infer finds them"
         )
     require("pyarrow", "arrow", "--decode")
-    mode: Literal["fail", "null", "drop"] = (bad or Bad.fail).value
+    mode: Mode = (bad or Bad.fail).value
     try:
-        if decode is Decode.avro:
-            return _avro(schema, mode, flatten)
-        return Json(_text(schema.given or ""), mode=mode, flatten=flatten)
+        if decode is Decode.json:
+            return Json(_text(schema.given or ""), mode=mode, flatten=flatten)
+        return _with_reader(decode, schema, mode, flatten)
     except ArgumentError as error:
-        raise UsageError(f"--schema: {str(error).removeprefix('schema: ')}") from None
+        raise UsageError(f"--schema: {in_options(str(error))}") from None
 
 
-def _avro(schema: Schema, mode: Literal["fail", "null", "drop"], flatten: bool) -> Avro:
-    """Avro with the schema that is given, or that of a subject: by default the topic's."""
+def in_options(reason: str) -> str:
+    """What an error says about Python's arguments, in the words of the command line."""
+    for python, here in _WORDS:
+        reason = re.sub(python, here, reason)
+    return reason.removeprefix("schema: ")
+
+
+_REGISTRY = "give -X schema.registry.url=http://..."
+_WORDS = (
+    (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
+    (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
+    (r"give message=,", "give --message,"),
+    (r"give schemas=\{.*?\}, or the setting schema\.registry\.url", _REGISTRY),
+    (r"give framing='confluent'", _REGISTRY),
+)
+
+
+def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> Avro | Protobuf:
+    """Avro or Protobuf with the schema that is given, or that of a subject: by default the topic's."""
     if schema.given is not None and schema.subject is not None:
         raise UsageError("--schema and --subject say two things about the fields; give one of them")
-    if schema.given is not None:
+    if schema.given is not None and decode is Decode.avro:
         return Avro(_text(schema.given), mode=mode, flatten=flatten)
+    if schema.given is not None:
+        return Protobuf(_proto(schema.given), message=schema.message, mode=mode, flatten=flatten)
     if not schema.has_registry:
+        file = "order.avsc" if decode is Decode.avro else "order.proto"
         raise UsageError(
-            "--decode avro needs a schema: --schema order.avsc, or a registry, -X schema.registry.url=http://..., "
+            f"--decode {decode} needs a schema: --schema {file}, or a registry, -X schema.registry.url=http://..., "
             "which is asked for that of --subject, or of the topic's subject"
         )
     subject = schema.subject
     if subject is None:
         if len(schema.topics) != 1 or is_pattern(schema.topics[0]):
-            raise UsageError("--decode avro of several topics needs the subject whose schema is meant: --subject NAME")
+            raise UsageError(
+                f"--decode {decode} of several topics needs the subject whose schema is meant: --subject NAME"
+            )
         subject = f"{schema.topics[0]}-value"
-    return Avro(subject=subject, mode=mode, flatten=flatten)
+    if decode is Decode.avro:
+        return Avro(subject=subject, mode=mode, flatten=flatten)
+    return Protobuf(subject=subject, message=schema.message, mode=mode, flatten=flatten)
+
+
+_ENDINGS = (".avsc", ".json", ".ddl", ".sql", ".txt", ".proto", ".pb", ".desc", ".binpb")
+
+
+def _proto(schema: str) -> str | bytes | dict[str, str]:
+    """The text of a schema, or what the file of that name has: text or descriptors."""
+    path = Path(schema)
+    try:
+        if "{" not in schema and path.is_file():
+            found = path.read_bytes()
+            return {path.name: found.decode()} if path.suffix == ".proto" else found
+    except OSError as error:
+        raise UsageError(f"--schema {schema}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"--schema {schema}: the file is not UTF-8") from None
+    return _text(schema)
 
 
 def _text(schema: str) -> str:
@@ -103,6 +156,6 @@ def _text(schema: str) -> str:
         raise UsageError(f"--schema {schema}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"--schema {schema}: the file is not UTF-8") from None
-    if schema.endswith((".avsc", ".json", ".ddl", ".sql", ".txt")):
+    if schema.endswith(_ENDINGS):
         raise UsageError(f"--schema {schema}: there is no such file")
     return schema

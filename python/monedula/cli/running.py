@@ -85,9 +85,9 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 _end(name, f"{error} (see monedula {name} --help)", WRONG_ARGUMENTS)
             except (ArgumentError, ConfigError) as error:
                 # With a code, it is a broker's answer.
-                _end(name, str(error), WRONG_ARGUMENTS if error.code is None else FAILED)
+                _end(name, _in_options(error), WRONG_ARGUMENTS if error.code is None else FAILED)
             except DecodeError as error:
-                _end(name, f"{error}; --bad null or --bad drop goes on", FAILED)
+                _end(name, f"{_in_options(error)}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
                 _end(name, str(error), FAILED)
             except BrokenPipeError:
@@ -102,6 +102,12 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         return guarded
 
     return wrap
+
+
+def _in_options(error: KafkaError) -> str:
+    from monedula.cli.decoding import in_options
+
+    return in_options(str(error))
 
 
 def say(message: str) -> None:

@@ -11,6 +11,7 @@ from itertools import islice
 
 from monedula import Batch, Record
 from monedula._monedula import json_lines
+from monedula.cli.decoded import with_text_column, with_texts
 from monedula.cli.rendering import Form, as_text, raw_bytes, shown, time_text
 from monedula.cli.templates import Template
 
@@ -26,6 +27,8 @@ class Look:
     value_form: Form = Form.auto
     columns: tuple[str, ...] | None = None
     null: str = ""
+    decodes: bool = False
+    """Whether values are decoded, and written as JSON."""
 
 
 class Sink(ABC):
@@ -53,8 +56,10 @@ class LineSink(Sink):
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""
-        line = self.line
-        self._file.write(b"".join([line(record) for record in _records(batch, rows)]))
+        line, records = self.line, _records(batch, rows)
+        if self._look.decodes:
+            records = with_texts(records)
+        self._file.write(b"".join([line(record) for record in records]))
 
     @abstractmethod
     def line(self, record: Record) -> bytes:
@@ -117,12 +122,13 @@ class JsonSink(Sink):
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         self._file = file
-        self._forms = look.key_form.value, look.value_form.value
+        self._decodes = look.decodes
+        self._forms = look.key_form.value, Form.json if look.decodes else look.value_form.value
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""
         last = rows[-1] + 1 if rows else 0
-        text = json_lines(batch, last, *self._forms)
+        text = json_lines(with_text_column(batch) if self._decodes else batch, last, *self._forms)
         if len(rows) < last:
             lines = text.split(b"\n")
             text = b"".join([lines[row] + b"\n" for row in rows])

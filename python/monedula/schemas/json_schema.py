@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from monedula.errors import ArgumentError
 from monedula.schemas.ddl import MAX_DEPTH, map_of
@@ -17,9 +17,9 @@ def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     """The fields of the objects that a JSON Schema describes.
 
     integer becomes int64, number float64; a string with the format date-time a timestamp in UTC, with date a date, with
-    the contentEncoding base64 binary; `connect.type` narrows numbers. An object with `additionalProperties` alone
-    becomes a map. What `oneOf`, `anyOf` or a list of types has beside null becomes a nullable field. `$ref` is followed
-    within the document.
+    the contentEncoding base64 binary; `connect.type` narrows numbers, and Kafka Connect's decimals are decimals. An
+    object with `additionalProperties` alone becomes a map. What `oneOf`, `anyOf` or a list of types has beside null
+    becomes a nullable field. `$ref` is followed within the document.
 
     Raises:
         ArgumentError: for a schema that has no Arrow type, with the path of its field and the reason.
@@ -30,6 +30,36 @@ def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     if kind is None or not pa.types.is_struct(kind):
         raise ArgumentError("schema: the JSON Schema does not describe objects with properties at the top")
     return list(kind)
+
+
+_OTHERS = "$others"
+
+
+def bundled(document: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """One document of a schema and those that it refers to by their names, as registries have them."""
+    if not others:
+        return document
+
+    def place(name: str) -> str:
+        escaped = name.replace("~", "~0").replace("/", "~1")
+        return f"#/{_OTHERS}/{quote(escaped, safe='~')}"
+
+    def moved(reference: str, here: str) -> str:
+        name, _, pointer = reference.partition("#")
+        if name in others:
+            return place(name) + pointer
+        return reference if name else here + pointer
+
+    def rewritten(node: Any, here: str) -> Any:
+        if isinstance(node, Mapping):
+            return {
+                name: moved(each, here) if name == "$ref" and isinstance(each, str) else rewritten(each, here)
+                for name, each in node.items()
+            }
+        return [rewritten(each, here) for each in node] if isinstance(node, list) else node
+
+    own: dict[str, Any] = rewritten(document, "#")
+    return {**own, _OTHERS: {name: rewritten(each, place(name)) for name, each in others.items()}}
 
 
 class _Reader:
@@ -137,6 +167,8 @@ class _Reader:
             case "boolean":
                 return pa.bool_()
             case "integer" | "number":
+                if schema.get("title") == _DECIMAL:
+                    return _decimal(schema, path)
                 default = pa.int64() if kind == "integer" else pa.float64()
                 return _numbers().get(schema.get("connect.type"), default)
             case "string":
@@ -168,6 +200,20 @@ class _Reader:
             kind, nullable = self.read(each, below, seen, depth + 1)
             fields.append(pa.field(name, _known(kind, below), nullable or name not in schema.get("required", ())))
         return pa.struct(fields)
+
+
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def _decimal(schema: Mapping[str, Any], path: str) -> "pa.DataType":
+    """A decimal, as Kafka Connect's converters describe it; without a precision, with 38 digits."""
+    import pyarrow as pa
+
+    given = schema.get("connect.parameters", {})
+    try:
+        return pa.decimal128(int(given.get("connect.decimal.precision", 38)), int(given.get("scale", 0)))
+    except (TypeError, ValueError) as error:
+        raise _refused(path, f"a decimal of {given}: {error}") from None
 
 
 def _text(schema: Mapping[str, Any]) -> "pa.DataType":

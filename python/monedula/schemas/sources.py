@@ -56,6 +56,21 @@ def schema_of(source: Any) -> "pa.Schema":
     return pa.schema(_supported(fields, ""))
 
 
+def document_of(source: Any) -> dict[str, Any] | None:
+    """The JSON Schema that `source` is, or `None` if it is of another form that `schema_of` takes."""
+    if isinstance(source, str):
+        if not source.lstrip().startswith("{"):
+            return None
+        try:
+            source = json.loads(source)
+        except ValueError:
+            return None
+    if not isinstance(source, Mapping) or hasattr(source, "__arrow_c_schema__") or _are_polars(source):
+        return None
+    is_spark = source.get("type") == "struct" and isinstance(source.get("fields"), list)
+    return None if is_spark else dict(source)
+
+
 def _hint(source: Any) -> str:
     """What to pass instead of data, or of the types of a pandas frame."""
     module = type(source).__module__.partition(".")[0]

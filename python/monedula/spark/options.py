@@ -224,12 +224,12 @@ class SourceOptions:
         return tuple(name for name in COLUMNS if name in wanted or (name == "headers" and self.include_headers))
 
     def _warn_of_registry(self) -> None:
-        """A registry is asked for columns of Avro alone: a job that names one may have forgotten the format."""
+        """A registry is asked for Avro and Protobuf alone: a job that names one may have forgotten the format."""
         names = [f"kafka.{name}" for name in self.kafka if name.startswith("schema.registry.")]
-        if names and not any(each.avro for each in self.typed):
+        if names and not any(each.reader for each in self.typed):
             _LOGGER.warning(
-                "no column is decoded from Avro, so these settings are not used: %s; option value.format=avro decodes "
-                "values",
+                "no column is decoded from Avro or Protobuf, so these settings are not used: %s; the option "
+                "value.format=avro or protobuf decodes values",
                 ", ".join(sorted(names)),
             )
 

@@ -44,17 +44,19 @@ def source_schema(columns: Collection[str], typed: Sequence[TypedColumn] = ()) -
     """
     fields = {field.name: [field] for field in _FIELDS if field.name in columns}
     for each in typed:
-        if each.avro is None or each.column not in fields:
+        if each.reader is None or each.column not in fields:
             continue
-        kind = each.avro.data_type()
+        kind = each.reader.data_type()
         if each.flatten:
             if not isinstance(kind, StructType):
-                raise ConfigError(f"value.flatten: the Avro schema is {kind.simpleString()}, which has no fields")
+                raise ConfigError(
+                    f"value.flatten: the {each.format} schema is {kind.simpleString()}, which has no fields"
+                )
             if clash := _NAMES.intersection(kind.names):
                 name = min(clash)
                 raise ConfigError(
-                    f"value.flatten: the Avro schema has a field {name!r}, and so has Kafka; leave value.flatten out, "
-                    f"and it is value.{name}"
+                    f"value.flatten: the {each.format} schema has a field {name!r}, and so has Kafka; without "
+                    f"value.flatten it is value.{name}"
                 )
             fields["value"] = [StructField(field.name, field.dataType) for field in kind.fields]
         else:
@@ -114,7 +116,7 @@ def _check_fields(requested: StructType, decoded: Mapping[str, TypedColumn], fla
             continue
         if field.name in decoded and not (flatten and field.name == "value"):
             _refuse_not_null(field.name, field)
-            if decoded[field.name].avro is None and not isinstance(field.dataType, StructType):
+            if decoded[field.name].reader is None and not isinstance(field.dataType, StructType):
                 has = field.dataType.simpleString()
                 raise ConfigError(
                     f"schema: column {field.name!r} is decoded from JSON, so it is a struct, not {has}: "

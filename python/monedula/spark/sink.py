@@ -58,9 +58,10 @@ class Sink:
         show_warnings()
         parsed = SinkOptions.parse(options)
         self.schema = schema
-        written = tuple(each.of(schema) for each in parsed.written)
+        kafka = ClientSettings.of(parsed.kafka)
+        written = tuple(each.pinned(kafka.here).of(schema) for each in parsed.written)
         self.settings = WriteSettings(
-            kafka=ClientSettings.of(parsed.kafka),
+            kafka=kafka,
             topic=parsed.topic,
             columns=_columns(schema, parsed.topic, written),
             written=written,

@@ -10,14 +10,18 @@ from monedula.spark.producer_settings import producer_settings
 from monedula.spark.typed import FROM_OPTIONS
 from monedula.spark.values import boolean
 from monedula.spark.written import OPTIONS as WRITTEN_OPTIONS
-from monedula.spark.written import WrittenColumn, written_columns
+from monedula.spark.written import TO_OPTIONS, WrittenColumn, written_columns
 
 OPTIONS = ("topic", "includeHeaders", *WRITTEN_OPTIONS)
 """All options of the sink, except those that begin with `kafka.`."""
 
 # Ignored without a warning: Spark adds `path` and `checkpointLocation`, and the others are the source's, often in the
 # same dict.
-_PASSED_ALONG = {"path", "checkpointlocation", *(name.lower() for name in (*source.OPTIONS, *FROM_OPTIONS))}
+_PASSED_ALONG = {
+    "path",
+    "checkpointlocation",
+    *(name.lower() for name in (*source.OPTIONS, *FROM_OPTIONS, *TO_OPTIONS)),
+}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from monedula.spark.typed import TypedColumn
 from monedula.spark.worker import ReadSettings, ReadTask
 
 Pinned = tuple[TypedColumn, ...]
-"""The columns that are decoded, with the readers' schemas of Avro, which a registry was asked for."""
+"""The columns that are decoded, with the readers' schemas, which a registry was asked for."""
 
 
 class KafkaInputPartition(InputPartition):
@@ -38,7 +38,7 @@ class Source:
         chosen = self.options.column_names()
         self.pinned = self._pinned() if pinned is None else pinned
         typed = self.pinned
-        if requested is None and (unnamed := [each for each in typed if each.avro is None]):
+        if requested is None and (unnamed := [each for each in typed if each.reader is None]):
             name = unnamed[0].column
             example = "id bigint, user string" if unnamed[0].flatten else f"{name} struct<id: bigint, user: string>"
             raise ConfigError(

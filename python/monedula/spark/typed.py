@@ -1,30 +1,35 @@
 """Keys and values that are decoded into typed columns: the options for it, and the schema that travels to the tasks.
 
-The fields of JSON are those that the query names. Those of Avro are those of the reader's schema, or some of them. It
-is given, or that of a subject, which the driver asks a registry for; tasks have its text.
+The fields of JSON are those that the query names. Those of Avro and Protobuf are those of the reader's schema, or some
+of them.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from monedula.avro import Avro
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
+from monedula.protobuf import Protobuf
+from monedula.spark.readers import AvroReader, Mode, ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.values import boolean
-from monedula.typed import CORRUPT_RECORD, Avro, Json
+from monedula.typed import CORRUPT_RECORD, Json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-SUFFIXES = ("format", "mode", "columnNameOfCorruptRecord", "schema", "subject", "version", "flatten")
+SUFFIXES = ("format", "mode", "columnNameOfCorruptRecord", "schema", "message", "subject", "version", "flatten")
 """What stands behind `value.` and `key.` in the names of the options."""
 
 _OF_JSON = ("columnNameOfCorruptRecord",)
 
-_OF_AVRO = ("schema", "subject", "version")
+_OF_READERS = ("schema", "subject", "version")
+
+_OF_PROTOBUF = ("message",)
 
 OPTIONS = (*(f"value.{suffix}" for suffix in SUFFIXES), *(f"key.{suffix}" for suffix in SUFFIXES[:-1]))
 
@@ -52,14 +57,27 @@ FROM_JSON = (
 FROM_AVRO = ("recursiveFieldMaxDepth", "enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType")
 """Options of `Avro`, which stand behind `value.` and `key.` as well."""
 
-FROM_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in (*FROM_JSON, *FROM_AVRO))
+FROM_PROTOBUF = (
+    "recursive.fields.max.depth",
+    "convert.any.fields.to.json",
+    "emit.default.values",
+    "enums.as.ints",
+    "upcast.unsigned.ints",
+    "unwrap.primitive.wrapper.types",
+    "retain.empty.message.types",
+)
+"""Options of `Protobuf`, which stand behind `value.` and `key.` as well."""
+
+_FROM = (*FROM_JSON, *FROM_AVRO, *FROM_PROTOBUF)
+
+FROM_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in _FROM)
 
 _DEFAULTS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD, "flatten": "false"}
 
-_MODE_OF = {"json": "PERMISSIVE", "avro": "FAILFAST"}
-"""The default modes, which are those of `from_json` and `from_avro`."""
+_MODE_OF = {"json": "PERMISSIVE", "avro": "FAILFAST", "protobuf": "FAILFAST"}
+"""The formats with their default modes, which are those of `from_json`, `from_avro` and `from_protobuf`."""
 
-_MODES: Mapping[str, Literal["null", "fail", "drop"]] = {
+_MODES: Mapping[str, Mode] = {
     "PERMISSIVE": "null",
     "FAILFAST": "fail",
     "DROPMALFORMED": "drop",
@@ -67,54 +85,11 @@ _MODES: Mapping[str, Literal["null", "fail", "drop"]] = {
 
 
 @dataclass(frozen=True)
-class AvroReader:
-    """The reader's schema of a column, and what is said about it."""
-
-    schema: str | None = None
-    """Its text; `None` if a registry has it, and was not asked yet."""
-    references: tuple[str, ...] = ()
-    """The schemas that it refers to."""
-    subject: str | None = None
-    version: int | None = None
-    options: tuple[tuple[str, str], ...] = ()
-
-    def pinned(self, settings: RawSettings) -> "AvroReader":
-        """The same with the schema of its subject.
-
-        Raises:
-            ArgumentError: if the schema cannot be read.
-            SchemaRegistryError: if the registry does not have it, or cannot be asked.
-        """
-        if self.schema is not None:
-            return self
-        avro = Avro(subject=self.subject, version=self.version, options=dict(self.options)).pinned(settings)
-        return replace(self, schema=avro.reader, references=avro.references)
-
-    def narrowed(self, wanted: "DataType | None" = None) -> "AvroReader":
-        """The same with what a query wants of the schema."""
-        from monedula.spark.avro_schema import narrowed
-
-        return replace(self, schema=narrowed(self.schema or "", self.references, wanted), references=())
-
-    def data_type(self) -> "DataType":
-        """The column's type in Spark."""
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import from_arrow_type
-
-        reader = self.narrowed()
-        spec = Avro(reader.schema, options=dict(self.options)).spec
-        kind: DataType = from_arrow_type(
-            pa.table(spec.decode([])).schema.field("value").type, prefer_timestamp_ntz=True
-        )
-        return kind
-
-
-@dataclass(frozen=True)
 class TypedColumn:
     """How a column is decoded. It is part of what identifies a client, so it is made of texts."""
 
     column: str
-    mode: Literal["null", "fail", "drop"]
+    mode: Mode
     corrupt_record: str
     flatten: bool
     schema_json: str = ""
@@ -123,13 +98,13 @@ class TypedColumn:
     """The options of `from_json`."""
     driver_time_zone: str = "UTC"
     """The zone of timestamps that name none, if neither an option nor the session says it."""
-    avro: AvroReader | None = None
-    """How Avro is read; `None` for JSON."""
+    reader: AvroReader | ProtobufReader | None = None
+    """How Avro or Protobuf is read; `None` for JSON."""
 
     @property
     def format(self) -> str:
         """What values are decoded from, for messages."""
-        return "JSON" if self.avro is None else "Avro"
+        return "JSON" if self.reader is None else self.reader.NAME
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "TypedColumn":
         """The same with the reader's schema, which a registry may be asked for.
@@ -138,17 +113,23 @@ class TypedColumn:
             ConfigError: if the schema cannot be read, or the settings name no registry.
             SchemaRegistryError: if the registry does not have it, or cannot be asked.
         """
-        if self.avro is None:
+        if self.reader is None:
             return self
-        given = "schema" if self.avro.schema is not None else "subject"
+        given = "schema" if self.reader.schema is not None else "subject"
         try:
-            avro = self.avro.pinned(RawSettings() if self.avro.schema is not None else settings())
-            Avro(avro.schema, references=avro.references, options=dict(avro.options))
+            reader = self.reader.pinned(RawSettings() if self.reader.schema is not None else settings())
+            reader.decoder()
         except ArgumentError as error:
             name = f"{self.column}.{given}"
-            reason = str(error).removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
-            raise ConfigError(f"option '{name}': {reason}", key=name) from None
-        return replace(self, avro=avro)
+            raise ConfigError(f"option '{name}': {self._in_options(str(error))}", key=name) from None
+        return replace(self, reader=reader)
+
+    def _in_options(self, reason: str) -> str:
+        """A reason with Spark's options for what it says about arguments."""
+        reason = reason.removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
+        return reason.replace("give message=", f"give {self.column}.message").replace(
+            "the option recursive", f"the option {self.column}.recursive"
+        )
 
     def with_type(self, wanted: "DataType") -> "TypedColumn":
         """The same, with the type that a query asks for.
@@ -156,11 +137,10 @@ class TypedColumn:
         Raises:
             ConfigError: if no value is decoded to it.
         """
-        if self.avro is None:
+        if self.reader is None:
             return self.with_schema(wanted.json())
-        whole = self.avro.data_type()
-        check_part(self.column, wanted, whole)
-        return replace(self, avro=self.avro.narrowed(wanted))
+        check_part(self.column, wanted, self.reader.data_type(), self.format)
+        return replace(self, reader=self.reader.narrowed(wanted))
 
     def with_schema(self, schema_json: str) -> "TypedColumn":
         """The same, with the schema of a query.
@@ -183,23 +163,14 @@ class TypedColumn:
 
     def in_task(self) -> "TypedColumn":
         """The same, with the time zone of the session, as `from_json` has it."""
-        if self.avro is not None or any(name == "timeZone" for name, _ in self.from_json):
+        if self.reader is not None or any(name == "timeZone" for name, _ in self.from_json):
             return self
         return replace(self, from_json=(*self.from_json, ("timeZone", session_zone() or self.driver_time_zone)))
 
-    def decoder(self) -> Json | Avro:
+    def decoder(self) -> Json | Avro | Protobuf:
         """The decoder, on the driver or in a task."""
-        if self.avro is not None:
-            options = dict(self.avro.options)
-            return Avro(
-                self.avro.schema,
-                references=self.avro.references,
-                mode=self.mode,
-                flatten=self.flatten,
-                options=options,
-                framing=None if self.avro.subject is None else "confluent",
-                subject=self.avro.subject,
-            )
+        if self.reader is not None:
+            return self.reader.decoder(self.mode, self.flatten)
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType
 
@@ -222,12 +193,14 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
     typed = []
     for column in ("key", "value"):
         given = _given(options, column, SUFFIXES)
-        from_json, from_avro = _given(options, column, FROM_JSON), _given(options, column, FROM_AVRO)
+        options_of = _given(options, column, _FROM)
         known = given.pop("format", "binary").strip().lower()
-        if known not in ("binary", "json", "avro"):
+        if known not in ("binary", *_MODE_OF):
             name = f"{column}.format"
-            raise ConfigError(f"option '{name}' is '{known}': expected json, avro, or binary (the default)", key=name)
-        _check_format(column, known, given | from_json | from_avro)
+            raise ConfigError(
+                f"option '{name}' is '{known}': expected {', '.join(_MODE_OF)}, or binary (the default)", key=name
+            )
+        _check_format(column, known, given | options_of)
         if known == "binary":
             continue
         mode = given.get("mode", _MODE_OF.get(known, "")).strip().upper()
@@ -242,9 +215,9 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
                 _MODES[mode],
                 corrupt_record,
                 flatten,
-                from_json=tuple(sorted(from_json.items())),
+                from_json=tuple(sorted(options_of.items())) if known == "json" else (),
                 driver_time_zone=time_zone_here(),
-                avro=_avro_reader(options, column, given, from_avro) if known == "avro" else None,
+                reader=None if known == "json" else _reader(options, column, known, given, options_of),
             )
         )
     if typed:
@@ -255,20 +228,27 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
 def _check_format(column: str, known: str, given: Mapping[str, str]) -> None:
     """Refuse options that say nothing with this format."""
     for suffix, text in given.items():
-        formats: tuple[str, ...] = ("json", "avro")
+        formats = tuple(_MODE_OF)
         if suffix in (*FROM_JSON, *_OF_JSON):
             formats = ("json",)
-        elif suffix in (*FROM_AVRO, *_OF_AVRO):
+        elif suffix in FROM_AVRO:
             formats = ("avro",)
+        elif suffix in (*FROM_PROTOBUF, *_OF_PROTOBUF):
+            formats = ("protobuf",)
+        elif suffix in _OF_READERS:
+            formats = ("avro", "protobuf")
         if known not in formats and text != _DEFAULTS.get(suffix):
             name = f"{column}.{suffix}"
             raise ConfigError(f"option '{name}' is for {column}.format={' or '.join(formats)}", key=name)
 
 
-def _avro_reader(
-    options: Mapping[str, str], column: str, given: Mapping[str, str], from_avro: Mapping[str, str]
-) -> AvroReader:
-    schema, subject, version = (given.get(suffix) for suffix in _OF_AVRO)
+_SCHEMA_OF = {"avro": "its JSON text", "protobuf": "its .proto text, or the name of a file with descriptors"}
+
+
+def _reader(
+    options: Mapping[str, str], column: str, known: str, given: Mapping[str, str], options_of: Mapping[str, str]
+) -> AvroReader | ProtobufReader:
+    schema, subject, version = (given.get(suffix) for suffix in _OF_READERS)
     if schema is not None and subject is not None:
         raise ConfigError(
             f"{column}.schema and {column}.subject say two things about the reader's schema; give one of them",
@@ -281,18 +261,21 @@ def _avro_reader(
     if schema is None and subject is None:
         name = f"{column}.format"
         raise ConfigError(
-            f"{name}=avro needs the reader's schema: {column}.schema with its JSON text, or {column}.subject with the "
-            f"name of a subject, such as 'orders-{column}', of the registry that kafka.schema.registry.url names",
+            f"{name}={known} needs the reader's schema: {column}.schema with {_SCHEMA_OF[known]}, or {column}.subject "
+            f"with the name of a subject, such as 'orders-{column}', of the registry of kafka.schema.registry.url",
             key=name,
         )
     if "schema.registry.url" in options:
         name = "schema.registry.url"
         raise ConfigError(f"option '{name}' is 'kafka.{name}' here, as all settings of the client", key=name)
     number = None if version is None else int(version)
-    return AvroReader(schema, (), subject, number, tuple(sorted(from_avro.items())))
+    of_format = tuple(sorted(options_of.items()))
+    if known == "avro":
+        return AvroReader(schema, subject, number, of_format)
+    return ProtobufReader(schema, subject, number, of_format, given.get("message"))
 
 
-def check_part(path: str, wanted: "DataType", whole: "DataType") -> None:
+def check_part(path: str, wanted: "DataType", whole: "DataType", form: str) -> None:
     """Check that a type has nothing but what another has.
 
     Raises:
@@ -304,16 +287,16 @@ def check_part(path: str, wanted: "DataType", whole: "DataType") -> None:
         for field in wanted.fields:
             if field.name not in whole.names:
                 raise ConfigError(
-                    f"schema: {path}: the Avro schema has no field {field.name!r}; it has {', '.join(whole.names)}"
+                    f"schema: {path}: the {form} schema has no field {field.name!r}; it has {', '.join(whole.names)}"
                 )
-            check_part(f"{path}.{field.name}", field.dataType, whole[field.name].dataType)
+            check_part(f"{path}.{field.name}", field.dataType, whole[field.name].dataType, form)
     elif isinstance(wanted, ArrayType) and isinstance(whole, ArrayType):
-        check_part(f"{path}[]", wanted.elementType, whole.elementType)
+        check_part(f"{path}[]", wanted.elementType, whole.elementType, form)
     elif isinstance(wanted, MapType) and isinstance(whole, MapType) and wanted.keyType == whole.keyType:
-        check_part(f"{path}{{}}", wanted.valueType, whole.valueType)
+        check_part(f"{path}{{}}", wanted.valueType, whole.valueType, form)
     elif wanted != whole:
         raise ConfigError(
-            f"schema: {path} is {whole.simpleString()} by the Avro schema, not {wanted.simpleString()}; convert it "
+            f"schema: {path} is {whole.simpleString()} by the {form} schema, not {wanted.simpleString()}; convert it "
             "after load()"
         )
 
@@ -324,15 +307,13 @@ def _check_unknown(options: Mapping[str, str]) -> None:
     for name in options:
         column = name.partition(".")[0]
         if column in ("key", "value") and "." in name and name not in known:
-            names = ", ".join(
-                f"{column}.{suffix}" for suffix in (*SUFFIXES, *FROM_JSON, *FROM_AVRO) if suffix != "flatten"
-            )
+            names = ", ".join(f"{column}.{suffix}" for suffix in (*SUFFIXES, *_FROM) if suffix != "flatten")
             raise ConfigError(f"option '{name}' is not known; expected one of {names}, value.flatten", key=name)
 
 
 def _check_bare(options: Mapping[str, str], column: str) -> None:
     """Refuse options of `from_json` as they are written there, where they would be without effect."""
-    for suffix in (*SUFFIXES[1:3], *FROM_JSON, *FROM_AVRO):
+    for suffix in (*SUFFIXES[1:3], *_FROM):
         if suffix.lower() in options:
             raise ConfigError(
                 f"option '{suffix}' is '{column}.{suffix}' here, for the column that it is about", key=suffix

@@ -91,7 +91,7 @@ def _batches(task: ReadTask, settings: ReadSettings) -> Iterator[Batch]:
                 ]
                 ranges = _after_loss(left, loss, task.fail_on_data_loss)
             except DecodeError as bad:
-                with_text = any(each.column == bad.column and each.avro is None for each in settings.typed)
+                with_text = any(each.column == bad.column and each.reader is None for each in settings.typed)
                 raise _in_options(bad, with_text) from None
         core.end()
     except GeneratorExit:

@@ -1,32 +1,35 @@
 """The options of the sink that say how keys and values are written: `value.format=json`, `avro` or `protobuf`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from monedula.avro import Avro
+from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
 from monedula.protobuf import Protobuf
+from monedula.registry import SchemaRegistry
+from monedula.spark.readers import ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.values import boolean
-from monedula.typed import Avro, Json
+from monedula.typed import Json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-SUFFIXES = ("format", "schema", "message", "subject", "flatten")
+SUFFIXES = ("format", "schema", "message", "subject", "framing", "flatten")
 """What stands behind `value.` and `key.` in the names of the options."""
 
 TO_JSON = ("timeZone", "timestampFormat", "timestampNTZFormat", "dateFormat", "ignoreNullFields")
 """Options of `to_json`, which stand behind `value.` and `key.` as well."""
 
-OPTIONS = (
-    *(f"value.{name}" for name in (*SUFFIXES, *TO_JSON)),
-    *(f"key.{name}" for name in (*SUFFIXES[:-1], *TO_JSON)),
-)
+OPTIONS = (*(f"value.{name}" for name in SUFFIXES), *(f"key.{name}" for name in SUFFIXES[:-1]))
+
+TO_OPTIONS = tuple(f"{column}.{name}" for column in ("value", "key") for name in TO_JSON)
 
 _FORMATS = ("json", "avro", "protobuf")
 
-_FOR = {"schema": _FORMATS, "message": ("protobuf",), "subject": ("avro",), **dict.fromkeys(TO_JSON, ("json",))}
+_FOR = {"schema": _FORMATS, "message": ("protobuf",), **dict.fromkeys(TO_JSON, ("json",))}
 """The formats that each option is for."""
 
 _KAFKAS = ("key", "value", "topic", "partition", "headers")
@@ -43,6 +46,11 @@ class WrittenColumn:
     schema: str | None = None
     message: str | None = None
     subject: str | None = None
+    framing: str | None = None
+    version: tuple[int, str, tuple[tuple[str, str], ...]] | None = None
+    """Of a subject without a schema: the id, the text, and the schemas that it refers to, as a registry has them."""
+    source: bytes | tuple[tuple[str, str], ...] = b""
+    """The schema of Protobuf, once it is read: descriptors, or texts with the names of their files."""
     flatten: bool = False
     """Whether the columns of the frame are the fields of values, also if there is a column `value`."""
     options: tuple[tuple[str, str], ...] = ()
@@ -53,11 +61,38 @@ class WrittenColumn:
 
     def form(self) -> "Json | Avro | Protobuf":
         """How rows are written, on the driver or in a task."""
+        given: dict[str, Any] = {"subject": self.subject, "framing": self.framing}
+        form: Json | Avro | Protobuf
         if self.format == "json":
-            return Json(self.schema, options=dict(self.options))
-        if self.format == "avro":
-            return Avro(self.schema, subject=self.subject)
-        return Protobuf(self.schema, message=self.message)
+            form = Json(self.schema, options=dict(self.options), **given)
+        elif self.format == "avro":
+            form = Avro(self.schema, **given)
+        else:
+            source = self.source if isinstance(self.source, bytes) else dict(self.source)
+            form = Protobuf(source or None, message=self.message, **given)
+        if self.version is None:
+            return form
+        number, text, references = self.version
+        return form.of_version(number, text, [*references])
+
+    def pinned(self, settings: Callable[[], RawSettings]) -> "WrittenColumn":
+        """The same with the schema of its file, or the newest of its subject if none is given, for all tasks.
+
+        Raises:
+            ConfigError: if an option is wrong, or the settings name no registry.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        try:
+            if self.format == "protobuf" and self.schema is not None:
+                return replace(self, source=ProtobufReader(schema=self.schema).pinned(RawSettings()).source)
+            if self.schema is not None or self.subject is None:
+                return self
+            number, text, references = self.form().version_in(SchemaRegistry(settings()).core)
+        except ArgumentError as error:
+            name = f"{self.column}.{'subject' if self.schema is None else 'schema'}"
+            reason = str(error).removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
+            raise ConfigError(f"option '{name}': {reason}", key=name) from None
+        return replace(self, version=(number, text, tuple(references)))
 
     def in_task(self) -> "WrittenColumn":
         """The same with the session's zone, as `to_json` has it."""
@@ -97,7 +132,7 @@ class WrittenColumn:
         name = f"{self.column}.format"
         try:
             arrow: Any = to_arrow_type(kind, timezone="UTC")
-            self.form().spec.encode(pa.table({"value": pa.nulls(0, arrow)}))
+            self.form().spec.check(pa.table({"value": pa.nulls(0, arrow)}))
         except ArgumentError as error:
             what = str(error)
             if what.startswith("option "):
@@ -129,6 +164,9 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
         }
         known = given.pop("format", "binary").strip().lower()
         if known == "binary":
+            if idle := next((suffix for suffix in SUFFIXES[1:-1] if suffix in given), None):
+                name = f"{column}.{idle}"
+                raise ConfigError(f"option '{name}' is for {column}.format={', '.join(_FORMATS)}", key=name)
             continue
         if known not in _FORMATS:
             name = f"{column}.format"
@@ -139,10 +177,12 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
             if known not in _FOR.get(suffix, _FORMATS):
                 name = f"{column}.{suffix}"
                 raise ConfigError(f"option '{name}' is for {column}.format={_FOR[suffix][0]}", key=name)
-        if known != "json" and "schema" not in given:
+        if known != "json" and not {"schema", "subject"} & given.keys():
             name = f"{column}.format"
             raise ConfigError(
-                f"{name}={known} needs the schema that values are written with: {column}.schema", key=name
+                f"{name}={known} needs the schema to write with: {column}.schema, or {column}.subject of "
+                "the registry that kafka.schema.registry.url names",
+                key=name,
             )
         written.append(
             WrittenColumn(
@@ -151,9 +191,10 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
                 given.get("schema"),
                 given.get("message"),
                 given.get("subject"),
-                column == "value" and boolean("value.flatten", given.get("flatten", "false")),
-                tuple((name, given[name]) for name in TO_JSON if name in given),
-                time_zone_here(),
+                given.get("framing"),
+                flatten=column == "value" and boolean("value.flatten", given.get("flatten", "false")),
+                options=tuple((name, given[name]) for name in TO_JSON if name in given),
+                driver_time_zone=time_zone_here(),
             )
         )
     return tuple(written)

@@ -12,7 +12,7 @@ from monedula.errors import ConfigError
 from monedula.testing.arguments import check_acls, check_lists, check_mappings, check_users
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
-from monedula.testing.registry.embedded import RegistryControl, RegistryOptions, registry_options
+from monedula.testing.registry_control import RegistryControl, RegistryOptions, registry_options
 from monedula.testing.security import (
     Acl,
     Mechanisms,

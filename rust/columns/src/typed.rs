@@ -68,6 +68,11 @@ impl<'r> Beside<'r> {
         }
     }
 
+    /// The header of this name, that for keys or that for values. The last counts.
+    pub fn header(self, of_key: &str, of_value: &str) -> Option<&'r [u8]> {
+        self.last(if self.is_key { of_key } else { of_value }.as_bytes())
+    }
+
     /// Headers that are cut off are another's matter: the walk checks them where they are asked for.
     #[inline(never)]
     fn last(self, name: &[u8]) -> Option<&'r [u8]> {

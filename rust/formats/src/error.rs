@@ -75,6 +75,14 @@ impl fmt::Display for Reason {
     }
 }
 
+/// Puts the place of what a path leads to before it: a field's name, or a number or key in brackets.
+#[cold]
+pub(crate) fn prefix(path: &mut String, place: &str) {
+    let between = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+    path.insert_str(0, between);
+    path.insert_str(0, place);
+}
+
 /// A field that no column can be made for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field {path}: {reason}")]

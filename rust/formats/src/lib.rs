@@ -19,18 +19,20 @@ mod json;
 mod names;
 mod nested;
 mod protobuf;
+mod source;
 mod typed;
 mod varint;
 mod writing;
 
 pub use avro::{
-    Asked, AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema,
-    Framing, SchemaSource, WriterKey, stable_text,
+    AvroAppended, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadAvro, BadSchema, Framing,
+    WriterKey, stable_text,
 };
 pub use error::{BadValue, Reason, UnsupportedField};
 pub use json::{Appended, BadOption, Envelope, JsonDecoder, JsonEncoder, JsonOptions, Mode, Pattern, Syntax, TimeZone};
 pub use protobuf::{
-    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufReason,
-    ProtobufSchema,
+    BadProtobuf, ProtobufAppended, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
+    ProtobufReason, ProtobufSchema,
 };
+pub use source::{Asked, SchemaSource};
 pub use writing::Unwritable;

@@ -6,9 +6,26 @@ use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use monedula_columns::{BadValue, Beside, Decoded, TypedColumn, Undecoded};
 
-use crate::avro::{AvroAppended, AvroDecoder, BadAvro, Framing};
+use crate::avro::{AvroAppended, AvroDecoder, BadAvro};
 use crate::json::{Appended, JsonDecoder};
 use crate::protobuf::{BadProtobuf, ProtobufAppended, ProtobufDecoder};
+
+/// What every decoder has by the same name.
+macro_rules! rows {
+    () => {
+        fn rows(&self) -> usize {
+            self.rows()
+        }
+
+        fn truncate(&mut self, rows: usize) {
+            self.truncate(rows);
+        }
+
+        fn bytes(&self) -> usize {
+            self.bytes()
+        }
+    };
+}
 
 impl TypedColumn for JsonDecoder {
     fn data_type(&self) -> DataType {
@@ -24,17 +41,7 @@ impl TypedColumn for JsonDecoder {
         }
     }
 
-    fn rows(&self) -> usize {
-        self.rows()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.truncate(rows);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+    rows!();
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         let (array, memory_bytes) = self.finish();
@@ -49,25 +56,14 @@ impl TypedColumn for AvroDecoder {
 
     #[inline]
     fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
-        let header = if self.framing() == Framing::Confluent { beside.schema_id() } else { None };
-        match self.append_framed(value, header) {
+        match self.append_beside(value, beside) {
             Ok(AvroAppended::Good) => Ok(Decoded::Whole),
             Ok(AvroAppended::Bad(_)) => Ok(Decoded::WithNulls),
             Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),
         }
     }
 
-    fn rows(&self) -> usize {
-        self.rows()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.truncate(rows);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+    rows!();
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         self.finish()
@@ -85,21 +81,11 @@ impl TypedColumn for ProtobufDecoder {
         match self.append_framed(value, header) {
             Ok(ProtobufAppended::Good) => Ok(Decoded::Whole),
             Ok(ProtobufAppended::Bad(_)) => Ok(Decoded::WithNulls),
-            Err(bad) => Err(BadValue::from(bad).into()),
+            Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),
         }
     }
 
-    fn rows(&self) -> usize {
-        self.rows()
-    }
-
-    fn truncate(&mut self, rows: usize) {
-        self.truncate(rows);
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
+    rows!();
 
     fn finish(&mut self) -> (ArrayRef, usize) {
         self.finish()

@@ -3,10 +3,14 @@
 
 #[path = "../../protocol/tests/support/allocations.rs"]
 mod allocations;
+#[path = "protobuf/asked.rs"]
+mod asked;
 #[path = "protobuf/frames.rs"]
 mod frames;
 #[path = "protobuf/hostile.rs"]
 mod hostile;
+#[path = "protobuf/narrowed.rs"]
+mod narrowed;
 #[path = "protobuf/shapes.rs"]
 mod shapes;
 #[path = "protobuf/support.rs"]

@@ -54,7 +54,10 @@ fn columns_of_every_type_are_written_as_the_json_that_they_are_read_from() {
     ];
     let column: ArrayRef = Arc::new(rows(&fields, &texts));
     assert_eq!(json(None, &column), Ok(texts.map(str::to_owned).to_vec()));
-    assert_eq!(json(Some(&fields), &column.slice(1, 2)), Ok(texts[1..].iter().map(|text| (*text).to_owned()).collect()));
+    assert_eq!(
+        json(Some(&fields), &column.slice(1, 2)),
+        Ok(texts[1..].iter().map(|text| (*text).to_owned()).collect())
+    );
 }
 
 #[test]

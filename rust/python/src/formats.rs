@@ -6,11 +6,13 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use monedula_client::registry::{Answer, SchemaKey, SchemaRegistry};
+use monedula_client::registry::{
+    Answer, NewReference, NewSchema, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry,
+};
 use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, JsonDecoder,
-    JsonEncoder, JsonOptions, Mode, SchemaSource, WriterKey, stable_text,
+    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, JsonDecoder, JsonEncoder,
+    JsonOptions, Mode, ProtobufOptions, SchemaSource, UnsupportedField, WriterKey, stable_text,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,9 +20,9 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::encoder::Encoder;
-use crate::error::{argument_error, registry_error_of};
+use crate::error::argument_error;
 use crate::protobuf::{ProtobufGiven, Source, Writer};
-use crate::runtime::on_thread;
+use crate::registered::{Place, new_references, referred};
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
@@ -79,7 +81,8 @@ pub(crate) struct ColumnSpec {
 impl ColumnSpec {
     /// Without a schema, rows are written with the fields that their column has.
     #[staticmethod]
-    #[pyo3(signature = (schema, mode, flatten, corrupt_record_field, options = Vec::new()))]
+    #[pyo3(signature = (schema, mode, flatten, corrupt_record_field, options = Vec::new(), framing = "bare", registered = None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn json(
         py: Python<'_>,
         schema: Option<&Bound<'_, PyAny>>,
@@ -87,13 +90,17 @@ impl ColumnSpec {
         flatten: bool,
         corrupt_record_field: String,
         options: Vec<(String, String)>,
+        framing: &str,
+        registered: Option<JsonSchemaGiven>,
     ) -> PyResult<Self> {
         let fields = schema.map(capsule::import_schema).transpose()?.map(|schema| schema.fields);
         let (mode, on_bad) = behaviour(py, mode)?;
-        let options = JsonOptions { mode, corrupt_record_field, ..json_options(py, options)? };
+        let is_framed = framing == "confluent";
+        let options = JsonOptions { mode, corrupt_record_field, is_framed, ..json_options(py, options)? };
         JsonDecoder::new(fields.as_ref().unwrap_or(&Fields::empty()), options.clone(), BufferPool::new(0))
             .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;
-        Ok(Self::of_json(JsonGiven { fields, options }, on_bad, flatten))
+        let schema = registered.unwrap_or_default();
+        Ok(Self::of_json(JsonGiven { fields, options, schema, id: None }, on_bad, flatten))
     }
 
     /// `reader` is the text of the reader's schema. `writers` are those of the writers, with their ids or GUIDs for
@@ -106,7 +113,7 @@ impl ColumnSpec {
     fn avro(
         py: Python<'_>,
         reader: &str,
-        writers: Vec<(u32, Option<PyBackedBytes>, String)>,
+        writers: Vec<(u64, Option<PyBackedBytes>, String)>,
         framing: &str,
         mode: &str,
         flatten: bool,
@@ -123,6 +130,8 @@ impl ColumnSpec {
             "bare" => Framing::Bare,
             "confluent" => Framing::Confluent,
             "single_object" => Framing::SingleObject,
+            "apicurio" => Framing::Apicurio,
+            "glue" => Framing::Glue,
             other => return Err(argument_error(py, format!("no such framing: {other}"))),
         };
         let reader_text = reader;
@@ -144,8 +153,9 @@ impl ColumnSpec {
             let schema = if is_readers { reader.clone() } else { parse(&name, &text)? };
             let key = match (framing, guid) {
                 (Framing::Bare, _) => WriterKey::Only,
-                (Framing::Confluent, None) => WriterKey::Id(id),
-                (Framing::Confluent, Some(guid)) => WriterKey::Guid(guid),
+                (Framing::Confluent, None) => WriterKey::Id(id as u32),
+                (Framing::Confluent | Framing::Glue | Framing::Apicurio, Some(guid)) => WriterKey::Guid(guid),
+                (Framing::Apicurio | Framing::Glue, None) => WriterKey::Apicurio(id),
                 (Framing::SingleObject, _) => WriterKey::Fingerprint(schema.fingerprint()),
             };
             if is_readers || (stable.is_some() && stable_text(&text).ok() == stable) {
@@ -158,18 +168,21 @@ impl ColumnSpec {
         let subject = subject.map(Into::into);
         // A registry says itself what it misses in a text that refers to others.
         let text = stable.unwrap_or_else(|| reader_text.to_owned());
-        let avro = AvroGiven { reader, text, schemas, same, framing, options: given, may_ask, subject };
+        let beside = new_references(&references);
+        let avro = AvroGiven { reader, text, beside, schemas, same, framing, options: given, may_ask, subject };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let data_type = plan.data_type().clone();
         let typed = TypedSpec { make: make_avro(plan), on_bad, flatten };
         Ok(Self { typed, data_type, json: None, avro: Some(avro), protobuf: None })
     }
 
-    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers` are descriptors
-    /// with their ids or GUIDs. If they `may_be_framed`, values are framed as Confluent's where the settings name a
-    /// registry.
+    /// `schema` is a `FileDescriptorSet` or `.proto` texts, and `message` the full name of one of its messages. `writers`
+    /// are descriptors with their ids or GUIDs. If it `may_ask`, values are framed as Confluent's where the settings name a
+    /// registry, and the others' schemas are asked for there, in the context of `subject`. Columns are made of `fields`,
+    /// or of all if there are none.
     #[staticmethod]
-    #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_be_framed = false))]
+    #[pyo3(signature = (schema, message, writers, framing, mode, flatten, options = Vec::new(), may_ask = false,
+                        subject = None, fields = Vec::new()))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn protobuf(
         py: Python<'_>,
@@ -180,24 +193,36 @@ impl ColumnSpec {
         mode: &str,
         flatten: bool,
         options: Vec<(String, String)>,
-        may_be_framed: bool,
+        may_ask: bool,
+        subject: Option<String>,
+        fields: Vec<String>,
     ) -> PyResult<Self> {
         let (mode, on_bad) = behaviour(py, mode)?;
-        let given = ProtobufGiven::new(py, (&schema, message), writers, framing, (mode, &options), may_be_framed)?;
-        let (make, data_type) = given.make(py, false)?;
+        let mut set = ProtobufOptions { mode, fields, ..ProtobufOptions::default() };
+        set.set(&options).map_err(|bad| argument_error(py, bad.to_string()))?;
+        let given = ProtobufGiven::new(py, (&schema, message), writers, framing, set, (may_ask, subject))?;
+        let (make, data_type) = given.make(py, None)?;
         let typed = TypedSpec { make, on_bad, flatten };
         Ok(Self { typed, data_type, json: None, avro: None, protobuf: Some(given) })
     }
 
     /// The same for some of the fields; for all of them if these would be others without the rest.
     fn only(&self, names: Vec<String>) -> Self {
-        let Some(JsonGiven { fields: Some(fields), options }) = &self.json else { return self.clone() };
+        let Some(given @ JsonGiven { fields: Some(fields), options, .. }) = &self.json else { return self.clone() };
         if names.contains(&options.corrupt_record_field) || !options.partial_results {
             return self.clone();
         }
         let some: Fields = fields.iter().filter(|field| names.contains(field.name())).cloned().collect();
-        let given = JsonGiven { fields: Some(some), options: options.clone() };
-        Self::of_json(given, self.typed.on_bad, self.typed.flatten)
+        Self::of_json(JsonGiven { fields: Some(some), ..given.clone() }, self.typed.on_bad, self.typed.flatten)
+    }
+
+    /// The same for writing JSON with this id of its schema, for which no registry is asked then.
+    fn with_id(&self, number: u32) -> Self {
+        let mut with_id = self.clone();
+        if let Some(json) = &mut with_id.json {
+            json.id = Some(number);
+        }
+        with_id
     }
 
     /// Decodes values to a table of one column, `value`, for tests. A value that cannot be decoded is an error.
@@ -225,6 +250,19 @@ impl ColumnSpec {
             values.extend(bytes.iter().map(|value| value.map(|value| PyBytes::new(py, value).unbind())));
         }
         Ok(values)
+    }
+
+    /// Refuses a table that cannot be written, whatever a registry says of the schema.
+    fn check(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        let unsupported = |bad: UnsupportedField| argument_error(py, format!("schema: {bad}"));
+        let encoder = match (&self.json, &self.protobuf, &self.avro) {
+            (Some(json), _, _) => Encoder::Json(json.encoder(WriterKey::Only).map_err(unsupported)?),
+            (_, Some(protobuf), _) => Encoder::Protobuf(protobuf.encoder_with(WriterKey::Only)),
+            (_, _, Some(avro)) => self.written_with(avro, avro.reader.clone(), WriterKey::Only).encoder,
+            _ => return Ok(()),
+        };
+        let written = Written { encoder, flatten: self.typed.flatten };
+        encoded(py, capsule::import(data)?, None, Some(written)).map(drop)
     }
 
     /// Each field as `name: type`, or the type if there are none.
@@ -265,19 +303,26 @@ impl ColumnSpec {
     ) -> PyResult<Written> {
         let refused = |reason: &str| argument_error(py, format!("{name}: {reason}"));
         let flatten = self.typed.flatten;
-        if let Some(JsonGiven { fields, options }) = &self.json {
-            let encoder = JsonEncoder::new(fields.as_ref(), WriterKey::Only, options.clone());
-            let encoder = encoder.map_err(|unsupported| refused(&format!("schema: {unsupported}")))?;
+        if let Some(json) = &self.json {
+            let key = match (json.id, registry) {
+                _ if !json.options.is_framed => WriterKey::Only,
+                (Some(id), _) => WriterKey::Id(id),
+                (None, Some(_)) => WriterKey::Id(0),
+                (None, None) => {
+                    return Err(refused(
+                        "framing='confluent' needs the setting schema.registry.url, where the schema is registered: values \
+                         begin with its id",
+                    ));
+                }
+            };
+            let encoder = json.encoder(key).map_err(|unsupported| refused(&format!("schema: {unsupported}")))?;
             return Ok(Written { encoder: Encoder::Json(encoder), flatten });
         }
         if let Some(protobuf) = &self.protobuf {
-            if registry.is_some() && protobuf.may_be_framed {
-                return Err(refused(
-                    "with schema.registry.url, values of Protobuf have Confluent's frame, and the schema is not registered by \
-                     this producer: give its id, schemas={7: schema}, or framing='bare'",
-                ));
-            }
-            let encoder = protobuf.encoder().map_err(|reason| refused(&reason))?;
+            let encoder = match registry {
+                Some(_) if protobuf.is_registered() => protobuf.encoder_with(WriterKey::Id(0)),
+                _ => protobuf.encoder().map_err(|reason| refused(&reason))?,
+            };
             return Ok(Written { encoder: Encoder::Protobuf(encoder), flatten });
         }
         let Some(avro) = &self.avro else { return Err(refused("nothing says how rows are written")) };
@@ -286,16 +331,20 @@ impl ColumnSpec {
         Ok(self.written_with(avro, avro.reader.clone(), key))
     }
 
-    /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given.
-    pub(crate) fn registered(
-        &self,
-        py: Python<'_>,
-        name: &'static str,
-        topic: Option<&str>,
-        registry: &Arc<SchemaRegistry>,
-    ) -> PyResult<Option<Written>> {
+    /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given, or there
+    /// is none.
+    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<Option<Written>> {
+        let flatten = self.typed.flatten;
+        if let Some(json) = self.json.as_ref().filter(|json| json.options.is_framed && json.id.is_none()) {
+            let encoder = Encoder::Json(json.registered(py, place)?);
+            return Ok(Some(Written { encoder, flatten }));
+        }
+        if let Some(protobuf) = self.protobuf.as_ref().filter(|protobuf| protobuf.is_registered()) {
+            let encoder = Encoder::Protobuf(protobuf.registered(py, place)?);
+            return Ok(Some(Written { encoder, flatten }));
+        }
         let Some(avro) = self.avro.as_ref().filter(|avro| avro.is_registered()) else { return Ok(None) };
-        let (schema, key) = avro.registered(py, name, topic, registry)?;
+        let (schema, key) = avro.registered(py, place)?;
         Ok(Some(self.written_with(avro, schema, key)))
     }
 
@@ -311,22 +360,21 @@ impl ColumnSpec {
                            before the first record; give Json(schema), as monedula.schemas.infer() finds it";
             return Err(argument_error(py, message.into()));
         }
-        if let (Some(protobuf), Some(_)) = (&self.protobuf, registry)
-            && protobuf.may_be_framed
-        {
-            return Ok(TypedSpec { make: protobuf.make(py, true)?.0, ..self.typed.clone() });
+        if let Some(protobuf) = &self.protobuf {
+            return Ok(TypedSpec { make: protobuf.make(py, registry)?.0, ..self.typed.clone() });
         }
         let Some(avro) = &self.avro else { return Ok(self.typed.clone()) };
         let registry = match registry {
             Some(registry) if avro.may_ask => Registry(Arc::clone(registry), avro.subject.clone()),
-            None if avro.framing == Framing::Confluent && avro.schemas.is_empty() => {
-                let message = "framing='confluent' needs the setting schema.registry.url, where the schemas of values are \
-                               asked for, or schemas={id: schema}: values name their schema by its id";
+            None if matches!(avro.framing, Framing::Confluent | Framing::Apicurio) && avro.schemas.is_empty() => {
+                let message = "framing='confluent' and 'apicurio' need the setting schema.registry.url, where the schemas of \
+                               values are asked for, or schemas={id: schema}: values name their schema by its id";
                 return Err(argument_error(py, message.into()));
             }
             _ => return Ok(self.typed.clone()),
         };
-        let plan = avro.plan(Framing::Confluent).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let framing = if avro.framing == Framing::Apicurio { Framing::Apicurio } else { Framing::Confluent };
+        let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         Ok(TypedSpec { make: make_avro(plan.asking(Arc::new(registry))), ..self.typed.clone() })
     }
 }
@@ -337,6 +385,46 @@ struct JsonGiven {
     /// None if rows are written with the fields of their column.
     fields: Option<Fields>,
     options: JsonOptions,
+    /// What is said about the schema in a registry.
+    schema: JsonSchemaGiven,
+    /// Its id there, if that is known.
+    id: Option<u32>,
+}
+
+/// The JSON Schema that values are registered with.
+#[derive(Clone, Default, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct JsonSchemaGiven {
+    /// Its text; none if it follows from the columns.
+    text: Option<String>,
+    /// The name of what it describes.
+    title: Option<String>,
+    subject: Option<String>,
+}
+
+impl JsonGiven {
+    fn encoder(&self, key: WriterKey) -> Result<JsonEncoder, UnsupportedField> {
+        JsonEncoder::new(self.fields.as_ref(), key, self.options.clone())
+    }
+
+    /// What writes rows with the id that a registry has for their schema.
+    fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<JsonEncoder> {
+        let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
+        let JsonSchemaGiven { text, title, subject } = &self.schema;
+        let subject = place.subject(py, subject.as_deref(), title.as_deref())?;
+        let text = match (text, place.data_type) {
+            (Some(text), _) => text.clone(),
+            (None, Some(data_type)) => {
+                let encoder = self.encoder(WriterKey::Only).map_err(|bad| refused(bad.to_string()))?;
+                encoder.schema_text(data_type).map_err(|bad| refused(bad.to_string()))?
+            }
+            // The registry's own is written with.
+            (None, None) => String::new(),
+        };
+        let new = NewSchema { kind: SchemaKind::Json, text, refers_to: Vec::new(), references: Vec::new() };
+        let found = place.ask(py, &subject, new)?;
+        self.encoder(WriterKey::Id(found.id)).map_err(|bad| refused(bad.to_string()))
+    }
 }
 
 /// What an Avro column was asked for with.
@@ -345,6 +433,8 @@ struct AvroGiven {
     reader: AvroSchema,
     /// The reader's schema, as it is registered.
     text: String,
+    /// Those that it refers to, as they are registered.
+    beside: Vec<NewReference>,
     schemas: Vec<(WriterKey, AvroSchema)>,
     /// The keys of those that are the reader's own.
     same: Vec<WriterKey>,
@@ -358,7 +448,7 @@ struct AvroGiven {
 impl AvroGiven {
     /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
     fn is_registered(&self) -> bool {
-        self.may_ask && (self.framing == Framing::Bare || self.same.is_empty())
+        self.may_ask && (self.framing == Framing::Bare || (self.framing == Framing::Confluent && self.same.is_empty()))
     }
 
     /// What values that are written name the schema by.
@@ -367,6 +457,7 @@ impl AvroGiven {
             Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),
             Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
             Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
+            Framing::Apicurio | Framing::Glue => Err("values are read in this framing, and not written; give framing='confluent'"),
             Framing::Confluent => self.same.iter().max().copied().ok_or(
                 "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
                  give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
@@ -375,27 +466,19 @@ impl AvroGiven {
     }
 
     /// The schema that a registry has values written with, and its id.
-    fn registered(
-        &self,
-        py: Python<'_>,
-        name: &'static str,
-        topic: Option<&str>,
-        registry: &Arc<SchemaRegistry>,
-    ) -> PyResult<(AvroSchema, WriterKey)> {
-        let subject = match &self.subject {
-            Some(given) => given.to_string(),
-            None => registry
-                .subject(name == "key", topic, self.reader.record_name())
-                .map_err(|reason| argument_error(py, format!("{name}: {reason}")))?,
+    fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<(AvroSchema, WriterKey)> {
+        let subject = place.subject(py, self.subject.as_deref(), self.reader.record_name())?;
+        let new = NewSchema {
+            kind: SchemaKind::Avro,
+            text: self.text.clone(),
+            refers_to: referred(&self.text, &self.beside),
+            references: self.beside.clone(),
         };
-        let (registry, text, of) = (Arc::clone(registry), self.text.clone(), subject.clone());
-        let found = on_thread(py, "monedula-registry", move || registry.written(&of, &text))?;
-        let found = found.map_err(|reason| registry_error_of(py, name, &reason))?;
+        let found = place.ask(py, &subject, new)?;
         let schema = match &found.instead {
             None => self.reader.clone(),
-            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.references).map_err(|bad| {
-                registry_error_of(py, name, &format!("the newest schema of subject {subject} cannot be read: {bad}"))
-            })?,
+            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.reference_texts())
+                .map_err(|bad| place.unreadable(py, &subject, bad))?,
         };
         Ok((schema, WriterKey::Id(found.id)))
     }
@@ -414,23 +497,47 @@ fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
 
 /// A registry as a source of schemas, and a subject of their context.
 #[derive(Debug)]
-struct Registry(Arc<SchemaRegistry>, Option<Arc<str>>);
+pub(crate) struct Registry(pub(crate) Arc<SchemaRegistry>, pub(crate) Option<Arc<str>>);
 
-impl SchemaSource for Registry {
-    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
+impl Registry {
+    /// The schema with this key, of this kind, as `parse` reads it.
+    pub(crate) fn ask<S>(
+        &self,
+        key: WriterKey,
+        kind: SchemaKind,
+        parse: impl FnOnce(&RegisteredSchema) -> Result<S, BadSchema>,
+    ) -> Asked<Result<S, BadSchema>> {
         let key = match key {
             WriterKey::Id(id) => SchemaKey::Id(id),
             WriterKey::Guid(guid) => SchemaKey::Guid(guid),
+            WriterKey::Apicurio(id) => match u32::try_from(id) {
+                Ok(id) => SchemaKey::Id(id),
+                Err(_) => {
+                    return Asked::Refused(format!("there is no schema with the id {id}: it has more than 32 bits"));
+                }
+            },
+            WriterKey::GlobalId(id) => {
+                return Asked::Refused(format!(
+                    "its schema is named by globalId {id}, which the API of Confluent's registry does not know; give its \
+                     schema by that, schemas={{{id}: schema}}, or write with contentIds (use-id)"
+                ));
+            }
             WriterKey::Only | WriterKey::Fingerprint(_) => {
-                return Asked::Refused(AvroReason::NoSchema("a registry knows schemas by id and GUID".into()));
+                return Asked::Refused("a registry knows schemas by id and GUID".into());
             }
         };
-        match self.0.ask(key, self.1.as_ref()) {
+        match self.0.ask(key, self.1.as_ref(), kind) {
             Answer::Awaits(awaited) => Asked::Awaits(awaited),
-            Answer::Missing(why) => Asked::Refused(AvroReason::NoSchema(why.into())),
+            Answer::Missing(why) => Asked::Refused(why),
             Answer::Failed(why) => Asked::Failed(why),
-            Answer::Known(schema) => Asked::Known(AvroSchema::parse_beside(&schema.text, &schema.references)),
+            Answer::Known(schema) => Asked::Known(parse(&schema)),
         }
+    }
+}
+
+impl SchemaSource<AvroSchema> for Registry {
+    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
+        self.ask(key, SchemaKind::Avro, |schema| AvroSchema::parse_beside(&schema.text, &schema.reference_texts()))
     }
 }
 

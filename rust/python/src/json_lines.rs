@@ -11,6 +11,7 @@ use pyo3::types::PyBytes;
 use serde::de::IgnoredAny;
 
 use crate::batch::Batch;
+use crate::capsule;
 use crate::error::argument_error;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -46,18 +47,33 @@ impl Form {
     }
 }
 
-/// The first `rows` rows of a batch as JSON, one object per line, in UTF-8.
+/// The first `rows` rows of a batch, or of Arrow data with its columns, as JSON, one object per line, in UTF-8.
 #[pyfunction]
 pub(crate) fn json_lines<'py>(
     py: Python<'py>,
-    batch: &Bound<'py, Batch>,
+    batch: &Bound<'py, PyAny>,
     rows: usize,
     key_form: &str,
     value_form: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let forms = (Form::named(py, key_form)?, Form::named(py, value_form)?);
-    let batch = &batch.get().0.columns.record_batch;
-    Ok(PyBytes::new(py, &py.detach(|| Columns::of(batch, forms).lines(rows))))
+    let batches = match batch.cast::<Batch>() {
+        Ok(batch) => vec![batch.get().0.columns.record_batch.clone()],
+        Err(_) => {
+            let imported: Result<_, _> = capsule::import(batch)?.collect();
+            imported.map_err(|error| capsule::unreadable(py, &error))?
+        }
+    };
+    let lines = py.detach(|| {
+        let mut left = rows;
+        let mut lines = Vec::new();
+        for batch in &batches {
+            lines.extend(Columns::of(batch, forms).lines(left));
+            left -= left.min(batch.num_rows());
+        }
+        lines
+    });
+    Ok(PyBytes::new(py, &lines))
 }
 
 /// A column of a batch, with its type.

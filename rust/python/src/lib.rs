@@ -27,6 +27,7 @@ mod producer;
 mod protobuf;
 mod reader;
 mod record;
+mod registered;
 mod registry;
 mod runtime;
 mod schema;
@@ -79,6 +80,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::config_keys, module)?)?;
     module.add_function(wrap_pyfunction!(config::jaas_options, module)?)?;
     module.add_function(wrap_pyfunction!(formats::decode_json, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::stable_avro, module)?)?;
     module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
     module.add_function(wrap_pyfunction!(thread_ids::new_holder, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shutdown, module)?)?;

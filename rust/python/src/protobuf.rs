@@ -1,17 +1,20 @@
-//! Protobuf as a column: the schemas that Python gives, and the plans that are made of them.
+//! Protobuf as a column: the schemas that Python gives or a registry has, and the plans that are made of them.
 
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use monedula_client::registry::{NewReference, NewSchema, SchemaKind, SchemaRegistry};
 use monedula_columns::{BufferPool, MakeTyped, TypedColumn};
 use monedula_formats::{
-    BadSchema, Framing, Mode, ProtobufDecoder, ProtobufEncoder, ProtobufOptions, ProtobufPlan, ProtobufSchema,
-    WriterKey,
+    Asked, BadSchema, Framing, ProtobufDecoder, ProtobufEncoder, ProtobufFile, ProtobufOptions, ProtobufPlan,
+    ProtobufSchema, SchemaSource, WriterKey,
 };
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::argument_error;
+use crate::formats::Registry;
+use crate::registered::Place;
 
 /// A schema: descriptors, or texts with the names of their files.
 #[derive(FromPyObject)]
@@ -39,8 +42,24 @@ pub(crate) struct ProtobufGiven {
     writers: Vec<(WriterKey, ProtobufSchema)>,
     framing: Framing,
     options: ProtobufOptions,
-    /// Whether values are framed as Confluent's where the client has a registry.
-    pub(crate) may_be_framed: bool,
+    /// Whether values are framed as Confluent's where the client has a registry, which is asked then for writers' schemas.
+    may_ask: bool,
+    /// Of the context of the schemas that are asked for.
+    subject: Option<Arc<str>>,
+}
+
+/// A registry as a source of schemas, whose message has this name.
+#[derive(Debug)]
+struct ProtobufRegistry(Registry, Box<str>);
+
+impl SchemaSource<ProtobufSchema> for ProtobufRegistry {
+    fn ask(&self, key: WriterKey) -> Asked<Result<ProtobufSchema, BadSchema>> {
+        self.0.ask(key, SchemaKind::Protobuf, |schema| {
+            let mut texts = schema.references.clone();
+            texts.push(("schema.proto".to_owned(), schema.text.clone()));
+            ProtobufSchema::from_texts(&texts, Some(&self.1))
+        })
+    }
 }
 
 impl ProtobufGiven {
@@ -49,8 +68,8 @@ impl ProtobufGiven {
         (schema, message): (&Source, Option<&str>),
         writers: Vec<Writer>,
         framing: &str,
-        (mode, options): (Mode, &[(String, String)]),
-        may_be_framed: bool,
+        options: ProtobufOptions,
+        (may_ask, subject): (bool, Option<String>),
     ) -> PyResult<Self> {
         let refused = |name: &str, bad: BadSchema| argument_error(py, format!("{name}: {bad}"));
         let framing = if framing == "confluent" { Framing::Confluent } else { Framing::Bare };
@@ -66,16 +85,26 @@ impl ProtobufGiven {
             let writer = source.schema(Some(schema.message()));
             schemas.push((key, writer.map_err(|bad| refused(&name, bad))?));
         }
-        let mut given = ProtobufOptions { mode, ..ProtobufOptions::default() };
-        given.set(options).map_err(|bad| argument_error(py, bad.to_string()))?;
-        Ok(Self { schema, writers: schemas, framing, options: given, may_be_framed })
+        Ok(Self { schema, writers: schemas, framing, options, may_ask, subject: subject.map(Into::into) })
     }
 
-    /// What makes decoders, and the type of their columns; framed as Confluent's even if it was not asked for.
-    pub(crate) fn make(&self, py: Python<'_>, is_framed: bool) -> PyResult<(Arc<MakeTyped>, DataType)> {
-        let framing = if is_framed { Framing::Confluent } else { self.framing };
+    /// What makes decoders, and the type of their columns. If there is a registry, it may be asked.
+    pub(crate) fn make(
+        &self,
+        py: Python<'_>,
+        registry: Option<&Arc<SchemaRegistry>>,
+    ) -> PyResult<(Arc<MakeTyped>, DataType)> {
+        let registry = registry.filter(|_| self.may_ask);
+        let framing = if registry.is_some() { Framing::Confluent } else { self.framing };
         let plan = ProtobufPlan::new(self.schema.clone(), self.writers.clone(), framing, self.options.clone())
             .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
+        let plan = match registry {
+            Some(registry) => {
+                let registry = Registry(Arc::clone(registry), self.subject.clone());
+                plan.asking(Arc::new(ProtobufRegistry(registry, self.schema.message().into())))
+            }
+            None => plan,
+        };
         let (data_type, plan) = (plan.data_type().clone(), Arc::new(plan));
         let make = move |pool: &BufferPool| -> Box<dyn TypedColumn> {
             Box::new(ProtobufDecoder::new(Arc::clone(&plan), pool.clone()))
@@ -83,21 +112,71 @@ impl ProtobufGiven {
         Ok((Arc::new(make), data_type))
     }
 
-    /// What writes rows, if no registry is to be asked for the schema's id.
+    /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.may_ask && self.own_key().is_none()
+    }
+
+    /// The highest of the keys that the schema was given with.
+    fn own_key(&self) -> Option<WriterKey> {
+        self.writers.iter().filter(|(_, writer)| writer.is_same(&self.schema)).map(|(key, _)| *key).max()
+    }
+
+    /// What writes rows, if no registry is asked.
     ///
     /// # Errors
     /// What is missing: with frames, the id of the schema must be known.
     pub(crate) fn encoder(&self) -> Result<ProtobufEncoder, String> {
         let key = match self.framing {
-            Framing::Confluent => {
-                let ids = self.writers.iter().filter(|(_, writer)| writer.is_same(&self.schema)).map(|(key, _)| *key);
-                ids.max().ok_or(
-                    "values of Confluent's framing begin with the id of the schema that they are written with, which is \
-                     schema=: give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
-                )?
-            }
+            Framing::Confluent => self.own_key().ok_or(
+                "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
+                 give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
+            )?,
             _ => WriterKey::Only,
         };
-        Ok(ProtobufEncoder::new(self.schema.clone(), key))
+        Ok(self.encoder_with(key))
+    }
+
+    pub(crate) fn encoder_with(&self, key: WriterKey) -> ProtobufEncoder {
+        ProtobufEncoder::new(self.schema.clone(), key)
+    }
+
+    /// What writes rows with the schema that a registry has for them.
+    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<ProtobufEncoder> {
+        let message = self.schema.message();
+        let subject = place.subject(py, self.subject.as_deref(), Some(message))?;
+        let found = place.ask(py, &subject, self.new_schema())?;
+        let schema = match &found.instead {
+            None => self.schema.clone(),
+            Some(instead) => {
+                let mut texts = instead.references.clone();
+                texts.push((subject.clone(), instead.text.clone()));
+                ProtobufSchema::from_texts(&texts, Some(message)).map_err(|bad| place.unreadable(py, &subject, bad))?
+            }
+        };
+        Ok(ProtobufEncoder::new(schema, WriterKey::Id(found.id)))
+    }
+
+    /// The schema as it is registered: each file by itself. Those that every registry has are not.
+    fn new_schema(&self) -> NewSchema {
+        let is_known = |name: &str| name.starts_with("google/protobuf/") || name.starts_with("google/type/");
+        let mut files: Vec<_> = self.schema.files().into_iter().filter(|file| !is_known(&file.name)).collect();
+        let own = files.pop();
+        let names: Vec<String> = files.iter().map(|file| file.name.clone()).collect();
+        let refers_to =
+            |file: &ProtobufFile| file.imports.iter().filter(|name| names.contains(name)).cloned().collect();
+        NewSchema {
+            kind: SchemaKind::Protobuf,
+            text: own.map(|file| file.text.clone()).unwrap_or_default(),
+            refers_to: own.map(&refers_to).unwrap_or_default(),
+            references: files
+                .iter()
+                .map(|file| NewReference {
+                    name: file.name.clone(),
+                    text: file.text.clone(),
+                    refers_to: refers_to(file),
+                })
+                .collect(),
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Instant;
 
-use monedula_client::registry;
+use monedula_client::registry::{self, SchemaKind};
+use monedula_formats::stable_text;
 use pyo3::prelude::*;
 
 use crate::config;
@@ -12,12 +13,13 @@ use crate::error::{argument_error, registry_error};
 use crate::runtime::in_slices;
 use crate::tokens::Settings;
 
-/// A version of a subject: the schema's id, the version, the schema's text, and the texts of those that it refers to.
-type PyVersion = (u32, u32, String, Vec<String>);
+/// A version of a subject: the schema's id, the version, the schema's text, and the names and texts of those that it refers
+/// to.
+type PyVersion = (u32, u32, String, Vec<(String, String)>);
 
 /// See `monedula.SchemaRegistry`.
 #[pyclass(frozen, module = "monedula._monedula")]
-pub(crate) struct RegistryCore(Arc<registry::SchemaRegistry>);
+pub(crate) struct RegistryCore(pub(crate) Arc<registry::SchemaRegistry>);
 
 #[pymethods]
 impl RegistryCore {
@@ -29,10 +31,13 @@ impl RegistryCore {
         Ok(Self(registry))
     }
 
-    /// A version of a subject, the latest if there is no number.
-    #[pyo3(signature = (subject, version = None))]
-    fn version(&self, py: Python<'_>, subject: String, version: Option<u32>) -> PyResult<PyVersion> {
-        let found = asked(py, &self.0, move |registry| registry.version(&subject, version))?;
+    /// A version of a subject, the latest if there is no number, which is to be of this kind, `"AVRO"`, `"PROTOBUF"` or
+    /// `"JSON"`.
+    fn version(&self, py: Python<'_>, subject: String, version: Option<u32>, kind: &str) -> PyResult<PyVersion> {
+        let kind =
+            [SchemaKind::Avro, SchemaKind::Protobuf, SchemaKind::Json].into_iter().find(|known| known.name() == kind);
+        let Some(kind) = kind else { return Err(argument_error(py, "there is no such kind of schema".into())) };
+        let found = asked(py, &self.0, move |registry| registry.version(&subject, version, kind))?;
         Ok((found.id, found.version, found.schema.text, found.schema.references))
     }
 
@@ -41,6 +46,13 @@ impl RegistryCore {
     fn request(&self, py: Python<'_>, path: String, posted: Option<String>) -> PyResult<String> {
         asked(py, &self.0, move |registry| registry.request(&path, posted.as_deref()))
     }
+}
+
+/// The text of an Avro schema as producers register it: the same, however it was given; `None` if it is none by itself, as one
+/// that refers to others.
+#[pyfunction]
+pub(crate) fn stable_avro(text: &str) -> Option<String> {
+    stable_text(text).ok()
 }
 
 /// Asks on a thread of its own: other threads of Python run meanwhile, and Ctrl-C ends the wait.

@@ -13,6 +13,7 @@ use crate::capsule;
 use crate::encoder::{Content, Encoder};
 use crate::error::{argument_error, to_py};
 use crate::formats::PySpec;
+use crate::registered::Place;
 
 /// Columns that a record has besides its value.
 const BESIDE: [&str; 7] = ["key", "headers", "topic", "partition", "timestamp", "offset", "timestampType"];
@@ -51,14 +52,22 @@ pub(crate) fn registered(
     let written = |spec: &PySpec<'_>, name| spec.as_ref().map(|spec| spec.written(py, name, registry)).transpose();
     let (mut key, mut value) = (written(&key_spec, "key")?, written(&value_spec, "value")?);
     if let Some(registry) = registry {
+        let mut types: [Option<DataType>; 2] = [None, None];
         if !registry.writes_latest() {
             let rows = Rows::of(&reader.schema(), key.clone(), value.clone());
             let rows = rows.map_err(|message| argument_error(py, message))?;
             Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
+            for each in &rows.made {
+                types[usize::from(each.name == "value")] = Some(each.data_type(&reader.schema()));
+            }
         }
-        for (name, spec, written) in [("key", key_spec, &mut key), ("value", value_spec, &mut value)] {
+        let [key_type, value_type] = &types;
+        for (name, spec, written, data_type) in
+            [("key", key_spec, &mut key, key_type), ("value", value_spec, &mut value, value_type)]
+        {
             let Some(spec) = spec else { continue };
-            if let Some(registered) = spec.registered(py, name, topic, registry)? {
+            let place = Place { name, topic, registry, data_type: data_type.as_ref() };
+            if let Some(registered) = spec.registered(py, place)? {
                 *written = Some(registered);
             }
         }
@@ -170,12 +179,16 @@ impl Source {
 }
 
 impl Made {
-    /// Refuses columns of types that cannot be written.
-    fn check(&self, given: &Schema) -> Result<(), String> {
-        let data_type = match &self.source {
+    fn data_type(&self, given: &Schema) -> DataType {
+        match &self.source {
             Source::Column(index) => given.field(*index).data_type().clone(),
             Source::Fields(fields, _) => DataType::Struct(fields.clone()),
-        };
+        }
+    }
+
+    /// Refuses columns of types that cannot be written.
+    fn check(&self, given: &Schema) -> Result<(), String> {
+        let data_type = self.data_type(given);
         self.written.encoder.check(&data_type).map_err(|unwritable| {
             let told = self.told(unwritable, 0);
             let takes_columns = self.name == "value" && self.written.encoder.content().has_fields();

@@ -70,6 +70,7 @@ def test_a_type_in_itself_is_compared_once() -> None:
     ("schema", "said"),
     [
         ("inti", "'inti' is not defined"),
+        (record(field("a", BIG[0]), field("b", record(field("c", "E"), name="n.R")), name="O"), "'n.E' is not defined"),
         ({"type": "recrd", "name": "R"}, "'recrd' is not defined"),
         ({"type": "record", "name": "R"}, "no list of fields"),
         ({"type": "record", "fields": []}, "without a name"),
@@ -110,6 +111,13 @@ def test_what_is_no_json_is_refused(text: str) -> None:
         ({"type": "string"}, '"string"'),
         ({"type": {"type": "int"}}, '"int"'),
         ({"logicalType": "date", "type": "int"}, '{"type":"int","logicalType":"date"}'),
+        (
+            [BIG[0], {"type": "record", "name": "n.R", "fields": [{"name": "a", "type": ".E"}]}],
+            (
+                '[{"type":"enum","name":"E","symbols":["a"]},'
+                '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":".E"}]}]'
+            ),
+        ),
         (
             {"type": "record", "fields": [], "name": "a.b.R", "doc": "é"},
             '{"type":"record","name":"R","namespace":"a.b","doc":"é","fields":[]}',

@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from monedula.testing import Broker, Registry
-from monedula.testing.registry.embedded import RegistryOptions
+from monedula.testing.registry_control import RegistryOptions
 
 from tests.testing.registry.conftest import asking
 
@@ -54,6 +54,19 @@ def test_it_starts_and_stops_with_the_broker() -> None:
     finally:
         kept.close()
     assert kept_is_closed
+
+
+def test_a_broker_without_one_imports_no_server() -> None:
+    program = """
+import sys
+from monedula.testing import Broker
+with Broker():
+    assert "http.server" not in sys.modules
+    import monedula.testing
+    assert "Registry" in dir(monedula.testing)
+    assert monedula.testing.Registry.__name__ == "Registry"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_a_broker_without_one_says_so() -> None:

@@ -149,6 +149,62 @@ def test_equal_schemas_have_one_text() -> None:
     assert read(text).canonical == text
 
 
+def without_options(file: Any) -> Any:
+    """What messages are made of, with the name that clients give to what they were answered."""
+
+    def strip(message: Any) -> None:
+        del message.reserved_range[:], message.reserved_name[:], message.extension_range[:]
+        is_entry = message.options.map_entry
+        message.ClearField("options")
+        if is_entry:
+            message.options.map_entry = True
+        for field in message.field:
+            for name in ("options", "json_name", "default_value"):
+                field.ClearField(name)
+        for enum in message.enum_type:
+            strip_enum(enum)
+        for nested in message.nested_type:
+            strip(nested)
+        # Maps' entries stand behind the others.
+        message.nested_type.sort(key=lambda nested: nested.options.map_entry)
+
+    def strip_enum(enum: Any) -> None:
+        allows = enum.options.allow_alias
+        for name in ("options", "reserved_range", "reserved_name"):
+            enum.ClearField(name)
+        if allows:
+            enum.options.allow_alias = True
+        for value in enum.value:
+            value.ClearField("options")
+
+    stripped = type(file)()
+    stripped.CopyFrom(file)
+    stripped.name = "default"
+    stripped.ClearField("options")
+    for message in stripped.message_type:
+        strip(message)
+    for enum in stripped.enum_type:
+        strip_enum(enum)
+    if stripped.syntax == "proto2":
+        stripped.ClearField("syntax")
+    return stripped
+
+
+def test_optional_fields_oneofs_and_groups_are_described() -> None:
+    text = message("optional int32 a = 1; oneof o { string b = 2; E c = 3; } enum E { X = 0; } optional M d = 4;")
+    made = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(read(text).formatted("serialized")))
+    told = [(field.name, field.oneof_index, field.proto3_optional) for field in made.message_type[0].field]
+    assert told == [("a", 1, True), ("b", 0, False), ("c", 0, False), ("d", 2, True)]
+    assert [oneof.name for oneof in made.message_type[0].oneof_decl] == ["o", "_a", "_d"]
+    assert [field.type_name for field in made.message_type[0].field] == ["", "", ".p.M.E", ".p.M"]
+    group = read(message("optional group G = 1 { optional int32 a = 1; }", "proto2"))
+    described = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(group.formatted("serialized")))
+    (field,) = described.message_type[0].field
+    assert (field.name, field.type, field.type_name) == ("g", field.TYPE_GROUP, ".p.M.G")
+    plain = read(message("optional G g = 1; message G { optional int32 a = 1; }", "proto2"))
+    assert "FIELD_KIND_CHANGED" in plain.cannot_read(group)[0]
+
+
 @pytest.mark.parametrize("module", [any_pb2, descriptor_pb2, struct_pb2, type_pb2, wrappers_pb2])
 def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
     file = descriptor_pb2.FileDescriptorProto()
@@ -160,7 +216,8 @@ def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
     again = read(schema.canonical)
     assert again.canonical == schema.canonical
     assert again.cannot_read(schema) == schema.cannot_read(again) == []
-    assert again.formatted("serialized") is None
+    made = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(again.formatted("serialized")))
+    assert made == without_options(file)
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,7 @@ class Registry(RegistryFaults):
         address = f"[{host}]" if ":" in host else host
         scheme = "http" if tls is None else "https"
         self._url = f"{scheme}://{address}:{self._server.server_port}"
-        serve = {"poll_interval": 0.02}
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs=serve, name="monedula-registry", daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.serve, name="monedula-registry", daemon=True)
         self._thread.start()
 
     @property

@@ -115,9 +115,20 @@ class Server(ThreadingHTTPServer):
         """A connection that breaks is no error of the registry."""
         _LOG.debug("a connection from %s broke", client_address, exc_info=True)
 
+    def serve(self) -> None:
+        """Take connections until the server is stopped; it waits for nothing but them."""
+        while True:
+            try:
+                request, address = self.socket.accept()
+            except OSError:
+                return
+            self.process_request(request, address)
+
     def stop(self) -> None:
         """Close the port and all connections."""
-        self.shutdown()
+        # It wakes the thread that accepts, which closing alone does not.
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
         self.server_close()
         self.faults.stop()
         with self.lock:

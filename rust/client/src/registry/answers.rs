@@ -74,9 +74,9 @@ impl Answers {
 mod tests {
     use super::*;
 
-    use super::super::SchemaKey;
+    use super::super::{SchemaKey, SchemaKind};
 
-    const KEY: Asked = (SchemaKey::Id(7), None);
+    const KEY: Asked = (SchemaKey::Id(7), None, SchemaKind::Avro);
 
     #[test]
     fn what_there_is_stands_for_good_and_what_there_is_not_for_a_short_time() {

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::http::{Failure, Http};
-use super::{Asked, RegisteredSchema, SchemaKey, SubjectVersion};
+use super::{Asked, RegisteredSchema, SchemaKey, SchemaKind, SubjectVersion};
 
 /// Why there is no schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
-    /// The registry has none that is Avro.
+    /// The registry has none of the kind that is expected.
     Missing(String),
     /// It cannot be asked, or its answer cannot be used.
     Failed(String),
@@ -23,7 +23,7 @@ const MAX_REFERENCES: usize = 1_000;
 const MAX_DEPTH: usize = 64;
 
 /// Asks for a schema. Blocks, for as long as the settings allow.
-pub(super) fn schema(http: &Http, (key, subject): &Asked) -> Result<RegisteredSchema, NoAnswer> {
+pub(super) fn schema(http: &Http, (key, subject, kind): &Asked) -> Result<RegisteredSchema, NoAnswer> {
     let (mut what, mut path) = match key {
         SchemaKey::Id(id) => (format!("schema id {id}"), format!("/schemas/ids/{id}")),
         SchemaKey::Guid(guid) => {
@@ -36,35 +36,30 @@ pub(super) fn schema(http: &Http, (key, subject): &Asked) -> Result<RegisteredSc
         what = format!("{what} in the context of {subject}");
         path = format!("{path}?subject={}", encoded(subject));
     }
-    let answer = get(http, &what, &path)?;
-    registered(http, &answer, &what, subject.as_deref().and_then(context))
+    let answer = get(http, *kind, &what, &path)?;
+    let mut references = References::new(http, subject.as_deref().and_then(context), *kind);
+    references.registered(&answer, &what)
 }
 
 /// Asks for a version of a subject, the latest if there is none. Blocks, as [`schema`] does.
-pub(super) fn version(http: &Http, subject: &str, version: Option<u32>) -> Result<SubjectVersion, NoAnswer> {
+pub(super) fn version(
+    http: &Http,
+    subject: &str,
+    version: Option<u32>,
+    kind: SchemaKind,
+) -> Result<SubjectVersion, NoAnswer> {
     let number = version.map_or_else(|| "latest".to_owned(), |version| version.to_string());
     let what = match version {
         Some(version) => format!("version {version} of subject {subject}"),
         None => format!("the latest version of subject {subject}"),
     };
-    let answer = get(http, &what, &format!("/subjects/{}/versions/{number}", encoded(subject)))?;
+    let answer = get(http, kind, &what, &format!("/subjects/{}/versions/{number}", encoded(subject)))?;
     let number = |name: &str| answer.get(name).and_then(Value::as_u64).and_then(|number| u32::try_from(number).ok());
     let (Some(id), Some(version)) = (number("id"), number("version")) else {
         return Err(NoAnswer::Failed(format!("{what}: the answer has no id and version in it")));
     };
-    Ok(SubjectVersion { id, version, schema: registered(http, &answer, &what, context(subject))? })
-}
-
-/// The schema of an answer, with those that it refers to.
-fn registered(
-    http: &Http,
-    answer: &Map<String, Value>,
-    what: &str,
-    context: Option<&str>,
-) -> Result<RegisteredSchema, NoAnswer> {
-    let mut references = References { http, context, seen: BTreeSet::new(), texts: Vec::new() };
-    references.of(answer, what, 0)?;
-    Ok(RegisteredSchema { text: text(answer, what)?, references: references.texts })
+    let mut references = References::new(http, context(subject), kind);
+    Ok(SubjectVersion { id, version, schema: references.registered(&answer, &what)? })
 }
 
 /// The context of a subject, `:.name:`; `None` for the default one.
@@ -77,16 +72,29 @@ struct References<'h> {
     http: &'h Http,
     /// Of what refers to them: names of subjects without one mean those of the same.
     context: Option<&'h str>,
+    kind: SchemaKind,
     seen: BTreeSet<(String, i64)>,
-    texts: Vec<String>,
+    /// With the names that they are referred to by.
+    texts: Vec<(String, String)>,
 }
 
-impl References<'_> {
+impl<'h> References<'h> {
+    fn new(http: &'h Http, context: Option<&'h str>, kind: SchemaKind) -> Self {
+        Self { http, context, kind, seen: BTreeSet::new(), texts: Vec::new() }
+    }
+
+    /// The schema of an answer, with those that it refers to.
+    fn registered(&mut self, answer: &Map<String, Value>, what: &str) -> Result<RegisteredSchema, NoAnswer> {
+        self.of(answer, what, 0)?;
+        Ok(RegisteredSchema { text: text(answer, what)?, references: std::mem::take(&mut self.texts) })
+    }
+
     /// Adds what a schema refers to, each behind what that refers to itself.
     fn of(&mut self, answer: &Map<String, Value>, what: &str, depth: usize) -> Result<(), NoAnswer> {
         let Some(Value::Array(references)) = answer.get("references") else { return Ok(()) };
         for reference in references {
             let (subject, version) = (reference.get("subject"), reference.get("version"));
+            let name = reference.get("name").and_then(Value::as_str).unwrap_or_default();
             let (Some(subject), Some(version)) = (subject.and_then(Value::as_str), version.and_then(Value::as_i64))
             else {
                 return Err(NoAnswer::Failed(format!("{what}: a reference without subject and version: {reference}")));
@@ -104,24 +112,22 @@ impl References<'_> {
             let what = format!("{what}, which refers to version {version} of {subject}");
             // One that was deleted softly is still what values were written with.
             let path = format!("/subjects/{}/versions/{version}?deleted=true", encoded(&subject));
-            let answer = get(self.http, &what, &path)?;
+            let answer = get(self.http, self.kind, &what, &path)?;
             self.of(&answer, &what, depth + 1)?;
-            self.texts.push(text(&answer, &what)?);
+            self.texts.push((name.to_owned(), text(&answer, &what)?));
         }
         Ok(())
     }
 }
 
-fn get(http: &Http, what: &str, path: &str) -> Result<Map<String, Value>, NoAnswer> {
+fn get(http: &Http, kind: SchemaKind, what: &str, path: &str) -> Result<Map<String, Value>, NoAnswer> {
     let answer = http.get(path).map_err(|failure| match failure {
         Failure::NotFound(why) => NoAnswer::Missing(format!("{what}: {why}")),
-        Failure::Other(why) => NoAnswer::Failed(format!("{what}: {why}")),
+        failure => NoAnswer::Failed(format!("{what}: {}", failure.why())),
     })?;
-    match answer.get("schemaType").and_then(Value::as_str) {
-        None | Some("AVRO") => {}
-        Some(other) => {
-            return Err(NoAnswer::Missing(format!("{what} is a schema of type {other}, where Avro is expected")));
-        }
+    let found = answer.get("schemaType").and_then(Value::as_str).unwrap_or(SchemaKind::Avro.name());
+    if found != kind.name() {
+        return Err(NoAnswer::Missing(format!("{what} is a schema of type {found}, where {kind} is expected")));
     }
     if has_rules(&answer) {
         return Err(NoAnswer::Failed(format!(

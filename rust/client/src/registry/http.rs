@@ -55,8 +55,19 @@ pub(super) struct Url {
 pub(super) enum Failure {
     /// The registry has no such thing.
     NotFound(String),
+    /// The schema is not compatible with those that are there.
+    Incompatible(String),
     /// Anything else.
     Other(String),
+}
+
+impl Failure {
+    /// As text.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::NotFound(why) | Self::Incompatible(why) | Self::Other(why) => why,
+        }
+    }
 }
 
 /// Why one attempt brought nothing.
@@ -104,7 +115,7 @@ impl Http {
                     }
                     Err(Attempt::Final(failure)) => {
                         match &failure {
-                            Failure::NotFound(_) => self.reaching.answered(),
+                            Failure::NotFound(_) | Failure::Incompatible(_) => self.reaching.answered(),
                             Failure::Other(why) => self.reaching.failed(why),
                         }
                         return Err(failure);
@@ -208,6 +219,7 @@ impl Url {
                 Err(Attempt::Final(Failure::NotFound(said())))
             }
             404 => other(IS_ONE),
+            409 => Err(Attempt::Final(Failure::Incompatible(said()))),
             401 | 403 => other(self.authorization.advice()),
             300..=399 => other(", a redirect, which is not followed: give the URL that it leads to"),
             408 | 429 | 500.. => Err(Attempt::Again(said())),
@@ -218,7 +230,7 @@ impl Url {
 }
 
 /// A text of the registry, as it may stand in a message.
-fn readable(text: &str) -> String {
+pub(super) fn readable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(MAX_TEXT).collect()
 }
 

@@ -14,6 +14,7 @@ mod settings;
 mod tests;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use self::answers::Answers;
 use self::fetch::NoAnswer;
 use self::http::{Failure, Http};
 use self::registering::Registering;
-pub use self::registering::WrittenSchema;
+pub use self::registering::{NewReference, NewSchema, WrittenSchema};
 pub(crate) use self::settings::registry;
 use crate::lock::lock;
 use crate::log::Log;
@@ -38,13 +39,52 @@ pub enum SchemaKey {
     Guid(u128),
 }
 
-/// An Avro schema of a registry.
+/// The language of a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SchemaKind {
+    /// Avro.
+    Avro,
+    /// Protobuf.
+    Protobuf,
+    /// JSON Schema.
+    Json,
+}
+
+impl SchemaKind {
+    /// As registries call it, in `schemaType`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Avro => "AVRO",
+            Self::Protobuf => "PROTOBUF",
+            Self::Json => "JSON",
+        }
+    }
+}
+
+impl fmt::Display for SchemaKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Avro => "Avro",
+            Self::Protobuf => "Protobuf",
+            Self::Json => "JSON Schema",
+        })
+    }
+}
+
+/// A schema of a registry.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RegisteredSchema {
     /// The schema as it was registered.
     pub text: String,
-    /// The schemas that it refers to, each behind those that it refers to itself.
-    pub references: Vec<String>,
+    /// The schemas that it refers to, with the names that it has for them, each behind those that it refers to itself.
+    pub references: Vec<(String, String)>,
+}
+
+impl RegisteredSchema {
+    /// The schemas that it refers to, without their names.
+    pub fn reference_texts(&self) -> Vec<String> {
+        self.references.iter().map(|(_, text)| text.clone()).collect()
+    }
 }
 
 /// A version of a subject.
@@ -59,7 +99,8 @@ pub struct SubjectVersion {
 }
 
 /// What is asked for: a schema, and for one outside of the default context a subject of its context, where its id counts.
-type Asked = (SchemaKey, Option<Arc<str>>);
+/// It must be of this kind.
+type Asked = (SchemaKey, Option<Arc<str>>, SchemaKind);
 
 /// What a registry answered.
 #[derive(Clone, Debug)]
@@ -68,7 +109,7 @@ pub enum Answer {
     Known(Arc<RegisteredSchema>),
     /// It is being asked for: [`Awaited::arrived`] is called when there is an answer.
     Awaits(Arc<Awaited>),
-    /// There is no Avro schema with this key: why.
+    /// There is no schema of the kind with this key: why.
     Missing(String),
     /// The registry cannot be asked, or its answer cannot be used: why. Asking again may help.
     Failed(String),
@@ -113,13 +154,13 @@ impl SchemaRegistry {
         self.inner.http.reaching.failing()
     }
 
-    /// A version of a subject, the latest if there is no number. Blocks, for as long as the settings allow.
+    /// A version of a subject, the latest if there is no number, of this kind. Blocks, for as long as the settings allow.
     ///
     /// # Errors
     ///
     /// Why there is none, or the registry cannot be asked.
-    pub fn version(&self, subject: &str, version: Option<u32>) -> Result<SubjectVersion, String> {
-        fetch::version(&self.inner.http, subject, version).map_err(|why| match why {
+    pub fn version(&self, subject: &str, version: Option<u32>, kind: SchemaKind) -> Result<SubjectVersion, String> {
+        fetch::version(&self.inner.http, subject, version, kind).map_err(|why| match why {
             NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
         })
     }
@@ -131,15 +172,13 @@ impl SchemaRegistry {
     /// The registry's own words, or why it cannot be asked.
     pub fn request(&self, path: &str, posted: Option<&str>) -> Result<String, String> {
         let answer = self.inner.http.request(path, posted).map(|answer| answer.to_string());
-        answer.map_err(|failure| match failure {
-            Failure::NotFound(why) | Failure::Other(why) => why,
-        })
+        answer.map_err(Failure::why)
     }
 
     /// The schema with this key, or what to wait for. Never blocks. Ids are unique in a context: `subject` is one of that
     /// which is meant.
-    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>) -> Answer {
-        let key = (key, subject.filter(|subject| fetch::context(subject).is_some()).cloned());
+    pub fn ask(&self, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Answer {
+        let key = (key, subject.filter(|subject| fetch::context(subject).is_some()).cloned(), kind);
         let mut state = lock(&self.inner.state);
         if let Some(answer) = state.answers.get(&key, Instant::now()) {
             return answer;

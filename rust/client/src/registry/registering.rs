@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 
 use super::fetch::{self, NoAnswer, encoded};
-use super::http::{Failure, Http};
-use super::{RegisteredSchema, SchemaRegistry};
+use super::http::{self, Failure, Http};
+use super::{RegisteredSchema, SchemaKind, SchemaRegistry};
 use crate::config_values::{ConfigError, Values};
 use crate::lock::lock;
 use crate::topic_name;
@@ -26,8 +26,11 @@ pub(super) struct Registering {
     known: Arc<Mutex<Known>>,
 }
 
-/// By subject and text.
-type Known = BTreeMap<(String, String), Arc<WrittenSchema>>;
+/// By subject and schema.
+type Known = BTreeMap<(String, NewSchema), Arc<WrittenSchema>>;
+
+/// The versions that references were found to have, by their names.
+type Versions<'s> = BTreeMap<&'s str, Value>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
@@ -45,6 +48,30 @@ enum Naming {
     Topic,
     Record,
     TopicRecord,
+}
+
+/// A schema that values are to be written with.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NewSchema {
+    /// Its language.
+    pub kind: SchemaKind,
+    /// Its text.
+    pub text: String,
+    /// The names of the schemas that it refers to itself.
+    pub refers_to: Vec<String>,
+    /// All that it refers to, each behind those that it refers to itself.
+    pub references: Vec<NewReference>,
+}
+
+/// A schema that another one refers to. Its name is its subject.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NewReference {
+    /// As the other one refers to it.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The names of the schemas that it refers to itself.
+    pub refers_to: Vec<String>,
 }
 
 /// A schema to write values with.
@@ -123,56 +150,103 @@ impl SchemaRegistry {
         self.registering.how == How::Latest
     }
 
-    /// The schema that values of this subject are written with, given its text. Blocks while the registry is asked, which it
-    /// is once.
+    /// The schema that values of this subject are written with, in place of the given one perhaps. Blocks while the registry
+    /// is asked, which it is once.
     ///
     /// # Errors
     /// What the registry says against it, or that it cannot be asked.
-    pub fn written(&self, subject: &str, text: &str) -> Result<Arc<WrittenSchema>, String> {
-        let key = (subject.to_owned(), text.to_owned());
+    pub fn written(&self, subject: &str, schema: &NewSchema) -> Result<Arc<WrittenSchema>, String> {
+        let key = (subject.to_owned(), schema.clone());
         if let Some(known) = lock(&self.registering.known).get(&key) {
             return Ok(Arc::clone(known));
         }
-        let found = Arc::new(self.registering.ask(&self.inner.http, subject, text)?);
+        let found = Arc::new(self.registering.ask(&self.inner.http, subject, schema)?);
         lock(&self.registering.known).insert(key, Arc::clone(&found));
         Ok(found)
     }
 }
 
 impl Registering {
-    fn ask(&self, http: &Http, subject: &str, text: &str) -> Result<WrittenSchema, String> {
-        let (what, at) = (format!("subject {subject}"), format!("/subjects/{}", encoded(subject)));
-        let query = if self.normalizes { "?normalize=true" } else { "" };
-        let body = json!({ "schema": text }).to_string();
-        match self.how {
-            How::Latest => {
-                let latest = fetch::version(http, subject, None).map_err(|no_answer| match no_answer {
-                    NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
-                })?;
-                Ok(WrittenSchema { id: latest.id, instead: Some(latest.schema) })
-            }
-            How::Registered => {
-                let answer = http.post(&format!("{at}/versions{query}"), &body);
-                let answer = answer.map_err(|failure| match failure {
-                    Failure::NotFound(why) | Failure::Other(why) => format!("{what}: {why}"),
-                })?;
-                Ok(WrittenSchema { id: id(&answer, &what)?, instead: None })
-            }
-            How::LookedUp => {
-                let answer = http.post(&format!("{at}{query}"), &body);
-                let answer = answer.map_err(|failure| match failure {
-                    Failure::NotFound(why) => format!(
-                        "{what}: {why}; the schema is not registered there, and {AUTO}=false, so it is not registered now"
-                    ),
-                    Failure::Other(why) => format!("{what}: {why}"),
-                })?;
-                Ok(WrittenSchema { id: id(&answer, &what)?, instead: None })
-            }
+    fn ask(&self, http: &Http, subject: &str, schema: &NewSchema) -> Result<WrittenSchema, String> {
+        if self.how == How::Latest {
+            let latest = fetch::version(http, subject, None, schema.kind).map_err(|no_answer| match no_answer {
+                NoAnswer::Missing(why) | NoAnswer::Failed(why) => why,
+            })?;
+            return Ok(WrittenSchema { id: latest.id, instead: Some(latest.schema) });
         }
+        let context = fetch::context(subject).unwrap_or_default();
+        let mut versions = Versions::new();
+        for reference in &schema.references {
+            let subject = format!("{context}{}", reference.name);
+            let body = body(schema.kind, &reference.text, &reference.refers_to, context, &versions);
+            if self.how == How::Registered {
+                self.register(http, &subject, &body)?;
+            }
+            // Only what is looked up has a version.
+            let found = self.look_up(http, &subject, &body)?;
+            let version = found.get("version").filter(|version| version.is_u64()).cloned();
+            let version = version.ok_or_else(|| format!("subject {subject}: the answer has no version in it"))?;
+            versions.insert(&reference.name, version);
+        }
+        let body = body(schema.kind, &schema.text, &schema.refers_to, context, &versions);
+        let answer = match self.how {
+            How::Registered => self.register(http, subject, &body)?,
+            _ => self.look_up(http, subject, &body)?,
+        };
+        let id = answer.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
+        let id = id.ok_or_else(|| {
+            format!("subject {subject}: the answer has no id in it; is schema.registry.url that of a registry?")
+        })?;
+        Ok(WrittenSchema { id, instead: None })
+    }
+
+    fn register(&self, http: &Http, subject: &str, body: &str) -> Result<Map<String, Value>, String> {
+        http.post(&format!("/subjects/{}/versions{}", encoded(subject), self.query()), body).map_err(|failure| {
+            let reasons =
+                if let Failure::Incompatible(_) = &failure { reasons(http, subject, body) } else { Vec::new() };
+            let why = failure.why();
+            let more: Vec<_> = reasons.into_iter().filter(|reason| !why.contains(&**reason)).collect();
+            let more = if more.is_empty() { String::new() } else { format!("; {}", more.join("; ")) };
+            format!("subject {subject}: {why}{more}")
+        })
+    }
+
+    fn look_up(&self, http: &Http, subject: &str, body: &str) -> Result<Map<String, Value>, String> {
+        let answer = http.post(&format!("/subjects/{}{}", encoded(subject), self.query()), body);
+        answer.map_err(|failure| match failure {
+            Failure::NotFound(why) if self.how == How::LookedUp => format!(
+                "subject {subject}: {why}; the schema is not registered there, and {AUTO}=false, so it is not registered now"
+            ),
+            failure => format!("subject {subject}: {}", failure.why()),
+        })
+    }
+
+    fn query(&self) -> &'static str {
+        if self.normalizes { "?normalize=true" } else { "" }
     }
 }
 
-fn id(answer: &Map<String, Value>, what: &str) -> Result<u32, String> {
-    let id = answer.get("id").and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
-    id.ok_or_else(|| format!("{what}: the answer has no id in it; is schema.registry.url that of a registry?"))
+/// What is posted of a schema. References are to subjects of the same context.
+fn body(kind: SchemaKind, text: &str, refers_to: &[String], context: &str, versions: &Versions<'_>) -> String {
+    let mut body = json!({ "schema": text });
+    if kind != SchemaKind::Avro {
+        body["schemaType"] = kind.name().into();
+    }
+    let reference = |name: &String| {
+        let version = versions.get(&**name)?;
+        Some(json!({ "name": name, "subject": format!("{context}{name}"), "version": version }))
+    };
+    let references: Vec<Value> = refers_to.iter().filter_map(reference).collect();
+    if !references.is_empty() {
+        body["references"] = references.into();
+    }
+    body.to_string()
+}
+
+/// Why a schema is not compatible with the subject's newest, of registries that do not say it when they refuse it.
+fn reasons(http: &Http, subject: &str, body: &str) -> Vec<String> {
+    let path = format!("/compatibility/subjects/{}/versions/latest?verbose=true", encoded(subject));
+    let answer = http.post(&path, body).unwrap_or_default();
+    let messages = answer.get("messages").and_then(Value::as_array);
+    messages.into_iter().flatten().filter_map(Value::as_str).map(http::readable).collect()
 }

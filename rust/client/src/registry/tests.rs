@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 
-use super::{Answer, SchemaKey, SchemaRegistry, registry};
+use super::{Answer, SchemaKey, SchemaKind, SchemaRegistry, registry};
 use crate::config_keys::Role;
 use crate::config_values::{ConfigError, Values};
 
@@ -47,12 +47,16 @@ fn asked(registry: &SchemaRegistry, key: SchemaKey) -> Answer {
 }
 
 fn asked_of(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>) -> Answer {
-    let Answer::Awaits(awaited) = registry.ask(key, subject) else { return registry.ask(key, subject) };
+    asked_as(registry, key, subject, SchemaKind::Avro)
+}
+
+fn asked_as(registry: &SchemaRegistry, key: SchemaKey, subject: Option<&Arc<str>>, kind: SchemaKind) -> Answer {
+    let Answer::Awaits(awaited) = registry.ask(key, subject, kind) else { return registry.ask(key, subject, kind) };
     let (sender, arrived) = mpsc::channel();
     if awaited.then(move || sender.send(()).expect("the test waits")) {
         arrived.recv().expect("an answer");
     }
-    registry.ask(key, subject)
+    registry.ask(key, subject, kind)
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn references_in_a_circle_end() {
     let (url, requests) = serve(vec![refers(1), refers(2), refers(1)]);
     let registry = at(&url).expect("settings");
     let Answer::Known(schema) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
-    assert_eq!(schema.references, ["\"a1\"", "\"a2\""]);
+    assert_eq!(schema.reference_texts(), ["\"a1\"", "\"a2\""]);
     assert_eq!(requests.iter().count(), 3);
 }
 
@@ -120,8 +124,8 @@ fn a_subject_is_asked_for_as_it_is_written_and_its_references_in_its_context() {
         r#"{"id": 7, "version": 3, "schema": "\"a\"", "references": [{"name": "b", "subject": "b", "version": 1}]}"#;
     let (url, requests) = serve(vec![answer(200, latest), answer(200, r#"{"schema": "\"b\""}"#)]);
     let registry = at(&url).expect("settings");
-    let found = registry.version(":.eu:a/b ü", None).expect("a version");
-    assert_eq!((found.id, found.version, found.schema.references), (7, 3, vec!["\"b\"".to_owned()]));
+    let found = registry.version(":.eu:a/b ü", None, SchemaKind::Avro).expect("a version");
+    assert_eq!((found.id, found.version, found.schema.references), (7, 3, vec![("b".to_owned(), "\"b\"".to_owned())]));
     let expected = [
         "GET /subjects/%3A.eu%3Aa%2Fb%20%C3%BC/versions/latest HTTP/1.1",
         "GET /subjects/%3A.eu%3Ab/versions/1?deleted=true HTTP/1.1",
@@ -143,4 +147,17 @@ fn an_id_of_a_context_is_asked_for_with_a_subject_of_it() {
     assert_eq!(schema.text, "\"long\"");
     let expected = ["GET /schemas/ids/1?subject=%3A.eu%3Aa HTTP/1.1", "GET /schemas/ids/1 HTTP/1.1"];
     assert_eq!(requests.iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_schema_of_another_language_is_none_for_who_expects_this_one() {
+    let proto = r#"{"schemaType": "PROTOBUF", "schema": "message M {}"}"#;
+    let (url, _requests) = serve(vec![answer(200, proto), answer(200, proto)]);
+    let registry = at(&url).expect("settings");
+    let Answer::Missing(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+    assert_eq!(why, "schema id 1 is a schema of type PROTOBUF, where Avro is expected");
+    let Answer::Known(schema) = asked_as(&registry, SchemaKey::Id(1), None, SchemaKind::Protobuf) else {
+        panic!("no schema")
+    };
+    assert_eq!(schema.text, "message M {}");
 }

@@ -4,19 +4,26 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BufferPool, Undecoded};
+use monedula_columns::{Beside, BufferPool, Undecoded};
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
 use super::framing::{Framing, WriterKey};
 use super::options::AvroOptions;
-use super::plan::resolve;
+use super::plan::{Step, resolve};
 use super::row::Row;
 use super::schema::AvroSchema;
 use super::shape::Shape;
-use super::source::{Asked, LateWriters, SchemaSource, Writer};
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
+use crate::source::{Asked, LateWriters, SchemaSource, unreadable};
+
+/// A writer's schema, and how its values are read.
+#[derive(Debug)]
+struct Writer {
+    schema: AvroSchema,
+    step: Step,
+}
 
 /// How values of any of the writers' schemas become one column, that of the reader's schema.
 #[derive(Debug)]
@@ -27,7 +34,7 @@ pub struct AvroPlan {
     /// Those that were given, by their keys, ascending.
     writers: Vec<(WriterKey, Arc<Writer>)>,
     /// Where other writers' schemas are asked for.
-    late: Option<LateWriters>,
+    late: Option<LateWriters<AvroSchema, Writer>>,
     shape: Shape,
     options: AvroOptions,
 }
@@ -46,12 +53,17 @@ impl AvroPlan {
         let shape = Shape::of(&reader, &options)?;
         let mut planned = Vec::new();
         for (key, schema) in writers {
-            let step = resolve(&schema, &reader, &shape, framing == Framing::Confluent).map_err(|bad| {
-                let writer =
-                    key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
-                BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }
-            })?;
+            let step = resolve(&schema, &reader, &shape, framing == Framing::Confluent)
+                .map_err(|bad| unreadable(key, &bad))?;
             planned.push((key, Arc::new(Writer { schema, step })));
+        }
+        if framing == Framing::Apicurio {
+            // A schema that is given is meant by whichever id a value has.
+            let by_global_id = planned.iter().filter_map(|(key, writer)| match key {
+                WriterKey::Apicurio(id) => Some((WriterKey::GlobalId(*id), Arc::clone(writer))),
+                _ => None,
+            });
+            planned.extend(by_global_id.collect::<Vec<_>>());
         }
         planned.sort_by_key(|(key, _)| *key);
         // Schemas that differ in logical types alone have one fingerprint: the first that was given is meant.
@@ -62,19 +74,17 @@ impl AvroPlan {
 
     /// The same, with a source of the schemas that were not given.
     #[must_use]
-    pub fn asking(self, source: Arc<dyn SchemaSource>) -> Self {
+    pub fn asking(self, source: Arc<dyn SchemaSource<AvroSchema>>) -> Self {
         Self { late: Some(LateWriters::new(source)), ..self }
     }
 
-    /// The writer's schema for a key that no given schema has.
-    fn ask(&self, key: WriterKey) -> Asked<Arc<Writer>> {
-        let Some(late) = &self.late else {
-            return Asked::Refused(AvroReason::UnknownSchema(key.text().unwrap_or_default().into()));
-        };
-        late.ask(key, |schema| {
+    /// The writer's schema for a key that no given schema has; `None` if there is nobody to ask.
+    fn ask(&self, key: WriterKey) -> Option<Asked<Arc<Writer>>> {
+        let asked = self.late.as_ref()?.ask(key, |schema| {
             let step = resolve(&schema, &self.reader, &self.shape, self.framing == Framing::Confluent)?;
             Ok(Writer { schema, step })
-        })
+        });
+        Some(asked)
     }
 
     /// The type of the column.
@@ -82,6 +92,9 @@ impl AvroPlan {
         &self.data_type
     }
 }
+
+/// What names the schema of a value, and where the value itself begins.
+type Named = Result<(WriterKey, usize), AvroReason>;
 
 /// What [`AvroDecoder::append`] made of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,10 +128,6 @@ impl AvroDecoder {
     /// The type of the column.
     pub fn data_type(&self) -> &DataType {
         &self.plan.data_type
-    }
-
-    pub(crate) fn framing(&self) -> Framing {
-        self.plan.framing
     }
 
     /// Number of rows so far.
@@ -163,8 +172,23 @@ impl AvroDecoder {
             self.root.push_null();
             return Ok(AvroAppended::Good);
         };
+        self.append_named(value, header.map(Framing::key_of_header))
+    }
+
+    /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
+    #[inline]
+    pub(crate) fn append_beside(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<AvroAppended, BadAvro> {
+        match (self.plan.framing, value) {
+            (Framing::Confluent, _) => self.append_framed(value, beside.schema_id()),
+            (Framing::Apicurio, Some(value)) => self.append_named(value, Framing::key_of_apicurio(beside)),
+            _ => self.append_framed(value, None),
+        }
+    }
+
+    #[inline]
+    fn append_named(&mut self, value: &[u8], named: Option<Named>) -> Result<AvroAppended, BadAvro> {
         let row = self.root.rows();
-        match self.decode(value, header) {
+        match self.decode(value, named) {
             Ok(()) => Ok(AvroAppended::Good),
             Err(fault) => self.refuse(row, *fault, value),
         }
@@ -199,12 +223,16 @@ impl AvroDecoder {
     }
 
     #[inline]
-    fn decode(&mut self, value: &[u8], header: Option<&[u8]>) -> Decoded {
-        let framed = match header {
-            None => self.plan.framing.key(value),
-            Some(header) => Framing::key_of_header(header),
-        };
-        let (key, start) = framed.map_err(|reason| Fault::new(reason, 0))?;
+    fn decode(&mut self, value: &[u8], named: Option<Named>) -> Decoded {
+        let framing = self.plan.framing;
+        let named = named.unwrap_or_else(|| framing.key(value));
+        let (key, start) = named.map_err(|reason| Fault::new(reason, 0))?;
+        if framing == Framing::Glue
+            && let Some(inflated) = framing.inflated(value, self.plan.options.max_row_bytes)
+        {
+            let inflated = inflated.map_err(|reason| Fault::new(reason, start))?;
+            return self.decode_as(key, &inflated, 0);
+        }
         self.decode_as(key, value, start)
     }
 
@@ -232,16 +260,17 @@ impl AvroDecoder {
             Err(place) => place,
         };
         let reason = match self.plan.ask(key) {
-            Asked::Known(writer) => {
+            None => AvroReason::UnknownSchema(key.text().unwrap_or_default().into()),
+            Some(Asked::Known(writer)) => {
                 self.writers.insert(place, (key, writer));
                 return Ok(place);
             }
-            Asked::Refused(reason) => reason,
-            Asked::Awaits(awaited) => {
+            Some(Asked::Refused(why)) => AvroReason::NoSchema(why.into()),
+            Some(Asked::Awaits(awaited)) => {
                 self.missing = Some(Undecoded::Awaits(awaited));
                 AvroReason::NoSchema("its schema is being asked for".into())
             }
-            Asked::Failed(why) => {
+            Some(Asked::Failed(why)) => {
                 let reason = AvroReason::NoSchema(why.as_str().into());
                 self.missing = Some(Undecoded::Lacks(why));
                 reason

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::prefix;
+
 /// A schema that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason}", if path.is_empty() { String::new() } else { format!("{path}: ") })]
@@ -59,6 +61,8 @@ pub enum AvroReason {
     RowTooLarge(usize),
     /// The value does not begin as the framing has it: what was expected.
     NotFramed(&'static str),
+    /// What follows the frame is not compressed as the frame says.
+    BadCompression,
     /// No schema can be had for this value: why.
     NoSchema(Box<str>),
     /// No schema was given with this id or fingerprint.
@@ -91,6 +95,7 @@ impl fmt::Display for AvroReason {
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),
+            Self::BadCompression => formatter.write_str("the value is not compressed by zlib, as its frame says"),
             Self::NoSchema(why) => formatter.write_str(why),
             Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
         }
@@ -115,15 +120,13 @@ impl Fault {
 
     #[cold]
     pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{name}{between}{}", self.path);
+        prefix(&mut self.path, name);
         self
     }
 
     #[cold]
     pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("[{key:?}]{between}{}", self.path);
+        prefix(&mut self.path, &format!("[{key:?}]"));
         self
     }
 }

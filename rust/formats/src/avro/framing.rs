@@ -1,5 +1,10 @@
 //! What stands before a value and names the schema that it was written with.
 
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+use monedula_columns::Beside;
+
 use super::error::AvroReason;
 
 /// What stands before a value.
@@ -12,6 +17,10 @@ pub enum Framing {
     /// A zero and the schema's id in a registry, or a one and its GUID, as Confluent's serializers write before a value or
     /// into a header.
     Confluent,
+    /// A zero and the schema's id in Apicurio's registry, of four or eight bytes; or the id in a header.
+    Apicurio,
+    /// A three, how the value is compressed, and the UUID of the schema's version in AWS Glue.
+    Glue,
 }
 
 /// What a value names its writer's schema by.
@@ -23,9 +32,19 @@ pub enum WriterKey {
     Fingerprint(u64),
     /// By its id in a registry.
     Id(u32),
-    /// By its GUID in a registry.
+    /// By its GUID in a registry, or the UUID of its version in AWS Glue.
     Guid(u128),
+    /// By its id in Apicurio's registry: a contentId, or what its serializers were told to write.
+    Apicurio(u64),
+    /// By its globalId in Apicurio's registry, as a header says.
+    GlobalId(u64),
 }
+
+const APICURIO: &str = "a zero byte and the id of a schema in Apicurio's registry, which no header has either";
+const GLUE: &str = "a three, 00 or 05, and the UUID of a schema's version, as AWS Glue's serializers write";
+/// What stands before a value in AWS Glue's framing.
+const GLUE_BYTES: usize = 18;
+const ZLIB: u8 = 5;
 
 const CONFLUENT: &str = "a zero byte and the id of a schema in a registry, or a one and its GUID";
 
@@ -36,6 +55,8 @@ impl WriterKey {
             Self::Only => None,
             Self::Fingerprint(fingerprint) => Some(format!("fingerprint {fingerprint:016x}")),
             Self::Id(id) => Some(format!("id {id}")),
+            Self::Apicurio(id) => Some(format!("id {id}")),
+            Self::GlobalId(id) => Some(format!("globalId {id}")),
             Self::Guid(guid) => {
                 let hex = format!("{guid:032x}");
                 let [a, b, c, d, e] = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
@@ -58,6 +79,15 @@ impl Framing {
                 Ok((WriterKey::Fingerprint(fingerprint), 10))
             }
             (Self::SingleObject, _) => Err(AvroReason::NotFramed("C3 01 and the fingerprint of a schema")),
+            // An id of four bytes is not 0.
+            (Self::Apicurio, [0, 0, 0, 0, 0, a, b, c, d, ..]) => {
+                Ok((WriterKey::Apicurio(u64::from(u32::from_be_bytes([*a, *b, *c, *d]))), 9))
+            }
+            (Self::Apicurio, _) => Self::apicurio(value).ok_or(AvroReason::NotFramed(APICURIO)),
+            (Self::Glue, [3, 0 | ZLIB, uuid @ ..]) if let Some(uuid) = uuid.first_chunk() => {
+                Ok((WriterKey::Guid(u128::from_be_bytes(*uuid)), GLUE_BYTES))
+            }
+            (Self::Glue, _) => Err(AvroReason::NotFramed(GLUE)),
         }
     }
 
@@ -68,6 +98,43 @@ impl Framing {
             (key, length) if length == header.len() => Ok((key, 0)),
             _ => Err(AvroReason::NotFramed(CONFLUENT)),
         }
+    }
+
+    /// The key in headers of Apicurio's; the value has no frame then.
+    pub(crate) fn key_of_apicurio(beside: Beside<'_>) -> Option<Result<(WriterKey, usize), AvroReason>> {
+        let id = |of_key, of_value| {
+            let header: &[u8; 8] = beside.header(of_key, of_value)?.first_chunk()?;
+            Some(u64::from_be_bytes(*header))
+        };
+        let content = id("apicurio.key.contentId", "apicurio.value.contentId").map(WriterKey::Apicurio);
+        let key =
+            content.or_else(|| id("apicurio.key.globalId", "apicurio.value.globalId").map(WriterKey::GlobalId))?;
+        match beside.header("apicurio.key.encoding", "apicurio.value.encoding") {
+            Some(b"JSON") => Some(Err(AvroReason::NoSchema(
+                "the header apicurio.value.encoding says JSON: the value is Avro's JSON and not its binary encoding"
+                    .into(),
+            ))),
+            _ => Some(Ok((key, 0))),
+        }
+    }
+
+    /// The value of AWS Glue's framing, if it is compressed: at most so many bytes of it.
+    pub(crate) fn inflated(self, value: &[u8], max_bytes: usize) -> Option<Result<Vec<u8>, AvroReason>> {
+        let (Self::Glue, Some(&ZLIB)) = (self, value.get(1)) else { return None };
+        let compressed = value.get(GLUE_BYTES..).unwrap_or_default();
+        let mut inflated = Vec::new();
+        let read = ZlibDecoder::new(compressed).take(max_bytes as u64 + 1).read_to_end(&mut inflated);
+        Some(match read {
+            Ok(_) if inflated.len() > max_bytes => Err(AvroReason::RowTooLarge(max_bytes)),
+            Ok(_) => Ok(inflated),
+            Err(_) => Err(AvroReason::BadCompression),
+        })
+    }
+
+    #[cold]
+    fn apicurio(value: &[u8]) -> Option<(WriterKey, usize)> {
+        let id: &[u8; 4] = value.strip_prefix(&[0])?.first_chunk()?;
+        Some((WriterKey::Apicurio(u64::from(u32::from_be_bytes(*id))), 5))
     }
 
     #[cold]

@@ -13,7 +13,6 @@ mod plan;
 mod row;
 mod schema;
 mod shape;
-mod source;
 mod stable;
 
 pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
@@ -22,5 +21,4 @@ pub use error::{AvroReason, BadAvro, BadSchema};
 pub use framing::{Framing, WriterKey};
 pub use options::AvroOptions;
 pub use schema::AvroSchema;
-pub use source::{Asked, SchemaSource};
 pub use stable::stable_text;

@@ -132,6 +132,11 @@ impl AvroSchema {
         }
     }
 
+    /// The full name of what it is the schema of, if that has one, as records, enums and fixed have.
+    pub fn name(&self) -> Option<&str> {
+        self.kind(self.root).name().map(|name| &*name.full)
+    }
+
     pub(crate) fn kind(&self, id: TypeId) -> &Kind {
         &self.types[id].kind
     }

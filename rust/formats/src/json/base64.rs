@@ -1,4 +1,4 @@
-//! Base64, as Jackson reads it: padding is needed, and white space may stand between groups of four.
+//! Base64, as Jackson reads and writes it: padding is needed, and white space may stand between groups of four.
 
 /// Appends what the text stands for; `None` if it is not base64.
 pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
@@ -22,6 +22,19 @@ pub(crate) fn decode(text: &str, into: &mut Vec<u8>) -> Option<()> {
         }
         group = group << 6 | digit(fourth)?;
         into.extend_from_slice(&group.to_be_bytes()[1..]);
+    }
+}
+
+/// Appends the text of bytes.
+pub(crate) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digit = |bits: u32| DIGITS[(bits & 63) as usize];
+    for group in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let third = if group.len() > 1 { digit(bits >> 6) } else { b'=' };
+        let fourth = if group.len() > 2 { digit(bits) } else { b'=' };
+        out.extend_from_slice(&[digit(bits >> 18), digit(bits >> 12), third, fourth]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! JSON into columns, with the semantics of Spark's `from_json`, and out of columns, with those of `to_json`.
 
-mod base64;
+pub(crate) mod base64;
 mod comments;
 mod cursor;
 mod debezium;

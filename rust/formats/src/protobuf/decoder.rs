@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::BufferPool;
+use monedula_columns::{BufferPool, Undecoded};
 
 use super::error::{BadProtobuf, Decoded, Fault, ProtobufReason};
 use super::framing::{Frame, numbers};
 use super::options::ProtobufOptions;
 use super::plan::{MessagePlan, plan};
+use super::resolve;
 use super::row::{Part, Row};
 use super::schema::{ProtobufSchema, bad};
 use super::wire::Cursor;
@@ -18,9 +19,13 @@ use crate::avro::{BadSchema, Framing, WriterKey};
 use crate::column::{Column, Finishing, structs};
 use crate::json::Mode;
 use crate::nested::Structs;
+use crate::source::{Asked, LateWriters, SchemaSource, unreadable};
 
 /// For how many parts of a row room is kept for the next.
 const MAX_KEPT_PARTS: usize = 4_096;
+
+/// How many frames are known at a time: one message may be named in many ways, with longer numbers than are needed.
+const MAX_KNOWN: usize = 10_000;
 
 /// How the values of a message become a column.
 #[derive(Debug)]
@@ -29,33 +34,31 @@ pub struct ProtobufPlan {
     message: MessagePlan,
     data_type: DataType,
     is_framed: bool,
-    /// The numbers of the message, if any schema will do.
-    indexes: Indexes,
-    /// Those in each writer's schema. Empty if any schema will do.
-    writers: BTreeMap<WriterKey, Indexes>,
+    /// Those that were given. If there are none, and nobody to ask, any schema will do.
+    writers: BTreeMap<WriterKey, Arc<Writer>>,
+    /// Where other writers' schemas are asked for.
+    late: Option<LateWriters<ProtobufSchema, Writer>>,
     options: ProtobufOptions,
 }
 
-/// The numbers that a frame may have for the message.
+/// A writer's schema, whose message is that of the column's name.
 #[derive(Debug)]
-struct Indexes {
-    all: Box<[u32]>,
-    without_maps: Option<Box<[u32]>>,
-}
+struct Writer(ProtobufSchema);
 
-impl Indexes {
-    fn of(schema: &ProtobufSchema) -> Self {
-        Self { all: schema.indexes().into(), without_maps: schema.indexes_without_maps() }
+impl Writer {
+    fn new(schema: ProtobufSchema, reader: &ProtobufSchema) -> Result<Self, BadSchema> {
+        resolve::check(&schema, reader)?;
+        Ok(Self(schema))
     }
 }
 
 impl ProtobufPlan {
     /// The plan for a schema's message. Values are bare or framed as Confluent's serializers do it. Fields are known by
-    /// their numbers, so the writers' schemas are not needed; where they are given, other ids are refused, and they say
-    /// what number the message has.
+    /// their numbers, so the writers' schemas are not needed; where they are given, other ids are refused or asked for,
+    /// and they say what number the message has.
     ///
     /// # Errors
-    /// A schema that cannot be a column, or a writer's that has not the message.
+    /// A schema that cannot be a column, or a writer's whose fields are written in another way.
     pub fn new(
         schema: ProtobufSchema,
         writers: Vec<(WriterKey, ProtobufSchema)>,
@@ -66,10 +69,22 @@ impl ProtobufPlan {
         let is_framed = match framing {
             Framing::Bare => false,
             Framing::Confluent => true,
-            Framing::SingleObject => return Err(bad("", "single-object encoding is of Avro alone".to_owned())),
+            Framing::SingleObject | Framing::Apicurio | Framing::Glue => {
+                return Err(bad("", "this framing is read of Avro alone".to_owned()));
+            }
         };
-        let writers = writers.into_iter().map(|(key, writer)| (key, Indexes::of(&writer))).collect();
-        Ok(Self { indexes: Indexes::of(&schema), schema, message, data_type, is_framed, writers, options })
+        let mut given = BTreeMap::new();
+        for (key, writer) in writers {
+            let writer = Writer::new(writer, &schema).map_err(|bad| unreadable(key, &bad))?;
+            given.insert(key, Arc::new(writer));
+        }
+        Ok(Self { schema, message, data_type, is_framed, writers: given, late: None, options })
+    }
+
+    /// The same, with a source of the schemas that were not given. The message of each is to be that of the column's name.
+    #[must_use]
+    pub fn asking(self, source: Arc<dyn SchemaSource<ProtobufSchema>>) -> Self {
+        Self { late: Some(LateWriters::new(source)), ..self }
     }
 
     /// The type of the column.
@@ -77,27 +92,40 @@ impl ProtobufPlan {
         &self.data_type
     }
 
-    /// Whether the frame names the message of the column.
-    fn check(&self, frame: &Frame<'_>) -> Result<(), ProtobufReason> {
-        let wanted = match self.writers.get(&frame.key) {
-            Some(indexes) => indexes,
-            None if self.writers.is_empty() => &self.indexes,
-            None => return Err(ProtobufReason::UnknownSchema(frame.key.text().unwrap_or_default().into())),
-        };
+    /// The writer's schema for a key; `None` if any schema will do.
+    fn writer(&self, key: WriterKey) -> Asked<Option<Arc<Writer>>> {
+        if let Some(writer) = self.writers.get(&key) {
+            return Asked::Known(Some(Arc::clone(writer)));
+        }
+        match &self.late {
+            Some(late) => match late.ask(key, |schema| Writer::new(schema, &self.schema)) {
+                Asked::Known(writer) => Asked::Known(Some(writer)),
+                Asked::Awaits(awaited) => Asked::Awaits(awaited),
+                Asked::Refused(why) => Asked::Refused(why),
+                Asked::Failed(why) => Asked::Failed(why),
+            },
+            None if self.writers.is_empty() => Asked::Known(None),
+            None => Asked::Refused(format!("no schema was given for {}", key.text().unwrap_or_default())),
+        }
+    }
+
+    /// Whether the frame of a writer's value names the message of the column.
+    fn check(&self, frame: &Frame<'_>, writer: Option<&Writer>) -> Result<(), ProtobufReason> {
+        let schema = writer.map_or(&self.schema, |Writer(schema)| schema);
         let found = numbers(frame.indexes);
-        if *found == *wanted.all || wanted.without_maps.as_deref() == Some(&*found) {
+        if *found == *schema.indexes() || schema.indexes_without_maps().as_deref() == Some(&*found) {
             return Ok(());
         }
-        let wanted = &wanted.all;
-        let named = match self.schema.named_by(&found) {
-            Some(name) if self.writers.is_empty() => format!(", which in the given schema is {name}"),
-            _ => String::new(),
+        let (key, message) = (frame.key.text().unwrap_or_default(), self.schema.message());
+        let place = if writer.is_some() { "its schema" } else { "the given schema" };
+        let named = schema.named_by(&found).map_or_else(String::new, |name| format!(", which in {place} is {name}"));
+        let advice = match writer {
+            Some(_) => "",
+            None => ": give message= another name, or schemas= with the schema of this id",
         };
-        let message = self.schema.message();
         let reason = format!(
-            "the frame of {} names message {found:?}{named}; the column is of {message}, which is {wanted:?}: give message= \
-             another name, or schemas= with the schema of this id",
-            frame.key.text().unwrap_or_default()
+            "the frame of {key} names message {found:?}{named}; the column is of {message}, which is {:?}{advice}",
+            schema.indexes()
         );
         Err(ProtobufReason::OtherMessage(reason.into()))
     }
@@ -117,8 +145,12 @@ pub struct ProtobufDecoder {
     plan: Arc<ProtobufPlan>,
     root: Structs,
     parts: Vec<Part>,
-    /// The frame that was last found to be of the message: its schema and indexes.
-    last: Option<(WriterKey, Vec<u8>)>,
+    /// The frames that were found to be of the message, ascending: their schemas and indexes.
+    known: Vec<(WriterKey, Box<[u8]>)>,
+    /// The frame of the last value: most are followed by one of the same.
+    last: usize,
+    /// Why the last value has no row, if that is not its own fault.
+    missing: Option<Undecoded>,
     pool: BufferPool,
 }
 
@@ -129,7 +161,7 @@ impl ProtobufDecoder {
             DataType::Struct(fields) => fields.clone(),
             _ => unreachable!("a message is a struct"),
         };
-        Self { root: structs(&fields, &pool), plan, parts: Vec::new(), last: None, pool }
+        Self { root: structs(&fields, &pool), plan, parts: Vec::new(), known: Vec::new(), last: 0, missing: None, pool }
     }
 
     /// The type of the column.
@@ -207,7 +239,7 @@ impl ProtobufDecoder {
         };
         self.root.truncate(row);
         let bad = BadProtobuf { path, reason, position };
-        if self.plan.options.mode == Mode::FailFast {
+        if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
         // A struct of nulls; a tombstone alone is null.
@@ -231,11 +263,43 @@ impl ProtobufDecoder {
             Some(header) => Frame::of_header(header),
         };
         let frame = frame.map_err(|reason| Fault::new(reason, 0))?;
-        if self.last.as_ref().is_none_or(|(key, indexes)| *key != frame.key || **indexes != *frame.indexes) {
-            self.plan.check(&frame).map_err(|reason| Fault::new(reason, 0))?;
-            self.last = Some((frame.key, frame.indexes.to_vec()));
+        if self.known.get(self.last).is_none_or(|(key, indexes)| *key != frame.key || **indexes != *frame.indexes) {
+            self.last = self.find(&frame).map_err(|reason| Fault::new(reason, 0))?;
         }
         self.message(value, frame.start)
+    }
+
+    /// Where a frame is among the known ones, after a check if it is new.
+    #[cold]
+    fn find(&mut self, frame: &Frame<'_>) -> Result<usize, ProtobufReason> {
+        let found = self.known.binary_search_by(|(key, indexes)| (*key, &**indexes).cmp(&(frame.key, frame.indexes)));
+        let Err(place) = found else { return Ok(found.unwrap_or_default()) };
+        let writer = match self.plan.writer(frame.key) {
+            Asked::Known(writer) => writer,
+            Asked::Refused(why) => return Err(ProtobufReason::NoSchema(why.into())),
+            Asked::Awaits(awaited) => {
+                self.missing = Some(Undecoded::Awaits(awaited));
+                return Err(ProtobufReason::NoSchema("its schema is being asked for".into()));
+            }
+            Asked::Failed(why) => {
+                let reason = ProtobufReason::NoSchema(why.as_str().into());
+                self.missing = Some(Undecoded::Lacks(why));
+                return Err(reason);
+            }
+        };
+        self.plan.check(frame, writer.as_deref())?;
+        if self.known.len() == MAX_KNOWN {
+            self.known.clear();
+            self.known.push((frame.key, frame.indexes.into()));
+            return Ok(0);
+        }
+        self.known.insert(place, (frame.key, frame.indexes.into()));
+        Ok(place)
+    }
+
+    /// Why the last value has no row, if that is not its own fault.
+    pub(crate) fn take_missing(&mut self) -> Option<Undecoded> {
+        self.missing.take()
     }
 
     #[inline]

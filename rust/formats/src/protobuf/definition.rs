@@ -3,6 +3,7 @@
 
 use super::error::{Decoded, ProtobufReason};
 use super::wire::{BYTES, Cursor, VARINT};
+use crate::json::base64;
 
 /// How deep messages may be declared in messages.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -17,6 +18,8 @@ pub(crate) struct File {
     pub(crate) messages: Vec<Message>,
     pub(crate) enums: Vec<Enum>,
     pub(crate) features: Features,
+    /// What it was read from: its text, or its descriptors in base64.
+    pub(crate) source: String,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -93,6 +96,16 @@ pub(crate) fn is_one_file(bytes: &[u8]) -> bool {
     read_file(Cursor::new(bytes, 0)).is_ok_and(|file| !file.name.is_empty() && !file.messages.is_empty())
 }
 
+/// The file in a text that is a `FileDescriptorProto` in base64, as Confluent's serializers for Python register schemas.
+pub(crate) fn encoded(name: &str, text: &str) -> Option<File> {
+    let mut bytes = Vec::new();
+    if text.contains(['{', ';']) || base64::decode(text, &mut bytes).is_none() {
+        return None;
+    }
+    let file = read_file(Cursor::new(&bytes, 0)).ok().filter(|file| !file.name.is_empty())?;
+    Some(File { name: name.to_owned(), ..file })
+}
+
 /// The files of a `FileDescriptorSet`.
 ///
 /// # Errors
@@ -101,7 +114,10 @@ pub(crate) fn descriptor_set(bytes: &[u8]) -> Decoded<Vec<File>> {
     let mut files = Vec::new();
     each_field(&mut Cursor::new(bytes, 0), |number, content| {
         if let (1, Content::Bytes(file)) = (number, content) {
-            files.push(read_file(file)?);
+            let mut source = Vec::new();
+            base64::encode(file.bytes.get(file.at..).unwrap_or_default(), &mut source);
+            let read = read_file(file)?;
+            files.push(File { source: String::from_utf8(source).unwrap_or_default(), ..read });
         }
         Ok(())
     })?;

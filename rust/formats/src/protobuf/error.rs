@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::prefix;
+
 /// A value that cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
@@ -50,8 +52,8 @@ pub enum ProtobufReason {
     NotFramed(Box<str>),
     /// The frame names another message than that of the column.
     OtherMessage(Box<str>),
-    /// No schema was given with this id or GUID.
-    UnknownSchema(Box<str>),
+    /// No schema can be had for this value: why.
+    NoSchema(Box<str>),
     /// The value can be read behind a frame of Confluent's, which it is not said to have: what is wrong without, and the
     /// schema's id.
     Framed(Box<Self>, u32),
@@ -82,8 +84,7 @@ impl fmt::Display for ProtobufReason {
             Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
             Self::Missing => formatter.write_str("the field is required, and the value has none"),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
-            Self::NotFramed(why) | Self::OtherMessage(why) => formatter.write_str(why),
-            Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
+            Self::NotFramed(why) | Self::OtherMessage(why) | Self::NoSchema(why) => formatter.write_str(why),
             Self::Framed(reason, id) => write!(
                 formatter,
                 "{reason}; behind a frame of Confluent's, a zero byte, the schema's id {id} and indexes, it can be read: \
@@ -111,15 +112,13 @@ impl Fault {
 
     #[cold]
     pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{name}{between}{}", self.path);
+        prefix(&mut self.path, name);
         self
     }
 
     #[cold]
     pub(crate) fn in_brackets(mut self: Box<Self>, key: impl fmt::Debug) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("[{key:?}]{between}{}", self.path);
+        prefix(&mut self.path, &format!("[{key:?}]"));
         self
     }
 

@@ -9,14 +9,16 @@ mod error;
 mod framing;
 mod options;
 mod plan;
+mod resolve;
 mod row;
 mod scalar;
 mod schema;
 mod text;
+mod wanted;
 mod wire;
 
 pub use decoder::{ProtobufAppended, ProtobufDecoder, ProtobufPlan};
 pub use encoder::ProtobufEncoder;
 pub use error::{BadProtobuf, ProtobufReason};
 pub use options::ProtobufOptions;
-pub use schema::ProtobufSchema;
+pub use schema::{ProtobufFile, ProtobufSchema};

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field as ArrowField, Fields, TimeUnit};
 
 use super::options::ProtobufOptions;
 use super::schema::{Enum, Field, Kind, Message, Presence, ProtobufSchema, TypeId, bad};
+use super::wanted::Wanted;
 use super::wire::{BYTES, FIXED32, FIXED64, GROUP, VARINT};
 use crate::avro::BadSchema;
 
@@ -55,6 +56,8 @@ pub(crate) struct MessagePlan {
     pub(crate) by_tag: Box<[u8; 128]>,
     /// Numbers and their fields, ascending.
     pub(crate) by_number: Box<[(u32, usize)]>,
+    /// The members of oneofs that have no column, by their numbers, ascending: the columns of the others end with them.
+    pub(crate) hidden: Box<[(u32, Oneof)]>,
     /// A bit for each of the first 64 fields.
     pub(crate) all: u64,
 }
@@ -136,9 +139,11 @@ impl Step {
 /// A type that cannot be a column.
 pub(crate) fn plan(schema: &ProtobufSchema, options: &ProtobufOptions) -> Result<(MessagePlan, DataType), BadSchema> {
     let mut planner = Planner { schema, options, columns: 0, open: Vec::new() };
-    match planner.message(schema.root, "", 0)? {
-        Some((plan, fields)) => Ok((plan, DataType::Struct(fields))),
-        None => Err(bad("", "nothing is left of the schema".to_owned())),
+    match planner.message(schema.root, &Wanted::of(&options.fields), "", 0)? {
+        Some((plan, fields)) if options.retain_empty_message_types || !fields.is_empty() => {
+            Ok((plan, DataType::Struct(fields)))
+        }
+        _ => Err(bad("", "nothing is left of the schema".to_owned())),
     }
 }
 
@@ -154,7 +159,7 @@ struct Planner<'s> {
 type Planned<T> = Result<Option<T>, BadSchema>;
 
 impl Planner<'_> {
-    fn message(&mut self, id: TypeId, path: &str, depth: usize) -> Planned<(MessagePlan, Fields)> {
+    fn message(&mut self, id: TypeId, wanted: &Wanted, path: &str, depth: usize) -> Planned<(MessagePlan, Fields)> {
         let message = &self.schema.messages[id];
         if depth > MAX_DEPTH {
             return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
@@ -173,18 +178,18 @@ impl Planner<'_> {
         }
         self.open.push(id);
         let (mut plans, mut columns) = (Vec::new(), Vec::new());
-        for field in &message.fields {
+        for (field, wanted) in chosen(message, wanted, path)? {
             let below = if path.is_empty() { field.name.to_string() } else { format!("{path}.{}", field.name) };
-            if let Some((plan, data_type)) = self.field(field, &below, depth + 1)? {
+            if let Some((plan, data_type)) = self.field(field, wanted, &below, depth + 1)? {
                 plans.push((plan, field.oneof));
                 columns.push(ArrowField::new(&*field.name, data_type, true));
             }
         }
         self.open.pop();
-        Ok(Some((message_plan(plans), columns.into())))
+        Ok(Some((message_plan(plans, &message.fields), columns.into())))
     }
 
-    fn field(&mut self, field: &Field, path: &str, depth: usize) -> Planned<(FieldPlan, DataType)> {
+    fn field(&mut self, field: &Field, wanted: &Wanted, path: &str, depth: usize) -> Planned<(FieldPlan, DataType)> {
         self.columns += 1;
         if self.columns > MAX_COLUMNS {
             return Err(bad(path, format!("the schema has more than {MAX_COLUMNS} columns")));
@@ -194,9 +199,9 @@ impl Planner<'_> {
             && schema.messages[id].is_map_entry
             && field.presence == Presence::Repeated
         {
-            return self.map(field, &schema.messages[id], path, depth);
+            return self.map((field, &schema.messages[id]), wanted, path, depth);
         }
-        let Some((step, data_type)) = self.value(field.kind, path, depth)? else { return Ok(None) };
+        let Some((step, data_type)) = self.value(field.kind, wanted, path, depth)? else { return Ok(None) };
         let wire = wire_type(field.kind);
         let of = |step, absent| FieldPlan { step, number: field.number, wire, absent, is_plain: false, oneof: None };
         Ok(Some(match field.presence {
@@ -212,7 +217,14 @@ impl Planner<'_> {
         }))
     }
 
-    fn map(&mut self, field: &Field, entry: &Message, path: &str, depth: usize) -> Planned<(FieldPlan, DataType)> {
+    /// `wanted` is of the values.
+    fn map(
+        &mut self,
+        (field, entry): (&Field, &Message),
+        wanted: &Wanted,
+        path: &str,
+        depth: usize,
+    ) -> Planned<(FieldPlan, DataType)> {
         let by_number = |number| entry.fields.iter().find(|field| field.number == number);
         let (Some(key), Some(value)) = (by_number(1), by_number(2)) else {
             return Err(bad(path, "a map without key or value".to_owned()));
@@ -225,7 +237,7 @@ impl Planner<'_> {
         }
         let path = format!("{path}{{}}");
         let (Some((key_step, key_type)), Some((step, data_type))) =
-            (self.value(key.kind, &path, depth)?, self.value(value.kind, &path, depth)?)
+            (self.value(key.kind, &Wanted::default(), &path, depth)?, self.value(value.kind, wanted, &path, depth)?)
         else {
             return Ok(None);
         };
@@ -245,25 +257,29 @@ impl Planner<'_> {
     }
 
     /// What reads one value, and the type of its column.
-    fn value(&mut self, kind: Kind, path: &str, depth: usize) -> Planned<(Step, DataType)> {
-        let upcast = self.options.upcast_unsigned_ints;
+    fn value(&mut self, kind: Kind, wanted: &Wanted, path: &str, depth: usize) -> Planned<(Step, DataType)> {
+        if !wanted.is_all() && !matches!(kind, Kind::Message(_) | Kind::Group(_)) {
+            return Err(bad(path, NO_FIELDS.to_owned()));
+        }
+        let (upcast, signed) = (self.options.upcast_unsigned_ints, self.options.unsigned_as_signed);
+        let unsigned = |unsigned, same_bits| if signed { same_bits } else { unsigned };
         let decimal = DataType::Decimal128(20, 0);
         Ok(Some(match kind {
             Kind::Double => (Step::Fixed64, DataType::Float64),
             Kind::Float => (Step::Fixed32, DataType::Float32),
             Kind::Int64 => (Step::Varint64, DataType::Int64),
             Kind::UInt64 if upcast => (Step::UInt64AsDecimal, decimal),
-            Kind::UInt64 => (Step::Varint64, DataType::UInt64),
+            Kind::UInt64 => (Step::Varint64, unsigned(DataType::UInt64, DataType::Int64)),
             Kind::Int32 => (Step::Varint32, DataType::Int32),
             Kind::Fixed64 if upcast => (Step::Fixed64AsDecimal, decimal),
-            Kind::Fixed64 => (Step::Fixed64, DataType::UInt64),
+            Kind::Fixed64 => (Step::Fixed64, unsigned(DataType::UInt64, DataType::Int64)),
             Kind::Fixed32 if upcast => (Step::Fixed32AsLong, DataType::Int64),
-            Kind::Fixed32 => (Step::Fixed32, DataType::UInt32),
+            Kind::Fixed32 => (Step::Fixed32, unsigned(DataType::UInt32, DataType::Int32)),
             Kind::Bool => (Step::Bool, DataType::Boolean),
             Kind::Text => (Step::Text, DataType::Utf8),
             Kind::Bytes => (Step::Bytes, DataType::Binary),
             Kind::UInt32 if upcast => (Step::UInt32AsLong, DataType::Int64),
-            Kind::UInt32 => (Step::Varint32, DataType::UInt32),
+            Kind::UInt32 => (Step::Varint32, unsigned(DataType::UInt32, DataType::Int32)),
             Kind::SFixed32 => (Step::Fixed32, DataType::Int32),
             Kind::SFixed64 => (Step::Fixed64, DataType::Int64),
             Kind::SInt32 => (Step::SInt32, DataType::Int32),
@@ -276,13 +292,16 @@ impl Planner<'_> {
                     (Step::Enum(Arc::clone(each)), DataType::Utf8)
                 }
             }
-            Kind::Message(id) | Kind::Group(id) => return self.sub_message(id, path, depth),
+            Kind::Message(id) | Kind::Group(id) => return self.sub_message(id, wanted, path, depth),
         }))
     }
 
-    fn sub_message(&mut self, id: TypeId, path: &str, depth: usize) -> Planned<(Step, DataType)> {
+    fn sub_message(&mut self, id: TypeId, wanted: &Wanted, path: &str, depth: usize) -> Planned<(Step, DataType)> {
         let message = &self.schema.messages[id];
         let wrapped = match &*message.name {
+            "google.protobuf.Timestamp" | "google.protobuf.Duration" if !wanted.is_all() => {
+                return Err(bad(path, NO_FIELDS.to_owned()));
+            }
             "google.protobuf.Timestamp" => {
                 let data_type = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
                 return Ok(Some((Step::Timestamp, data_type)));
@@ -294,15 +313,41 @@ impl Planner<'_> {
         };
         match wrapped {
             Some(kind) if self.options.unwrap_primitive_wrapper_types => {
-                let value = self.value(kind, path, depth)?;
+                let value = self.value(kind, wanted, path, depth)?;
                 Ok(value.map(|(step, data_type)| (Step::Wrapper(Box::new(step)), data_type)))
             }
             _ => {
-                let message = self.message(id, path, depth)?;
+                let message = self.message(id, wanted, path, depth)?;
+                let message =
+                    message.filter(|(_, fields)| self.options.retain_empty_message_types || !fields.is_empty());
                 Ok(message.map(|(plan, fields)| (Step::Message(Box::new(plan)), DataType::Struct(fields))))
             }
         }
     }
+}
+
+const NO_FIELDS: &str = "it has no fields";
+
+/// The fields of a message that are wanted, with what is wanted of them.
+fn chosen<'m, 'w>(
+    message: &'m Message,
+    wanted: &'w Wanted,
+    path: &str,
+) -> Result<Vec<(&'m Field, &'w Wanted)>, BadSchema> {
+    static ALL: Wanted = Wanted::ALL;
+    if wanted.is_all() {
+        return Ok(message.fields.iter().map(|field| (field, &ALL)).collect());
+    }
+    let mut chosen = Vec::new();
+    for (name, below) in wanted.fields() {
+        let Some(field) = message.fields.iter().find(|field| *field.name == *name) else {
+            let known: Vec<_> = message.fields.iter().map(|field| &*field.name).collect();
+            let reason = format!("the message {} has no field {name:?}; it has {}", message.name, known.join(", "));
+            return Err(bad(path, reason));
+        };
+        chosen.push((field, below));
+    }
+    Ok(chosen)
 }
 
 /// What the wrapper of this name has in it.
@@ -331,18 +376,26 @@ pub(crate) fn wire_type(kind: Kind) -> u8 {
     }
 }
 
-fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>) -> MessagePlan {
+/// `all` are the fields of the message, of which some have no column.
+fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>, all: &[Field]) -> MessagePlan {
     let oneofs: Vec<_> = plans.iter().map(|(_, oneof)| *oneof).collect();
     let mut fields: Vec<_> = plans.into_iter().map(|(plan, _)| plan).collect();
     let is_message: Vec<_> = fields.iter().map(|field| field.step.is_message()).collect();
+    let oneof_of = |oneof: u32, index: Option<usize>| {
+        let others = (0..oneofs.len()).filter(|other| Some(*other) != index && oneofs[*other] == Some(oneof));
+        let others: Box<[usize]> = others.collect();
+        let has_messages = index.iter().chain(&others).any(|index| is_message[*index]);
+        Oneof { group: oneofs.len() + oneof as usize, others, has_messages }
+    };
+    let hidden = all.iter().filter(|field| fields.iter().all(|known| known.number != field.number));
+    let hidden = hidden.filter_map(|field| Some((field.number, oneof_of(field.oneof?, None))));
+    let mut hidden: Vec<_> = hidden.filter(|(_, oneof)| !oneof.others.is_empty()).collect();
+    hidden.sort_unstable_by_key(|(number, _)| *number);
     let (mut by_tag, mut by_number) = (Box::new([0; 128]), Vec::new());
     for (index, field) in fields.iter_mut().enumerate() {
         by_number.push((field.number, index));
         if let Some(oneof) = oneofs[index] {
-            let others = (0..oneofs.len()).filter(|other| *other != index && oneofs[*other] == Some(oneof));
-            let others: Box<[usize]> = others.collect();
-            let has_messages = is_message[index] || others.iter().any(|other| is_message[*other]);
-            field.oneof = Some(Box::new(Oneof { group: oneofs.len() + oneof as usize, others, has_messages }));
+            field.oneof = Some(Box::new(oneof_of(oneof, Some(index))));
         }
         field.is_plain = field.oneof.is_none()
             && !is_message[index]
@@ -357,5 +410,5 @@ fn message_plan(plans: Vec<(FieldPlan, Option<u32>)>) -> MessagePlan {
     }
     by_number.sort_unstable();
     let all = if fields.len() >= 64 { u64::MAX } else { (1 << fields.len()) - 1 };
-    MessagePlan { fields: fields.into(), by_tag, by_number: by_number.into(), all }
+    MessagePlan { fields: fields.into(), by_tag, by_number: by_number.into(), hidden: hidden.into(), all }
 }

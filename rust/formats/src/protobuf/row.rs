@@ -63,7 +63,7 @@ impl Row<'_> {
         while let Some(byte) = cursor.peek() {
             let place = plan.by_tag.get(usize::from(byte)).copied().unwrap_or(0);
             let (index, wire) = if place == 0 {
-                match long_tag(plan, structs, cursor)? {
+                match self.long_tag(plan, structs, cursor, &mut seen)? {
                     Some(found) => found,
                     None => continue,
                 }
@@ -139,6 +139,40 @@ impl Row<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// The field of a tag that no table has, and its wire type; none if it has no column, and then it has been stepped over.
+    #[cold]
+    fn long_tag(
+        &mut self,
+        plan: &MessagePlan,
+        structs: &mut Structs,
+        cursor: &mut Cursor<'_>,
+        seen: &mut Seen,
+    ) -> Decoded<Option<(usize, u8)>> {
+        let start = cursor.at;
+        let (number, wire) = cursor.tag()?;
+        let Ok(place) = plan.by_number.binary_search_by_key(&number, |(number, _)| *number) else {
+            cursor.skip(number, wire)?;
+            if let Ok(place) = plan.hidden.binary_search_by_key(&number, |(number, _)| *number) {
+                let oneof = &plan.hidden[place].1;
+                if oneof.has_messages {
+                    self.charge(1, size_of::<Part>(), cursor)?;
+                    self.parts.push(Part { group: oneof.group, index: oneof.others[0], start: 0, end: None });
+                }
+                clear(&oneof.others, structs, seen);
+            }
+            return Ok(None);
+        };
+        let index = plan.by_number[place].1;
+        let field = &plan.fields[index];
+        let is_packed =
+            wire == BYTES && matches!(field.step, Step::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64);
+        if wire != field.wire && !is_packed {
+            let fault = Fault::new(ProtobufReason::WireType { found: wire, expected: field.wire }, start);
+            return Err(fault.in_field(structs.fields[index].name()));
+        }
+        Ok(Some((index, wire)))
     }
 
     /// One element of a list, or several that are packed.
@@ -321,26 +355,6 @@ fn clear(others: &[usize], structs: &mut Structs, seen: &mut Seen) {
 /// Whether an enum has the next number, which stays.
 pub(super) fn is_known(of: &Enum, cursor: &Cursor<'_>) -> Decoded<bool> {
     Ok(of.values.contains_key(&(cursor.clone().varint()? as i32)))
-}
-
-/// The field of a tag that no table has, and its wire type; none if it is unknown, and then it has been stepped over.
-#[cold]
-fn long_tag(plan: &MessagePlan, structs: &Structs, cursor: &mut Cursor<'_>) -> Decoded<Option<(usize, u8)>> {
-    let start = cursor.at;
-    let (number, wire) = cursor.tag()?;
-    let Ok(place) = plan.by_number.binary_search_by_key(&number, |(number, _)| *number) else {
-        cursor.skip(number, wire)?;
-        return Ok(None);
-    };
-    let index = plan.by_number[place].1;
-    let field = &plan.fields[index];
-    let is_packed =
-        wire == BYTES && matches!(field.step, Step::List(_)) && matches!(field.wire, VARINT | FIXED32 | FIXED64);
-    if wire != field.wire && !is_packed {
-        let fault = Fault::new(ProtobufReason::WireType { found: wire, expected: field.wire }, start);
-        return Err(fault.in_field(structs.fields[index].name()));
-    }
-    Ok(Some((index, wire)))
 }
 
 /// Gives the fields a row that are not in the message.

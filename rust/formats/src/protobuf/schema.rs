@@ -17,6 +17,19 @@ pub struct ProtobufSchema {
     /// Shared, since each field of such a type has it.
     pub(crate) enums: Vec<Arc<Enum>>,
     pub(crate) root: TypeId,
+    /// All of them, in the order of their numbers.
+    files: Arc<[ProtobufFile]>,
+}
+
+/// A file of a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProtobufFile {
+    /// As it is imported.
+    pub name: String,
+    /// Its text, or its descriptors in base64: either is what a registry takes.
+    pub text: String,
+    /// The names of the files that it imports.
+    pub imports: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -102,14 +115,19 @@ impl ProtobufSchema {
     }
 
     /// As [`Self::from_descriptor_set`], of `.proto` texts with the names that they are imported by; the last one has the
-    /// message. The files of Google's that come with every compiler need not be given.
+    /// message. The files of Google's that come with every compiler need not be given. In place of a text, a registry may
+    /// have the descriptors of a file in base64.
     ///
     /// # Errors
     /// A text that is none, a type that is nowhere declared, or a message that there is not.
     pub fn from_texts(texts: &[(String, String)], message: Option<&str>) -> Result<Self, BadSchema> {
         let mut files = Vec::new();
         for (name, text) in texts {
-            files.push(text::parse(name, text).map_err(|reason| bad(name, reason))?);
+            let file = match definition::encoded(name, text) {
+                Some(file) => file,
+                None => text::parse(name, text).map_err(|reason| bad(name, reason))?,
+            };
+            files.push(File { source: text.clone(), ..file });
         }
         let imports: BTreeSet<_> = files.iter().flat_map(|file| file.imports.clone()).collect();
         for name in imports.into_iter().filter(|name| texts.iter().all(|(given, _)| given != name)) {
@@ -129,6 +147,27 @@ impl ProtobufSchema {
     /// Whether this is the same schema of the same message, whatever its files are called.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.messages, &self.enums, self.root) == (&other.messages, &other.enums, other.root)
+    }
+
+    /// The file that declares the message, behind all that it imports of those that were given.
+    pub fn files(&self) -> Vec<&ProtobufFile> {
+        let declares = self.messages[self.root].file;
+        let mut found = Vec::new();
+        self.add_file(declares, &mut vec![false; self.files.len()], &mut found);
+        found
+    }
+
+    fn add_file<'s>(&'s self, number: usize, seen: &mut [bool], found: &mut Vec<&'s ProtobufFile>) {
+        let (Some(file), Some(is_seen)) = (self.files.get(number), seen.get_mut(number)) else { return };
+        if std::mem::replace(is_seen, true) {
+            return;
+        }
+        for import in &file.imports {
+            if let Some(imported) = self.files.iter().position(|other| other.name == *import) {
+                self.add_file(imported, seen, found);
+            }
+        }
+        found.push(file);
     }
 
     /// The message's number in its file, behind the numbers of the messages that it is declared in.
@@ -197,7 +236,12 @@ impl ProtobufSchema {
             let known = names(messages.iter().filter(|message| message.file == last));
             return Err(bad("", format!("there are several messages; give message=, one of {known}")));
         }
-        Ok(Self { messages, enums, root })
+        let of = |file: &File| ProtobufFile {
+            name: file.name.clone(),
+            text: file.source.clone(),
+            imports: file.imports.clone(),
+        };
+        Ok(Self { messages, enums, root, files: files.iter().map(of).collect() })
     }
 }
 

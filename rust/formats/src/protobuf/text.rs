@@ -1,5 +1,5 @@
 //! The files of a schema from the text of `.proto` files: what says which messages, fields and enums there are. Services,
-//! extensions and options that change no value are stepped over.
+//! the fields of extensions, and options that change no value are stepped over.
 
 use super::definition::{Enum, Features, Field, File, Label, MAX_DEPTH, Message};
 
@@ -183,7 +183,11 @@ impl<'t> Parser<'t> {
                     file.messages.push(message);
                 }
                 "enum" => file.enums.push(self.enumeration()?),
-                "service" | "extend" => self.skip()?,
+                "service" => self.skip()?,
+                "extend" => {
+                    let groups = self.extension(0)?;
+                    file.messages.extend(groups);
+                }
                 "export" | "local" if matches!(self.peek(), "message" | "enum") => {}
                 ";" => {}
                 other => return Err(format!("expected a declaration, and not {other:?}")),
@@ -268,7 +272,10 @@ impl<'t> Parser<'t> {
                     oneofs += 1;
                 }
                 "option" => message.features = self.option(";")?.within(message.features),
-                "extend" if self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{") => self.skip()?,
+                "extend" if self.tokens.get(self.at + 1).is_some_and(|token| token.text == "{") => {
+                    let groups = self.extension(depth)?;
+                    message.messages.extend(groups);
+                }
                 "reserved" | "extensions" if !matches!(self.tokens.get(self.at + 1), Some(token) if token.text == "=") =>
                 {
                     self.skip()?;
@@ -296,6 +303,23 @@ impl<'t> Parser<'t> {
                 }
             }
         }
+    }
+
+    /// The messages of the groups among the fields of an `extend`: they are declared around it, so they count there. Its
+    /// fields are of another message, and no value of them is read.
+    fn extension(&mut self, depth: usize) -> Parsed<Vec<Message>> {
+        self.type_name()?;
+        self.expect("{")?;
+        let mut scope = Message::default();
+        while self.peek() != "}" {
+            if matches!(self.peek(), ";" | "optional" | "required" | "repeated") {
+                self.at += 1;
+                continue;
+            }
+            self.field(&mut scope, Label::None, depth)?;
+        }
+        self.expect("}")?;
+        Ok(scope.messages)
     }
 
     fn oneof(&mut self, message: &mut Message, number: u32, depth: usize) -> Parsed {

@@ -13,6 +13,7 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
 pub(crate) use self::texts::{Bounds, Entries, Texts};
 use crate::avro::{BadSchema, WriterKey};
+use crate::error::prefix;
 
 /// A column that cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,8 +50,7 @@ impl Fault {
 
     #[cold]
     pub(crate) fn within(mut self: Box<Self>, place: &str) -> Box<Self> {
-        let between = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        self.path = format!("{place}{between}{}", self.path);
+        prefix(&mut self.path, place);
         self
     }
 
@@ -115,6 +115,7 @@ pub(crate) fn frame(key: WriterKey) -> Vec<u8> {
     match key {
         WriterKey::Only => Vec::new(),
         WriterKey::Id(id) => [&[0][..], &id.to_be_bytes()].concat(),
+        WriterKey::Apicurio(id) | WriterKey::GlobalId(id) => [&[0][..], &id.to_be_bytes()].concat(),
         WriterKey::Guid(guid) => [&[1][..], &guid.to_be_bytes()].concat(),
         WriterKey::Fingerprint(fingerprint) => [&[0xc3, 0x01][..], &fingerprint.to_le_bytes()].concat(),
     }

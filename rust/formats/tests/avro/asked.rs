@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use monedula_columns::{Awaited, Beside, BufferPool, Decoded, TypedColumn, Undecoded};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroReason, AvroSchema, BadSchema, Framing, Mode, SchemaSource,
-    WriterKey,
+    Asked, AvroDecoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, Mode, SchemaSource, WriterKey,
 };
 
 use super::support::schema;
@@ -17,12 +16,12 @@ struct Source {
     asked: Mutex<Vec<WriterKey>>,
 }
 
-impl SchemaSource for Source {
+impl SchemaSource<AvroSchema> for Source {
     fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
         self.asked.lock().expect("no test panics").push(key);
         match key {
             WriterKey::Id(20..) => Asked::Failed("down".into()),
-            WriterKey::Id(10..) => Asked::Refused(AvroReason::NoSchema("unknown".into())),
+            WriterKey::Id(10..) => Asked::Refused("unknown".into()),
             WriterKey::Id(9) => Asked::Known(Ok(schema(r#""string""#))),
             WriterKey::Id(8) => Asked::Known(AvroSchema::parse("{")),
             _ if *self.is_there.lock().expect("no test panics") => Asked::Known(Ok(schema(r#""int""#))),

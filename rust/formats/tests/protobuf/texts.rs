@@ -127,3 +127,20 @@ fn one_file_is_no_set_of_files() {
     assert!(reason.contains("are of one file, and not of a FileDescriptorSet"), "{reason}");
     ProtobufSchema::from_descriptor_set(&field(1, &file), None).expect("a set");
 }
+
+#[test]
+fn groups_of_an_extension_count_where_they_are_declared() {
+    let text = "message B { extensions 100 to 200; } extend B { optional group G = 100 { optional int32 x = 1; }
+                repeated int32 y = 101 [packed = true]; ; optional .B z = 102; } message After {}
+                message M { message First {} extend B { repeated group H = 103 {} } message Second {} optional int32 a = 1; }";
+    let indexes = |message: &str| {
+        let texts = [("f.proto".to_owned(), text.to_owned())];
+        ProtobufSchema::from_texts(&texts, Some(message)).expect(text).indexes().to_vec()
+    };
+    // As protoc numbers them.
+    let expected = [("B", vec![0]), ("G", vec![1]), ("After", vec![2]), ("M", vec![3]), ("M.H", vec![3, 1])];
+    for (message, places) in expected {
+        assert_eq!(indexes(message), places, "{message}");
+    }
+    assert_eq!(indexes("M.Second"), [3, 2]);
+}

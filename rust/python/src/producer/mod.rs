@@ -44,6 +44,7 @@ use crate::error::{argument_error, exception, to_py};
 use crate::formats::PySpec;
 use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
+use crate::registry::RegistryCore;
 use crate::runtime::{self, Own, wait};
 use crate::seconds::{Seconds, unix_seconds};
 use crate::tokens::Settings;
@@ -224,6 +225,11 @@ impl ProducerCore {
     /// How many partitions the topic has; `None` while that is not known. Its metadata is requested then.
     fn _partition_count(&self, topic: &str) -> PyResult<Option<i32>> {
         Ok(self.shared.get()?.producer.partition_count(topic))
+    }
+
+    /// The registry of the settings, if they name one.
+    fn _registry(&self) -> PyResult<Option<RegistryCore>> {
+        Ok(self.shared.get()?.producer.config().client.schema_registry.clone().map(RegistryCore))
     }
 
     /// `headers` are added to each row that has none of their names. `key` and `value` say what rows are written as, if

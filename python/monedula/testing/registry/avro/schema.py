@@ -130,7 +130,7 @@ class Reader:
         if name in PRIMITIVES:
             return Schema(name)
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        found = self.named.get(full.removeprefix(".")) or self.named.get(name)
+        found = self.named.get(full.removeprefix("."))
         if found is None:
             raise AvroError(f"the type {full!r} is not defined")
         return found

@@ -28,7 +28,10 @@ def _json(schema: Schema, space: str, seen: set[str], normalized: bool) -> Any:
     if not schema.name:
         return {"type": schema.type, **props} if props else schema.type
     if schema.name in seen:
-        return schema.simple_name if schema.namespace == space else schema.name
+        if schema.namespace == space:
+            return schema.simple_name
+        # Without the dot it would be a name in the namespace around it.
+        return schema.name if schema.namespace else f".{schema.name}"
     seen.add(schema.name)
     told: dict[str, Any] = {"type": schema.type, "name": schema.simple_name}
     if schema.namespace != space:

@@ -4,28 +4,8 @@ import base64
 import binascii
 from collections.abc import Iterator
 
-from monedula.testing.registry.protobuf.model import Enum, Field, File, Message, ProtoError
+from monedula.testing.registry.protobuf.model import TYPES, Enum, Field, File, Message, ProtoError
 
-_TYPES = [
-    "double",
-    "float",
-    "int64",
-    "uint64",
-    "int32",
-    "fixed64",
-    "fixed32",
-    "bool",
-    "string",
-    "group",
-    "message",
-    "bytes",
-    "uint32",
-    "enum",
-    "sfixed32",
-    "sfixed64",
-    "sint32",
-    "sint64",
-]
 _LABELS = ("optional", "required", "repeated")
 
 Fields = dict[int, list[int | bytes]]
@@ -133,13 +113,15 @@ def _range(fields: Fields) -> str:
 
 
 def _field(fields: Fields, oneofs: list[str], syntax: str) -> Field:
-    kind = _TYPES[_number(fields, 5) - 1]
+    kind = TYPES[_number(fields, 5) - 1]
+    if kind == "group":
+        raise ProtoError("descriptors with groups are not taken; register the text")
     label = _LABELS[max(_number(fields, 4), 1) - 1]
     is_optional = bool(_number(fields, 17))
     oneof = oneofs[_number(fields, 9)] if fields.get(9) and not is_optional else ""
     if label == "optional" and (oneof or (syntax == "proto3" and not is_optional)):
         label = ""
-    name = _text(fields, 6) if kind in ("message", "enum", "group") else kind
+    name = _text(fields, 6) if kind in ("message", "enum") else kind
     return Field(_text(fields, 1), _number(fields, 3), name, label, "", oneof)
 
 

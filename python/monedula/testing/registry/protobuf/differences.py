@@ -100,9 +100,10 @@ class _Comparison:
             yield "FIELD_SCALAR_KIND_CHANGED", path, f"keys of type {old.key} have become {new.key}"
         before = None if old.type in SCALARS else self.original.find(old.type, was)
         after = None if new.type in SCALARS else self.update.find(new.type, now)
-        kinds = _kind(old.type, before), _kind(new.type, after)
+        kinds = _kind(old, before), _kind(new, after)
         if kinds[0] != kinds[1]:
-            kind = "FIELD_KIND_CHANGED" if "a message" in kinds else "FIELD_SCALAR_KIND_CHANGED"
+            is_kind = not {"a message", "a group"}.isdisjoint(kinds)
+            kind = "FIELD_KIND_CHANGED" if is_kind else "FIELD_SCALAR_KIND_CHANGED"
             yield kind, path, f"{old.type} has become {new.type}, which is written in another way"
         elif before is not None and after is not None and isinstance(before[1], Message):
             yield from self._of_message_types(before, after, path)
@@ -138,9 +139,11 @@ def _of_oneofs(before: Mapping[int, Field], after: Mapping[int, Field], path: st
             yield "FIELD_MOVED_TO_EXISTING_ONEOF", f"{path}{oneof}", text
 
 
-def _kind(name: str, found: tuple[str, Message | Enum, File] | None) -> str:
-    if name in SCALARS:
-        return _GROUPS.get(name, name)
+def _kind(field: Field, found: tuple[str, Message | Enum, File] | None) -> str:
+    if field.type in SCALARS:
+        return _GROUPS.get(field.type, field.type)
+    if field.is_group:
+        return "a group"
     return "a number" if found is not None and isinstance(found[1], Enum) else "a message"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-SCALARS = (
+TYPES = (
     "double",
     "float",
     "int64",
@@ -13,13 +13,19 @@ SCALARS = (
     "fixed32",
     "bool",
     "string",
+    "group",
+    "message",
     "bytes",
     "uint32",
+    "enum",
     "sfixed32",
     "sfixed64",
     "sint32",
     "sint64",
 )
+"""The types of fields, in the order of their numbers in descriptors, from 1."""
+
+SCALARS = tuple(name for name in TYPES if name not in ("group", "message", "enum"))
 
 
 class ProtoError(Exception):
@@ -35,6 +41,7 @@ class Field:
         key: the type of a map's keys; empty if it is no map.
         label: `"optional"`, `"required"`, `"repeated"`, or nothing.
         oneof: the oneof in which it is; empty if in none.
+        is_group: whether it is a group, which is written in another way than a message.
     """
 
     name: str
@@ -43,6 +50,7 @@ class Field:
     label: str = ""
     key: str = ""
     oneof: str = ""
+    is_group: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -7,16 +7,17 @@ from monedula.testing.registry.errors import invalid_schema
 from monedula.testing.registry.protobuf import descriptor, well_known
 from monedula.testing.registry.protobuf.differences import Types, differences
 from monedula.testing.registry.protobuf.model import SCALARS, File, Message, ProtoError
+from monedula.testing.registry.protobuf.serialized import serialized
 from monedula.testing.registry.protobuf.text import Parser, canonical, tokens_of
 
 
 class ProtobufSchema:
     """See `monedula.testing.registry.definition.Parsed`."""
 
-    def __init__(self, text: str, types: Types, serialized: str | None) -> None:
+    def __init__(self, text: str, types: Types, given: str | None) -> None:
         self.canonical = text
         self.types = types
-        self._serialized = serialized
+        self._serialized = given
 
     def cannot_read(self, writer: "ProtobufSchema") -> list[str]:
         """Why messages of a writer's schema cannot be read with this one."""
@@ -27,8 +28,10 @@ class ProtobufSchema:
         return self.canonical
 
     def formatted(self, name: str) -> str | None:
-        """The schema as `serialized` descriptor in base64, if it was registered as one."""
-        return self._serialized if name == "serialized" else None
+        """The schema as `serialized` descriptor in base64: the one that was registered, or what the text says."""
+        if name != "serialized":
+            return None
+        return self._serialized or serialized(self.types)
 
 
 def parse(text: str, references: Sequence[tuple[str, str]]) -> ProtobufSchema:
@@ -56,8 +59,8 @@ def parse(text: str, references: Sequence[tuple[str, str]]) -> ProtobufSchema:
         _check_types(file, types)
     except ProtoError as error:
         raise invalid_schema(str(error)) from None
-    serialized = None if described is None else base64.b64encode(base64.b64decode("".join(text.split()))).decode()
-    return ProtobufSchema(canonical(tokens), types, serialized)
+    given = None if described is None else base64.b64encode(base64.b64decode("".join(text.split()))).decode()
+    return ProtobufSchema(canonical(tokens), types, given)
 
 
 def _imports(file: File, given: dict[str, File], seen: set[str]) -> Iterator[File]:

@@ -208,7 +208,7 @@ class Parser:
         elif self._peek() == "group" and self._peek(2) == "=":
             self.at += 1
             name = self._name()
-            field = Field(name.lower(), 0, name, label, "", oneof)
+            field = Field(name.lower(), 0, name, label, "", oneof, is_group=True)
         else:
             kind = self._name()
             field = Field(self._name(), 0, kind, label, "", oneof)

@@ -5,6 +5,7 @@ _FILES = {
     "google/protobuf/duration.proto": "message Duration { int64 seconds = 1; int32 nanos = 2; }",
     "google/protobuf/empty.proto": "message Empty {}",
     "google/protobuf/field_mask.proto": "message FieldMask { repeated string paths = 1; }",
+    "google/protobuf/source_context.proto": "message SourceContext { string file_name = 1; }",
     "google/protobuf/struct.proto": (
         "message Struct { map<string, Value> fields = 1; } enum NullValue { NULL_VALUE = 0; } "
         "message Value { oneof kind { NullValue null_value = 1; double number_value = 2; string string_value = 3; "

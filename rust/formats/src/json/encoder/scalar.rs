@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use crate::json::base64;
+
 pub(super) fn boolean(value: bool) -> &'static [u8] {
     if value { b"true" } else { b"false" }
 }
@@ -59,17 +61,7 @@ pub(in crate::json) fn text(text: &[u8], out: &mut Vec<u8>) {
 
 /// Bytes as base64 with padding, in quotes.
 pub(super) fn base64(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |bits: u32| DIGITS[(bits & 63) as usize];
-    out.push(b'"');
-    for group in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        let third = if group.len() > 1 { digit(bits >> 6) } else { b'=' };
-        let fourth = if group.len() > 2 { digit(bits) } else { b'=' };
-        out.extend_from_slice(&[digit(bits >> 18), digit(bits >> 12), third, fourth]);
-    }
-    out.push(b'"');
+    quoted(|out| base64::encode(bytes, out), out);
 }
 
 pub(super) fn double(value: f64, out: &mut Vec<u8>) {

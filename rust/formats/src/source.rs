@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use monedula_columns::Awaited;
 
-use super::error::{AvroReason, BadSchema};
-use super::framing::WriterKey;
-use super::plan::Step;
-use super::schema::AvroSchema;
+use crate::avro::{BadSchema, WriterKey};
 
 /// What asking for something brought.
 #[derive(Debug)]
@@ -19,61 +16,53 @@ pub enum Asked<T> {
     Known(T),
     /// It is on its way.
     Awaits(Arc<Awaited>),
-    /// There is none that the values could be decoded with: they are bad.
-    Refused(AvroReason),
+    /// There is none that the values could be decoded with, so they are bad: why.
+    Refused(String),
     /// It cannot be had, which is not the fault of the values: why.
     Failed(String),
 }
 
 /// Where schemas are asked for. It never blocks.
-pub trait SchemaSource: fmt::Debug + Send + Sync {
+pub trait SchemaSource<S>: fmt::Debug + Send + Sync {
     /// The schema with this key, or why what is there is no schema.
-    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>>;
+    fn ask(&self, key: WriterKey) -> Asked<Result<S, BadSchema>>;
 }
 
-/// A writer's schema, and how its values are read.
+/// The writers that were asked for, shared by all decoders of a plan: of each what its schema has become.
 #[derive(Debug)]
-pub(crate) struct Writer {
-    pub(crate) schema: AvroSchema,
-    pub(crate) step: Step,
-}
-
-/// The writers that were asked for, shared by all decoders of a plan.
-#[derive(Debug)]
-pub(crate) struct LateWriters {
-    source: Arc<dyn SchemaSource>,
+pub(crate) struct LateWriters<S, W> {
+    source: Arc<dyn SchemaSource<S>>,
     /// What became of each schema: its writer, or why it is none, or none that the reader's schema can read.
-    planned: Mutex<BTreeMap<WriterKey, Result<Arc<Writer>, String>>>,
+    planned: Mutex<BTreeMap<WriterKey, Result<Arc<W>, String>>>,
 }
 
-impl LateWriters {
-    pub(crate) fn new(source: Arc<dyn SchemaSource>) -> Self {
+impl<S, W> LateWriters<S, W> {
+    pub(crate) fn new(source: Arc<dyn SchemaSource<S>>) -> Self {
         Self { source, planned: Mutex::default() }
     }
 
     /// The writer with this key. `plan` makes one of its schema.
-    pub(crate) fn ask(
-        &self,
-        key: WriterKey,
-        plan: impl FnOnce(AvroSchema) -> Result<Writer, BadSchema>,
-    ) -> Asked<Arc<Writer>> {
+    pub(crate) fn ask(&self, key: WriterKey, plan: impl FnOnce(S) -> Result<W, BadSchema>) -> Asked<Arc<W>> {
         let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Vacant(place) = planned.entry(key) {
             let schema = match self.source.ask(key) {
                 Asked::Known(schema) => schema,
                 Asked::Awaits(awaited) => return Asked::Awaits(awaited),
-                Asked::Refused(reason) => return Asked::Refused(reason),
+                Asked::Refused(why) => return Asked::Refused(why),
                 Asked::Failed(why) => return Asked::Failed(why),
             };
-            place.insert(schema.and_then(plan).map(Arc::new).map_err(|bad| bad.to_string()));
+            place.insert(schema.and_then(plan).map(Arc::new).map_err(|bad| unreadable(key, &bad).reason));
         }
         match planned.get(&key) {
             Some(Ok(writer)) => Asked::Known(Arc::clone(writer)),
-            Some(Err(bad)) => {
-                let id = key.text().unwrap_or_default();
-                Asked::Refused(AvroReason::NoSchema(format!("the schema of {id} cannot be read: {bad}").into()))
-            }
+            Some(Err(why)) => Asked::Refused(why.clone()),
             None => Asked::Failed("the schema was lost".into()),
         }
     }
+}
+
+/// That a writer's schema cannot be read, with its key.
+pub(crate) fn unreadable(key: WriterKey, bad: &BadSchema) -> BadSchema {
+    let writer = key.text().map_or_else(|| "the writer's schema".to_owned(), |id| format!("the schema of {id}"));
+    BadSchema { reason: format!("{writer} cannot be read: {bad}"), path: String::new() }
 }

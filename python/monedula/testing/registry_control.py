@@ -1,11 +1,13 @@
-"""The part of `Broker` about its schema registry."""
+"""The part of `Broker` about its schema registry, which is imported when one is started."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from monedula.errors import ArgumentError, ConfigError
-from monedula.testing.registry.registry import Registry
+
+if TYPE_CHECKING:
+    from monedula.testing.registry import Registry
 
 
 class RegistryOptions(TypedDict, total=False):
@@ -30,10 +32,10 @@ class RegistryControl:
 
     _control: Callable[..., Any]
     _file: Callable[[str, str], Path]
-    _registry: Registry | None = None
+    _registry: "Registry | None" = None
 
     @property
-    def registry(self) -> Registry:
+    def registry(self) -> "Registry":
         """The schema registry, to set faults in it and to see what clients have asked for.
 
         Raises:
@@ -58,6 +60,8 @@ class RegistryControl:
     def _start_registry(
         self, options: RegistryOptions, host: str, seed: int, data_dir: str | Path | None, *, has_tls: bool
     ) -> None:
+        from monedula.testing.registry import Registry
+
         given = dict(options)
         oauth, client_auth = given.pop("oauth", False), given.pop("client_auth", "none")
         files = self._registry_files(str(client_auth)) if given.pop("tls", has_tls) else None

@@ -1,0 +1,182 @@
+"""The reader's schema of Avro or Protobuf for a column of Spark, which travels to the tasks.
+
+It is given, or that of a subject, which the driver asks a registry for.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from monedula.avro import Avro
+from monedula.config import RawSettings
+from monedula.errors import ArgumentError
+from monedula.protobuf import Protobuf
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+Mode = Literal["null", "fail", "drop"]
+
+
+@dataclass(frozen=True)
+class Reader(ABC):
+    """The reader's schema of a column, and what is said about it. It is part of what identifies a client."""
+
+    NAME: ClassVar[str]
+
+    schema: str | None = None
+    """As the option has it; `None` if a registry has it."""
+    subject: str | None = None
+    version: int | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+    @abstractmethod
+    def pinned(self, settings: RawSettings) -> Self:
+        """The same with the schema of its subject, or of its file.
+
+        Raises:
+            ArgumentError: if the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+
+    @abstractmethod
+    def narrowed(self, wanted: "DataType | None" = None) -> Self:
+        """The same with what a query wants of the schema."""
+
+    @abstractmethod
+    def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro | Protobuf:
+        """How values are decoded.
+
+        Raises:
+            ArgumentError: if the schema cannot be read.
+        """
+
+    def data_type(self) -> "DataType":
+        """The column's type in Spark."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import from_arrow_type
+
+        rows = pa.table(self.narrowed().decoder().spec.decode([]))
+        kind: DataType = from_arrow_type(rows.schema.field("value").type, prefer_timestamp_ntz=True)
+        return kind
+
+    def _framing(self) -> Any:
+        return None if self.subject is None else "confluent"
+
+
+@dataclass(frozen=True)
+class AvroReader(Reader):
+    """A reader's schema of Avro."""
+
+    NAME = "Avro"
+
+    text: str = ""
+    """The schema, once it is known."""
+    references: tuple[str, ...] = ()
+    """The schemas that it refers to."""
+
+    def pinned(self, settings: RawSettings) -> Self:
+        """The same with the schema of its subject."""
+        if self.schema is not None:
+            return replace(self, text=self.schema)
+        avro = Avro(subject=self.subject, version=self.version, options=dict(self.options)).pinned(settings)
+        return replace(self, text=avro.reader, references=avro.references)
+
+    def narrowed(self, wanted: "DataType | None" = None) -> Self:
+        """The same with what a query wants of the schema."""
+        from monedula.spark.avro_schema import narrowed
+
+        return replace(self, text=narrowed(self.text, self.references, wanted), references=())
+
+    def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Avro:
+        """How values are decoded."""
+        return Avro(
+            self.text,
+            references=self.references,
+            mode=mode,
+            flatten=flatten,
+            options=dict(self.options),
+            framing=self._framing(),
+            subject=self.subject,
+        )
+
+
+_AS_FROM_PROTOBUF = {
+    "emit.default.values": "false",
+    "unwrap.primitive.wrapper.types": "false",
+    "unsigned.as.signed": "true",
+    "retain.empty.message.types": "false",
+}
+"""The defaults of Spark's `from_protobuf`, which has no unsigned types, where ours are others."""
+
+
+@dataclass(frozen=True)
+class ProtobufReader(Reader):
+    """A reader's schema of Protobuf."""
+
+    NAME = "Protobuf"
+
+    message: str | None = None
+    source: bytes | tuple[tuple[str, str], ...] = b""
+    """Descriptors, or texts with the names of their files, once they are known."""
+    fields: tuple[str, ...] = ()
+    """The paths of those that a query wants; all if it is empty."""
+
+    def pinned(self, settings: RawSettings) -> Self:
+        """The same with the schema of its subject, or of its file."""
+        if self.schema is not None:
+            found: bytes | Mapping[str, str] = _source(self.schema)
+        else:
+            given = Protobuf(subject=self.subject, version=self.version, message=self.message)
+            found = given.pinned(settings).source
+        return replace(self, source=found if isinstance(found, bytes) else tuple(found.items()))
+
+    def narrowed(self, wanted: "DataType | None" = None) -> Self:
+        """The same with what a query wants of the schema."""
+        return self if wanted is None else replace(self, fields=tuple(_paths(wanted)))
+
+    def decoder(self, mode: Mode = "fail", flatten: bool = False) -> Protobuf:
+        """How values are decoded."""
+        return Protobuf(
+            self.source if isinstance(self.source, bytes) else dict(self.source),
+            message=self.message,
+            mode=mode,
+            flatten=flatten,
+            options={**_AS_FROM_PROTOBUF, **dict(self.options)},
+            fields=self.fields,
+            framing=self._framing(),
+            subject=self.subject,
+        )
+
+
+def _source(schema: str) -> bytes | dict[str, str]:
+    """The text of a `.proto` file, or what a file has: such a text, or descriptors."""
+    if any(sign in schema for sign in "{;"):
+        return {"schema.proto": schema}
+    path = Path(schema)
+    try:
+        found = path.read_bytes()
+        return {path.name: found.decode()} if path.suffix == ".proto" else found
+    except OSError as error:
+        raise ArgumentError(
+            f"{schema}: {error.strerror}; expected .proto text, or a file with it or descriptors"
+        ) from None
+    except ValueError:
+        raise ArgumentError(f"{schema!r}: is neither .proto text nor the name of a file with such in UTF-8") from None
+
+
+def _paths(kind: "DataType", before: str = "") -> Iterator[str]:
+    """The paths of the fields of a type, in their order."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, ArrayType):
+        yield from _paths(kind.elementType, before)
+    elif isinstance(kind, MapType):
+        yield from _paths(kind.valueType, before)
+    elif isinstance(kind, StructType) and kind.fields:
+        for field in kind.fields:
+            yield from _paths(field.dataType, f"{before}.{field.name}" if before else field.name)
+    elif before:
+        yield before

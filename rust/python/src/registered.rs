@@ -1,0 +1,83 @@
+//! The schemas that rows are written with, at a registry: registered, looked up, or its newest.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use monedula_client::registry::{NewReference, NewSchema, SchemaRegistry, WrittenSchema};
+use monedula_formats::AvroSchema;
+use pyo3::prelude::*;
+use serde_json::Value;
+
+use crate::error::{argument_error, registry_error_of};
+use crate::runtime::on_thread;
+
+/// Where the schema of keys or values belongs.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// Whether they are keys or values: `key` or `value`.
+    pub(crate) name: &'static str,
+    pub(crate) topic: Option<&'a str>,
+    pub(crate) registry: &'a Arc<SchemaRegistry>,
+    /// The type of their column, which fits; not known where the registry's newest schema is written.
+    pub(crate) data_type: Option<&'a DataType>,
+}
+
+impl Place<'_> {
+    /// The subject: that which was given, or what the settings make of the topic and the record's name.
+    pub(crate) fn subject(&self, py: Python<'_>, given: Option<&str>, record: Option<&str>) -> PyResult<String> {
+        match given {
+            Some(given) => Ok(given.to_owned()),
+            None => self
+                .registry
+                .subject(self.name == "key", self.topic, record)
+                .map_err(|reason| argument_error(py, format!("{}: {reason}", self.name))),
+        }
+    }
+
+    /// The schema that values of the subject are written with. Asks the registry.
+    pub(crate) fn ask(&self, py: Python<'_>, subject: &str, schema: NewSchema) -> PyResult<Arc<WrittenSchema>> {
+        let (registry, subject) = (Arc::clone(self.registry), subject.to_owned());
+        let found = on_thread(py, "monedula-registry", move || registry.written(&subject, &schema))?;
+        found.map_err(|reason| registry_error_of(py, self.name, &reason))
+    }
+
+    /// The error for the newest schema of a subject, which cannot be used.
+    pub(crate) fn unreadable(&self, py: Python<'_>, subject: &str, why: impl std::fmt::Display) -> PyErr {
+        let reason = format!("the newest schema of subject {subject} cannot be read: {why}");
+        registry_error_of(py, self.name, &reason)
+    }
+}
+
+/// The schemas of Avro that one refers to, each behind those that it refers to itself, with the names that they are referred to by.
+pub(crate) fn new_references(texts: &[String]) -> Vec<NewReference> {
+    let mut references = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        // One that cannot be read was refused before.
+        let Ok(schema) = AvroSchema::parse_beside(text, &texts[..index]) else { continue };
+        let Some(name) = schema.name() else { continue };
+        let refers_to = referred(text, &references);
+        references.push(NewReference { name: name.to_owned(), text: text.clone(), refers_to });
+    }
+    references
+}
+
+/// The names of those of these schemas that a text refers to.
+pub(crate) fn referred(text: &str, known: &[NewReference]) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    if let Ok(document) = serde_json::from_str(text) {
+        add_texts(&document, &mut names);
+    }
+    let is_named =
+        |full: &str| names.contains(full) || full.rsplit('.').next().is_some_and(|name| names.contains(name));
+    known.iter().map(|each| each.name.clone()).filter(|full| is_named(full)).collect()
+}
+
+fn add_texts(document: &Value, texts: &mut BTreeSet<String>) {
+    match document {
+        Value::String(text) => drop(texts.insert(text.clone())),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(value, texts)),
+        Value::Object(values) => values.values().for_each(|value| add_texts(value, texts)),
+        _ => {}
+    }
+}

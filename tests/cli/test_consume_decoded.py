@@ -1,0 +1,136 @@
+"""`monedula consume --decode` to text: values of every format as JSON."""
+
+import datetime
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet
+import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+from monedula.cli.decoded import json_text
+from monedula.testing import Broker
+
+from tests.cli.processes import output, run
+from tests.consumer.avro_values import field, record, written
+from tests.consumer.schema_registry import Registry, serving
+
+PROTO = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+message Order { int64 id = 1; optional string user = 2; repeated Item items = 3; google.protobuf.Timestamp at = 4; }
+message Item { string name = 1; bytes blob = 2; }
+"""
+VALUE = bytes.fromhex("0807 1a06 0a0161 1201ff 2202 0801".replace(" ", ""))
+ROW = {
+    "id": 7,
+    "user": None,
+    "items": [{"name": "a", "blob": "/w=="}],
+    "at": "1970-01-01T00:00:01Z",
+}
+FRAME = b"\x00\x00\x00\x00\x01\x00"
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving() as registry:
+        yield registry
+
+
+def orders(broker: Broker, topic: str, value: bytes = VALUE) -> str:
+    broker.create_topic(topic, 1)
+    broker.append(topic, [("k", value), ("k", None)])
+    return broker.bootstrap_servers
+
+
+def test_messages_of_protobuf_are_lines_of_json_and_columns(broker: Broker, tmp_path: Path) -> None:
+    servers, file = orders(broker, "proto"), tmp_path / "order.proto"
+    file.write_text(PROTO)
+    options = ["consume", "proto", "--decode", "protobuf", "--schema", str(file), "--message", "shop.Order"]
+    found = [json.loads(line) for line in output(*options, "-f", "json", servers=servers).splitlines()]
+    assert [(row["offset"], row["key"], row["value"]) for row in found] == [(0, "k", ROW), (1, "k", None)]
+    # Text has the value alone, and a format string too.
+    assert json.loads(output(*options, "--null", "{}", servers=servers).splitlines()[0]) == ROW
+    assert output(*options, "-f", "%o %s\\n", servers=servers).startswith('0 {"id":7,"user":null,')
+    assert output(*options, "-f", "csv", "--columns", "value", servers=servers).startswith('value\n"{""id"":7')
+    (line,) = output(*options, "-f", "json", "--key", "k", "-n", "1", servers=servers).splitlines()
+    assert json.loads(line)["value"] == ROW
+    parquet = tmp_path / "out.parquet"
+    output(*options, "--flatten", "-o", str(parquet), servers=servers)
+    assert pyarrow.parquet.read_table(parquet)["id"].to_pylist() == [7, None]
+
+
+def test_a_file_may_have_descriptors(broker: Broker, tmp_path: Path) -> None:
+    servers, file = orders(broker, "descriptors", b"\x08\x07"), tmp_path / "order.pb"
+    proto = descriptor_pb2.FileDescriptorProto(name="a.proto", syntax="proto3")
+    proto.message_type.add(name="M").field.add(name="id", number=1, label=1, type=3)
+    file.write_bytes(descriptor_pb2.FileDescriptorSet(file=[proto]).SerializeToString())
+    text = output("consume", "descriptors", "--decode", "protobuf", "--schema", str(file), servers=servers)
+    assert text == '{"id":7}\n\n'
+
+
+def test_the_schema_is_that_of_the_topics_subject(broker: Broker, registry: Registry) -> None:
+    registry.register("asked-value", {"schemaType": "PROTOBUF", "schema": PROTO})
+    servers = orders(broker, "asked", FRAME + VALUE)
+    options = ["consume", "asked", "--decode", "protobuf", "-X", f"schema.registry.url={registry.url}"]
+    assert "give --message, one of shop.Order, shop.Item" in run(*options, servers=servers).stderr.decode()
+    text = output(*options, "--message", "shop.Order", servers=servers)
+    assert json.loads(text.splitlines()[0]) == ROW
+
+
+def test_errors_speak_of_the_options_of_the_command_line(broker: Broker) -> None:
+    servers = orders(broker, "framed", FRAME + VALUE)
+    schema = ["--schema", PROTO, "--message"]
+    told = run("consume", "framed", "--decode", "protobuf", *schema, "shop.Order", servers=servers).stderr.decode()
+    assert "it can be read: give -X schema.registry.url=http://... (byte 0)" in told
+    broker.create_topic("avro", 1)
+    broker.append("avro", [b"\x00\x00\x00\x00\x01" + written("string", "x")])
+    told = run("consume", "avro", "--decode", "avro", "--schema", '"string"', servers=servers).stderr.decode()
+    assert "it can be read: give -X schema.registry.url=http://..., where it is asked for" in told
+
+
+def test_values_of_avro_and_json_are_lines_of_json_too(broker: Broker, tmp_path: Path) -> None:
+    schema = record(
+        field("id", "long"),
+        field("price", {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}),
+        field("day", {"type": "int", "logicalType": "date"}),
+    )
+    broker.create_topic("lines", 1)
+    broker.append("lines", [written(schema, {"id": 1, "price": Decimal("123456789012345678.90"), "day": 1})])
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(schema))
+    options = ["consume", "lines", "--decode", "avro", "--schema", str(file)]
+    text = output(*options, servers=broker.bootstrap_servers)
+    assert text == '{"id":1,"price":123456789012345678.90,"day":"1970-01-02"}\n'
+    broker.create_topic("json", 1)
+    broker.append("json", ['{"id": 1, "x": "ü"}'])
+    options = ["consume", "json", "--decode", "json", "--schema", "x string, id bigint", "-f", "json"]
+    (line,) = output(*options, servers=broker.bootstrap_servers).splitlines()
+    assert line.endswith('"value":{"x":"ü","id":1}}')
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (float("-inf"), '"-Infinity"'),
+        (float("nan"), '"NaN"'),
+        (1e300, "1e+300"),
+        ({1: [None, b"\xff"]}, '{"1":[null,"/w=="]}'),
+        (datetime.timedelta(seconds=-1, microseconds=-5), '"-1.000005s"'),
+        (datetime.timedelta(days=1), '"86400s"'),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5, 6), '"2026-01-02T03:04:05.000006"'),
+        (datetime.time(1, 2), '"01:02:00"'),
+        ('a"\n\u2028', '"a\\"\\n\u2028"'),
+        (Decimal("1E+3"), "1000"),
+    ],
+)
+def test_what_json_does_not_have_is_written_as_text(value: Any, text: str) -> None:
+    assert json_text(value) == text
+    json.loads(text)
+
+
+def test_lengths_are_written_as_in_protobufs_own_json() -> None:
+    at = Timestamp(seconds=1).ToJsonString()
+    assert json_text({"at": Timestamp(seconds=1).ToDatetime(datetime.UTC)}) == f'{{"at":"{at}"}}'
