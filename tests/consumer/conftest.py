@@ -63,7 +63,8 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+def empty_topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    """A topic of one partition on `broker`; the fixture `topic` of other tests makes topics of a real Kafka."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     broker.create_topic(name, 1)
     return name

@@ -111,6 +111,8 @@ def test_metrics_and_health_tell_what_happened(
         "budget_bytes",
         "retried_errors",
         "partitions",
+        "registry_failing_for",
+        "registry_last_error",
     }
     assert (health["bootstrapped"], health["brokers"], health["last_error"]) == (True, 1, None)
     partition = health["partitions"][name, 0]

@@ -18,6 +18,11 @@ from tests.consumer.conftest import Opens
 from tests.consumer.typed import SCHEMA, anything, bad, document, value_of
 
 
+@pytest.fixture
+def topic(empty_topic: str) -> str:
+    return empty_topic
+
+
 def test_a_value_is_a_struct_of_the_schemas_fields(broker: Broker, topic: str, opens: Opens) -> None:
     broker.append(topic, [document(number) for number in range(10)])
     reader = opens(topic, value=Json(SCHEMA))

@@ -36,6 +36,11 @@ NEWER: dict[str, Any] = {
 }
 
 
+@pytest.fixture
+def topic(empty_topic: str) -> str:
+    return empty_topic
+
+
 def anything(value: object) -> Any:
     """What a type checker would refuse."""
     return value

@@ -18,6 +18,11 @@ FULL_BUFFER = {"buffer.memory": 65_536, "max.request.size": 60_000}
 """Settings with which two dead letters of 40,000 bytes do not fit into the producer's buffer at once."""
 
 
+@pytest.fixture
+def topic(empty_topic: str) -> str:
+    return empty_topic
+
+
 def test_a_dead_letter_is_the_record_with_its_cause(broker: Broker, topic: str, opens: Opens) -> None:
     letters = f"{topic}-letters"
     broker.create_topic(letters, 1)

@@ -45,6 +45,11 @@ EVERY = {
 ITEM = {"name": "string", "price": "double", "tags": "repeated string", "count": "optional sint32"}
 
 
+@pytest.fixture
+def topic(empty_topic: str) -> str:
+    return empty_topic
+
+
 def every(syntax: str) -> File:
     file = File(f"every_{syntax}.proto", syntax)
     file.message("Item", ITEM)

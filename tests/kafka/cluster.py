@@ -26,6 +26,7 @@ HOST = "127.0.0.1"
 # Below the ephemeral range of Linux and macOS: while a node is down, no outgoing connection can take its port.
 PORTS = range(15_000, 32_000)
 POLL_SECONDS = 0.05
+ERRORS_SHOWN = 5
 LOG_TAIL_BYTES = 6000
 FAST_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
@@ -63,11 +64,13 @@ class Node:
         return self.directory / "kafka.log"
 
     def log_tail(self) -> str:
-        """The end of the log, for error messages."""
+        """The first errors and the end of the log, for error messages: a node that gives up says much after the reason."""
         try:
-            text = self.log_path.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
+            log = self.log_path.read_bytes()
         except FileNotFoundError:
-            text = "(no log)"
+            log = b"(no log)"
+        errors = [line for line in log.splitlines() if b" ERROR " in line or b" FATAL " in line][:ERRORS_SHOWN]
+        text = b"\n".join([*errors, b"...", log[-LOG_TAIL_BYTES:]]).decode(errors="replace")
         return f"--- node {self.id}, {self.log_path} ---\n{text}"
 
 
