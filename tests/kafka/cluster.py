@@ -64,7 +64,7 @@ class Node:
         return self.directory / "kafka.log"
 
     def log_tail(self) -> str:
-        """The first errors and the end of the log, for error messages: a node that gives up says much after the reason."""
+        """The first errors and the end of the log, for messages: a node that gives up says much after the reason."""
         try:
             log = self.log_path.read_bytes()
         except FileNotFoundError:
