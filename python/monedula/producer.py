@@ -162,10 +162,10 @@ class ProducerBase(Unpicklable, ProducerCore):
 
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
-        name = repr(given)
-        if name not in self._of_subjects:
-            self._of_subjects[name] = given.of_subject(self._registry())
-        return self._of_subjects[name]
+        wanted = given.identity
+        if wanted not in self._of_subjects:
+            self._of_subjects[wanted] = given.of_subject(self._registry())
+        return self._of_subjects[wanted]
 
     def _rows(
         self,
