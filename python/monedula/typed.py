@@ -53,6 +53,11 @@ class Typed:
         return topic
 
     @property
+    def identity(self) -> str:
+        """A text that only those have in common that are the same in all arguments; `repr` does not show all."""
+        return f"{type(self).__name__}({self._given!r}, {self._arguments!r})"
+
+    @property
     def is_of_registry(self) -> bool:
         """Whether the reader's schema is still to be asked for."""
         return self._is_of_registry

@@ -251,6 +251,20 @@ def test_the_schema_of_a_subject_is_written_with_its_id(
     assert read(ground, registry, topic, form)[:2] == TABLE.to_pylist()
 
 
+def test_each_message_of_a_subject_is_written_as_itself(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    text = 'syntax = "proto3"; message Order { int64 id = 1; } message Refund { string reason = 7; int64 id = 2; }'
+    registry.register("shop", {"schema": text, "schemaType": "PROTOBUF"})
+    topic, sender, table = ground.topic(), producer(**at(registry)), TABLE.select(["id"])[:1]
+    for message in ("Order", "Refund"):
+        sender.send_batch(table, topic, value=Protobuf(subject="shop", message=message)).result(PATIENCE)
+    # Behind the id stands the place of the message in its file, then the field 1 of Order, or 2 of Refund.
+    assert [(each.value or b"")[5:] for each in stored(ground.bootstrap, topic)] == [b"\0\x08\1", b"\2\2\x10\1"]
+    with pytest.raises(ArgumentError, match="message"):
+        sender.send_batch(table, topic, value=Protobuf(subject="shop"))
+
+
 def test_reasons_that_a_registry_keeps_to_itself_are_asked_for(producer: ProducerFactory, registry: Registry) -> None:
     registry.instead = lambda _path: (409, b'{"error_code": 409, "message": "incompatible"}')
     registry.incompatible = ["field id: another type", "field user: gone"]

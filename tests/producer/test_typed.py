@@ -5,6 +5,7 @@ from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
 import monedula
+import polars as pl
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -25,6 +26,7 @@ ORDER = record(
     field("extra", {"type": "map", "values": "int"}, default={}),
     name="Order",
 )
+USER = record(field("id", "long"), field("user", ["null", "string"]), name="User")
 VALUE = pa.struct(
     [
         ("id", pa.int64()),
@@ -99,6 +101,20 @@ def test_a_table_without_rows_is_checked_and_sends_nothing(ground: Ground, produ
     assert sender.send_batch(orders(5)[:0], topic, key=Avro("int"), value=Avro(ORDER)).result(PATIENCE).num_rows == 0
     with pytest.raises(ArgumentError, match="key: the column is of type Int32"):
         sender.send_batch(orders(5)[:0], topic, key=Avro('"string"'), value=Avro(ORDER))
+
+
+def test_columns_of_polars_that_are_all_null_are_written(ground: Ground, producer: ProducerFactory) -> None:
+    topic, sender = ground.topic(), producer()
+    frame = pl.DataFrame({"key": [None], "id": [7], "user": [None], "tags": [[]], "more": [{"a": None}]})
+    sender.send_batch(frame, topic, value=Json()).result(PATIENCE)
+    sender.send_batch(frame.select("id", "user"), topic, value=Avro(USER)).result(PATIENCE)
+    sender.send_batch(pl.DataFrame({"key": [None], "value": ["x"]}), topic).result(PATIENCE)
+    records = stored(ground.bootstrap, topic)
+    assert [(each.key, each.value) for each in records] == [
+        (None, b'{"id":7,"tags":[],"more":{}}'),
+        (None, b"\x0e\0"),
+        (None, b"x"),
+    ]
 
 
 def test_an_asynchronous_producer_writes_too(ground: Ground) -> None:

@@ -11,13 +11,13 @@ from monedula.protobuf import Protobuf
 from monedula.registry import SchemaRegistry
 from monedula.spark.readers import ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.values import boolean
+from monedula.spark.values import INT_MAX, boolean, whole_number
 from monedula.typed import Json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-SUFFIXES = ("format", "schema", "message", "subject", "framing", "flatten")
+SUFFIXES = ("format", "schema", "message", "subject", "version", "framing", "flatten")
 """What stands behind `value.` and `key.` in the names of the options."""
 
 TO_JSON = ("timeZone", "timestampFormat", "timestampNTZFormat", "dateFormat", "ignoreNullFields")
@@ -46,6 +46,8 @@ class WrittenColumn:
     schema: str | None = None
     message: str | None = None
     subject: str | None = None
+    number: int | None = None
+    """Of a subject without a schema: the version that is wanted, or `None` for the latest."""
     framing: str | None = None
     version: tuple[int, str, tuple[tuple[str, str], ...]] | None = None
     """Of a subject without a schema: the id, the text, and the schemas that it refers to, as a registry has them."""
@@ -61,7 +63,7 @@ class WrittenColumn:
 
     def form(self) -> "Json | Avro | Protobuf":
         """How rows are written, on the driver or in a task."""
-        given: dict[str, Any] = {"subject": self.subject, "framing": self.framing}
+        given: dict[str, Any] = {"subject": self.subject, "version": self.number, "framing": self.framing}
         form: Json | Avro | Protobuf
         if self.format == "json":
             form = Json(self.schema, options=dict(self.options), **given)
@@ -76,12 +78,19 @@ class WrittenColumn:
         return form.of_version(number, text, [*references])
 
     def pinned(self, settings: Callable[[], RawSettings]) -> "WrittenColumn":
-        """The same with the schema of its file, or the newest of its subject if none is given, for all tasks.
+        """The same with the schema of its file, or that of its subject if none is given, for all tasks.
 
         Raises:
             ConfigError: if an option is wrong, or the settings name no registry.
             SchemaRegistryError: if the registry does not have it, or cannot be asked.
         """
+        if self.framing == "confluent" and not any(_is_url(name) for name, _ in settings()):
+            name = f"{self.column}.framing"
+            raise ConfigError(
+                f"option '{name}': confluent needs kafka.schema.registry.url, where the schema is registered: values "
+                "begin with its id",
+                key=name,
+            )
         try:
             if self.format == "protobuf" and self.schema is not None:
                 return replace(self, source=ProtobufReader(schema=self.schema).pinned(RawSettings()).source)
@@ -130,6 +139,12 @@ class WrittenColumn:
         from pyspark.sql.pandas.types import to_arrow_type
 
         name = f"{self.column}.format"
+        if (path := _variant(kind, self.column)) is not None:
+            raise ConfigError(
+                f"{name}: {path} is a variant, of which Spark gives a sink the inner bytes alone: give "
+                f"to_json({path}), or a struct of its fields",
+                key=name,
+            )
         try:
             arrow: Any = to_arrow_type(kind, timezone="UTC")
             self.form().spec.check(pa.table({"value": pa.nulls(0, arrow)}))
@@ -144,6 +159,39 @@ class WrittenColumn:
             what = what.removeprefix("schema: ").removeprefix("value: ")
             raise ConfigError(f"{name}: {what}", key=name) from None
         return self
+
+
+def _is_url(setting: str) -> bool:
+    return setting.replace("_", ".") == "schema.registry.url"
+
+
+def _variant(kind: "DataType", path: str) -> str | None:
+    """The path of the first variant in a type; none if it has none."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if kind.typeName() == "variant":
+        return path
+    inner: list[tuple[DataType, str]] = []
+    if isinstance(kind, StructType):
+        inner = [(field.dataType, f"{path}.{field.name}") for field in kind.fields]
+    elif isinstance(kind, ArrayType):
+        inner = [(kind.elementType, f"{path}[]")]
+    elif isinstance(kind, MapType):
+        inner = [(kind.keyType, f"{path}{{}}"), (kind.valueType, f"{path}{{}}")]
+    return next((found for each, name in inner if (found := _variant(each, name)) is not None), None)
+
+
+def _number(column: str, given: Mapping[str, str]) -> int | None:
+    """The version of a subject that is wanted."""
+    version, name = given.get("version"), f"{column}.version"
+    if version is None:
+        return None
+    if "schema" in given or "subject" not in given:
+        raise ConfigError(
+            f"option '{name}' is that of {column}.subject, without {column}.schema: a schema is written as it is given",
+            key=name,
+        )
+    return whole_number(name, version, 1, INT_MAX)
 
 
 def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
@@ -191,6 +239,7 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
                 given.get("schema"),
                 given.get("message"),
                 given.get("subject"),
+                _number(column, given),
                 given.get("framing"),
                 flatten=column == "value" and boolean("value.flatten", given.get("flatten", "false")),
                 options=tuple((name, given[name]) for name in TO_JSON if name in given),

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Int32Builder, StringDictionaryBuilder};
 use arrow_array::types::Int8Type;
-use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, ListArray, StringArray, StructArray, new_null_array};
+use arrow_array::{
+    Array, ArrayRef, DurationSecondArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray, StructArray,
+    UInt64Array, new_null_array,
+};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields};
 use common::{every_type, field, rows, structs};
@@ -151,4 +154,49 @@ fn a_type_that_does_not_fit_is_an_error_without_rows() {
     let encoder = JsonEncoder::new(Some(&fields), WriterKey::Only, JsonOptions::default()).expect("known types");
     assert!(bad(encoder.check(column.data_type())));
     assert!(bad(ProtobufEncoder::new(schema("int32 a = 1;"), WriterKey::Only).check(column.data_type())));
+}
+
+#[test]
+fn the_least_duration_is_out_of_range_and_no_panic() {
+    let schema = ProtobufSchema::from_texts(
+        &[(
+            "test.proto".to_owned(),
+            "syntax = \"proto3\"; import \"google/protobuf/duration.proto\"; message M { google.protobuf.Duration a = 1; }"
+                .to_owned(),
+        )],
+        Some("M"),
+    )
+    .expect("a schema");
+    let column = a(DurationSecondArray::from(vec![i64::MIN]));
+    let error = ProtobufEncoder::new(schema, WriterKey::Only).encode(&column).expect_err("out of range");
+    assert!(error.to_string().contains("beyond the range of the schema's google.protobuf.Duration"), "{error}");
+}
+
+#[test]
+fn numbers_beyond_those_of_63_bits_are_doubles_if_they_are_exact() {
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![1 << 63]));
+    assert_eq!(avro("\"double\"", &column), Ok(vec![9_223_372_036_854_775_808_f64.to_le_bytes().to_vec()]));
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX]));
+    let error = avro("\"double\"", &column).expect_err("it would be rounded");
+    assert!(error.to_string().contains("18446744073709551615 is no double"), "{error}");
+    let column: ArrayRef = Arc::new(Float64Array::from(vec![1e308]));
+    let error = avro("\"float\"", &column).expect_err("it would be infinite");
+    assert!(error.to_string().contains("1e308 is no float"), "{error}");
+}
+
+#[test]
+fn a_column_that_is_nested_too_deep_for_a_schema_in_itself_is_refused() {
+    let schema =
+        r#"{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"], "default": null}]}"#;
+    let nested = |levels| (0..levels).fold(new_null_array(&DataType::Null, 1), |inner, _| a(inner));
+    assert!(avro(schema, &nested(60)).is_ok());
+    let error = avro(schema, &nested(70)).expect_err("too deep");
+    assert!(error.to_string().contains("nested deeper than 64"), "{error}");
+}
+
+#[test]
+fn a_column_of_nulls_alone_has_one_type_in_its_schema() {
+    let encoder = JsonEncoder::new(None, WriterKey::Only, JsonOptions::default()).expect("known types");
+    let text = encoder.schema_text(a(new_null_array(&DataType::Null, 1)).data_type()).expect("a schema");
+    assert!(text.ends_with(r#""properties":{"a":{"type":"null"}}}"#), "{text}");
 }

@@ -135,7 +135,10 @@ impl SchemaRegistry {
         let record = || {
             let setting = format!("{part}.subject.name.strategy");
             record.ok_or_else(|| {
-                format!("the setting {setting} makes a subject of a record's name, and the schema is that of no record")
+                format!(
+                    "the setting {setting} makes a subject of a record's name, and the schema has none: a JSON Schema is \
+                     named by its title; or give subject="
+                )
             })
         };
         Ok(match naming {

@@ -30,13 +30,15 @@ fn object(fields: &Fields, text: &mut String) {
 
 /// A value that may be null.
 fn value(field: &Field, text: &mut String) {
-    if field.is_nullable() {
+    // A null is to be valid under one of the two alone.
+    let is_either = field.is_nullable() && !matches!(field.data_type(), DataType::Null);
+    if is_either {
         text.push_str(r#"{"oneOf":[{"type":"null"},{"#);
     } else {
         text.push('{');
     }
     kind(field.data_type(), text);
-    text.push_str(if field.is_nullable() { "}]}" } else { "}" });
+    text.push_str(if is_either { "}]}" } else { "}" });
 }
 
 fn kind(data_type: &DataType, text: &mut String) {

@@ -81,15 +81,15 @@ impl<'a> Ints<'a> {
     }
 
     pub(crate) fn double(&self, row: usize) -> Written<f64> {
-        let value = self.long(row)?;
+        let value = self.wide(row);
         let double = value as f64;
-        if double as i128 == i128::from(value) { Ok(double) } else { Err(inexact(value, "double")) }
+        if double as i128 == value { Ok(double) } else { Err(inexact(value, "double")) }
     }
 
     pub(crate) fn float(&self, row: usize) -> Written<f32> {
-        let value = self.long(row)?;
+        let value = self.wide(row);
         let float = value as f32;
-        if float as i128 == i128::from(value) { Ok(float) } else { Err(inexact(value, "float")) }
+        if float as i128 == value { Ok(float) } else { Err(inexact(value, "float")) }
     }
 }
 
@@ -138,7 +138,8 @@ impl<'a> Floats<'a> {
             Self::F64(values) => {
                 let (value, float) = (values[row], values[row] as f32);
                 if f64::from(float) != value && !value.is_nan() {
-                    return Err(inexact(value, "float"));
+                    // Large and small ones with an exponent: 1e308 would be 309 digits.
+                    return Err(inexact(format_args!("{value:?}"), "float"));
                 }
                 float
             }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 
 use super::node::{Node, Null, Symbols, Values};
 use crate::avro::defaults;
@@ -15,6 +15,9 @@ use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad,
 
 /// How often a type may be bound: of unions in themselves every branch is tried.
 const MAX_STEPS: usize = 100_000;
+
+/// How deep columns may be nested: writing recurses as deep, and a schema that is in itself takes any depth.
+const MAX_DEPTH: usize = 64;
 
 /// How many values a default may have.
 const MAX_DEFAULT_VALUES: usize = 100_000;
@@ -34,6 +37,9 @@ impl<'s> Binder<'s> {
 
     /// A whole column. Its nulls are records without a value, and are not written.
     pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Node<'a>> {
+        if !is_within(column.data_type(), MAX_DEPTH) {
+            return Err(bad("", format!("types are nested deeper than {MAX_DEPTH}")));
+        }
         self.node(self.schema.root, column, "")
     }
 
@@ -293,6 +299,18 @@ impl<'s> Binder<'s> {
             path,
             format!("the column is of type {given}, and the schema has {} there; expected {expected}", self.text(id)),
         )
+    }
+}
+
+/// Whether a type is nested no deeper than so many levels.
+fn is_within(data_type: &DataType, levels: usize) -> bool {
+    let within = |field: &FieldRef| levels > 0 && is_within(field.data_type(), levels - 1);
+    match data_type {
+        DataType::Struct(fields) => fields.iter().all(within),
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => within(field),
+        DataType::Map(entries, _) => within(entries),
+        DataType::Dictionary(_, values) => levels > 0 && is_within(values, levels - 1),
+        _ => true,
     }
 }
 

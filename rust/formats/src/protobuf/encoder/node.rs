@@ -237,7 +237,7 @@ impl Values<'_> {
                 let ticks = times.get(row)?;
                 let (seconds, rest) = (ticks / units, ticks % units);
                 // Ten thousand years.
-                if seconds.abs() > 315_576_000_000 {
+                if !(-315_576_000_000..=315_576_000_000).contains(&seconds) {
                     return Err(beyond(ticks, "google.protobuf.Duration"));
                 }
                 seconds_and_nanos(seconds, rest * (1_000_000_000 / units), out);

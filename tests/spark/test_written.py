@@ -1,0 +1,59 @@
+"""What a sink with `value.format` finds out on the driver, without a session: schemas, and what is refused."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from monedula import ConfigError
+from monedula.spark.sink import Sink
+from monedula.testing import Registry
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType, VariantType
+
+from tests.consumer.avro_values import field, record
+
+ID = StructType([StructField("id", LongType())])
+OLD = record(field("id", "long"), name="Order")
+NEW = record(field("id", "long"), field("more", "int", default=1), name="Order")
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with Registry() as registry:
+        yield registry
+
+
+def sink(schema: StructType = ID, **options: str) -> Sink:
+    """A sink of values; an option `value_subject` is `value.subject`."""
+    given = {name.replace("_", ".", 1): text for name, text in options.items()}
+    return Sink({"kafka.bootstrap.servers": "localhost:1", "topic": "t", **given}, schema)
+
+
+def test_a_version_of_a_subject_is_written_as_asked_for(registry: Registry) -> None:
+    ids = [registry.register("orders", schema) for schema in (OLD, NEW)]
+    options = {"kafka_schema.registry.url": registry.url, "value_format": "avro", "value_subject": "orders"}
+    found = []
+    for version in ({"value_version": "1"}, {"value_version": "2"}, {}):
+        (written,) = sink(**options, **version).settings.written
+        assert written.version is not None
+        found.append((written.version[0], json.loads(written.version[1])))
+    assert found == [(ids[0], OLD), (ids[1], NEW), (ids[1], NEW)]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"value_format": "avro", "value_schema": json.dumps(OLD), "value_version": "1"}, r"without value\.schema"),
+        ({"value_format": "json", "value_version": "1"}, r"'value\.version' is that of value\.subject"),
+        ({"value_format": "avro", "value_subject": "s", "value_version": "new"}, r"value\.version.*whole number"),
+        ({"value_format": "json", "value_framing": "confluent"}, r"confluent needs kafka\.schema\.registry\.url"),
+    ],
+)
+def test_options_that_cannot_be_met_are_refused_on_the_driver(options: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        sink(**options)
+
+
+def test_a_variant_is_refused_as_a_sink_gets_its_inner_bytes() -> None:
+    columns = StructType([StructField("id", LongType()), StructField("all", ArrayType(VariantType()))])
+    with pytest.raises(ConfigError, match=r"value\.all\[\] is a variant.*to_json"):
+        sink(columns, value_format="json")
