@@ -128,6 +128,7 @@ def test_rows_with_topics_of_their_own_have_no_subject(producer: ProducerFactory
         (pa.table({"id": ["x"], "user": ["a"]}), "t", "id: the column is of type Utf8"),
         (pa.table({"value": [{"id": 1, "user": "a"}], "other": [1]}), "t", 'a record has no column "other"'),
         (TABLE, "no name", '"no name" is no name for a topic'),
+        (pa.table({"id": [1, 2, None], "user": ["a", "b", "c"]}), "t", "row 2: id: .*no row was sent"),
     ],
 )
 def test_the_schema_of_a_table_that_does_not_fit_is_not_registered(
@@ -137,6 +138,22 @@ def test_the_schema_of_a_table_that_does_not_fit_is_not_registered(
     with pytest.raises(ArgumentError, match=says):
         sender.send_batch(table, topic, value=Avro(ORDER))
     assert registry.posted == []
+
+
+def test_the_id_stands_before_each_value_of_each_chunk_and_not_before_nulls(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic = ground.topic()
+    rows = [{"id": 1, "user": "a"}, None, {"id": 3, "user": ""}]
+    value = pa.chunked_array([pa.array([row]) if row else pa.nulls(1, pa.struct(list(TABLE.schema))) for row in rows])
+    table = pa.table({"key": pa.array([7, 8, 9]), "value": value, "partition": pa.array([0, 0, 0], pa.int32())})
+    producer(**at(registry)).send_batch(table, topic, key=Avro("long"), value=Avro(ORDER)).result(PATIENCE)
+    ids = {subject: versions[-1] for subject, versions in registry.subjects.items()}
+    frames = {name: b"\0" + ids[f"{topic}-{name}"].to_bytes(4, "big") for name in ("key", "value")}
+    found = [(record.key, record.value) for record in stored(ground.bootstrap, topic)]
+    keys = [frames["key"] + bytes([2 * key]) for key in (7, 8, 9)]
+    values = [frames["value"] + b"\x02\x02a", None, frames["value"] + b"\x06\0"]
+    assert found == list(zip(keys, values, strict=True))
 
 
 def test_a_producer_that_can_send_nothing_registers_nothing(

@@ -49,6 +49,15 @@ impl Encoder {
         }
     }
 
+    /// What stands before each value.
+    pub(crate) fn frame(&self) -> &[u8] {
+        match self {
+            Self::Avro(encoder) => encoder.frame(),
+            Self::Json(encoder) => encoder.frame(),
+            Self::Protobuf(encoder) => encoder.frame(),
+        }
+    }
+
     /// The values of a column's rows.
     pub(crate) fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
         match self {

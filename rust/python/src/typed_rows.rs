@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray, new_null_array,
+};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use monedula_client::producer::Columns;
 use monedula_client::registry::SchemaRegistry;
-use monedula_formats::Unwritable;
+use monedula_formats::{Unwritable, with_frame};
 use pyo3::prelude::*;
 
 use crate::capsule;
@@ -40,8 +43,8 @@ struct Made {
     source: Source,
 }
 
-/// The table's rows with bytes for keys and values, as the specs say. A registry is asked only if the columns fit: what is
-/// registered stays there, and a mended schema might not be compatible with it.
+/// The table's rows with bytes for keys and values, as the specs say. A registry is asked only once all rows are written: what
+/// is registered stays there, and a mended schema might not be compatible with it.
 pub(crate) fn registered(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
@@ -51,48 +54,58 @@ pub(crate) fn registered(
 ) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let written = |spec: &PySpec<'_>, name| spec.as_ref().map(|spec| spec.written(py, name, registry)).transpose();
     let (mut key, mut value) = (written(&key_spec, "key")?, written(&value_spec, "value")?);
-    if let Some(registry) = registry {
-        let mut types: [Option<DataType>; 2] = [None, None];
-        if !registry.writes_latest() {
-            let rows = Rows::of(&reader.schema(), key.clone(), value.clone());
-            let rows = rows.map_err(|message| argument_error(py, message))?;
-            Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
-            for each in &rows.made {
-                types[usize::from(each.name == "value")] = Some(each.data_type(&reader.schema()));
+    let Some(registry) = registry else { return encoded(py, reader, key, value) };
+    if registry.writes_latest() {
+        // Nothing is registered, and rows are written with the schema that is there.
+        for (name, spec, written) in [("key", &key_spec, &mut key), ("value", &value_spec, &mut value)] {
+            let Some(spec) = spec else { continue };
+            if let Some(latest) = spec.registered(py, Place { name, topic, registry, data_type: None })? {
+                *written = Some(latest);
             }
         }
-        let [key_type, value_type] = &types;
-        for (name, spec, written, data_type) in
-            [("key", key_spec, &mut key, key_type), ("value", value_spec, &mut value, value_type)]
-        {
-            let Some(spec) = spec else { continue };
-            let place = Place { name, topic, registry, data_type: data_type.as_ref() };
-            if let Some(registered) = spec.registered(py, place)? {
-                *written = Some(registered);
-            }
+        return encoded(py, reader, key, value);
+    }
+    let given = reader.schema();
+    let rows = Rows::of(&given, key, value).map_err(|message| argument_error(py, message))?;
+    Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
+    let batches = rows.write(py, reader)?;
+    let mut frames = Vec::new();
+    for made in &rows.made {
+        let Some(spec) = (if made.name == "key" { &key_spec } else { &value_spec }) else { continue };
+        let data_type = made.data_type(&given);
+        let place = Place { name: made.name, topic, registry, data_type: Some(&data_type) };
+        frames.push(spec.registered(py, place)?.map(|registered| registered.encoder.frame().to_vec()));
+    }
+    let batches = py.detach(|| batches.into_iter().map(|batch| with_frames(batch, &frames)).collect::<Vec<_>>());
+    Ok(Box::new(RecordBatchIterator::new(batches, rows.schema)))
+}
+
+/// The rows with these frames before the values of their first columns, in place of those that are there.
+fn with_frames(batch: RecordBatch, frames: &[Option<Vec<u8>>]) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let (schema, mut columns, _) = batch.into_parts();
+    for (column, frame) in columns.iter_mut().zip(frames) {
+        if let Some(frame) = frame {
+            let values = column.as_binary::<i64>().clone();
+            // So that nobody else has the bytes, which are then changed where they are.
+            *column = new_null_array(&DataType::Null, 0);
+            *column = Arc::new(with_frame(values, frame));
         }
     }
-    encoded(py, reader, key, value)
+    RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
 /// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is sent if
 /// one is bad.
 pub(crate) fn encoded(
     py: Python<'_>,
-    mut reader: Box<dyn RecordBatchReader + Send>,
+    reader: Box<dyn RecordBatchReader + Send>,
     key: Option<Written>,
     value: Option<Written>,
 ) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let rows = Rows::of(&reader.schema(), key, value).map_err(|message| argument_error(py, message))?;
-    let (mut batches, mut first_row) = (Vec::new(), 0);
-    while let Some(batch) = py.detach(|| reader.next()) {
-        let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
-        let made = py.detach(|| rows.make(&batch, first_row)).map_err(|message| argument_error(py, message))?;
-        first_row += batch.num_rows();
-        batches.push(Ok(made));
-        py.check_signals()?;
-    }
-    Ok(Box::new(RecordBatchIterator::new(batches, rows.schema)))
+    let batches = rows.write(py, reader)?;
+    Ok(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), rows.schema)))
 }
 
 struct Rows {
@@ -129,6 +142,18 @@ impl Rows {
         let fields = made.iter().map(bytes).chain(kept.iter().map(|index| Arc::clone(&given.fields()[*index])));
         let schema = Arc::new(Schema::new(fields.collect::<Fields>()));
         Ok(Self { made, kept, schema })
+    }
+
+    /// All rows with their bytes; Ctrl-C is heard between batches.
+    fn write(&self, py: Python<'_>, mut reader: Box<dyn RecordBatchReader + Send>) -> PyResult<Vec<RecordBatch>> {
+        let (mut batches, mut first_row) = (Vec::new(), 0);
+        while let Some(batch) = py.detach(|| reader.next()) {
+            let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
+            batches.push(py.detach(|| self.make(&batch, first_row)).map_err(|message| argument_error(py, message))?);
+            first_row += batch.num_rows();
+            py.check_signals()?;
+        }
+        Ok(batches)
     }
 
     fn make(&self, batch: &RecordBatch, first_row: usize) -> Result<RecordBatch, String> {

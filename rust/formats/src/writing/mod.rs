@@ -100,6 +100,20 @@ pub(crate) fn values(
     Ok(LargeBinaryArray::new(offsets, Buffer::from_vec(values), nulls))
 }
 
+/// The values with this frame in place of theirs, which is as long.
+pub fn with_frame(values: LargeBinaryArray, frame: &[u8]) -> LargeBinaryArray {
+    let (offsets, values, nulls) = values.into_parts();
+    let mut values = values.into_vec().unwrap_or_else(|shared| shared.to_vec());
+    for row in offsets.windows(2) {
+        let value = values.get_mut(row[0] as usize..row[1] as usize);
+        // A null has no bytes, and no frame.
+        if let Some(framed) = value.and_then(|value| value.get_mut(..frame.len())) {
+            framed.copy_from_slice(frame);
+        }
+    }
+    LargeBinaryArray::new(offsets, Buffer::from_vec(values), nulls)
+}
+
 /// The path of a field in a struct that has this path.
 pub(crate) fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }

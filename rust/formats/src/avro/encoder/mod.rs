@@ -51,6 +51,11 @@ impl AvroEncoder {
         self.bind(&new_empty_array(data_type)).map(drop)
     }
 
+    /// What stands before each value, by which it names its schema.
+    pub fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
     /// The values of a column's rows. A null row is a null, and no value.
     ///
     /// # Errors
