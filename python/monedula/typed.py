@@ -256,7 +256,7 @@ class Json(Typed):
 
         try:
             document = bundled(json.loads(text), {name: json.loads(each) for name, each in references})
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
         made = type(self)(document, **{**self._arguments, "version": None})
         if number is not None:

@@ -134,3 +134,22 @@ def test_what_json_does_not_have_is_written_as_text(value: Any, text: str) -> No
 def test_lengths_are_written_as_in_protobufs_own_json() -> None:
     at = Timestamp(seconds=1).ToJsonString()
     assert json_text({"at": Timestamp(seconds=1).ToDatetime(datetime.UTC)}) == f'{{"at":"{at}"}}'
+
+
+def test_json_behind_a_frame_has_the_fields_of_its_subject(broker: Broker, registry: Registry) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    registry.register("framed-value", {"schemaType": "JSON", "schema": json.dumps(schema)})
+    servers = orders(broker, "framed", b'\x00\x00\x00\x00\x01{"id": 7}')
+    options = ["consume", "framed", "--decode", "json", "-f", "json", "-X", f"schema.registry.url={registry.url}"]
+    for more in ([], ["--subject", "framed-value"]):
+        found = [json.loads(line)["value"] for line in output(*options, *more, servers=servers).splitlines()]
+        assert found == [{"id": 7}, None]
+    ended = run(*options, "--schema", "id bigint", servers=servers)
+    assert ended.returncode == 1
+    assert (
+        "give --subject in place of --schema, and a registry: -X schema.registry.url=http://..."
+        in ended.stderr.decode()
+    )
+    ended = run("consume", "framed", "--decode", "json", servers=servers)
+    assert ended.returncode == 2
+    assert "--decode json needs the fields: --schema 'id bigint, user string'" in ended.stderr.decode()

@@ -213,3 +213,51 @@ def test_a_json_schema_without_an_arrow_type_is_refused_with_its_path(schema: An
 def test_text_that_begins_as_a_json_schema_and_is_no_json() -> None:
     with pytest.raises(ArgumentError, match="the text begins as a JSON Schema does, and is no JSON"):
         schema_of('{"type": ')
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "object", "properties": []}, "at the top: properties is an object, and here"),
+        (_object(a={"type": 7}), "field a: type is a name or a list, and here 7"),
+        ({**_object(a={"type": "integer"}), "required": True}, "at the top: required is a list, and here True"),
+        (_object(a={"allOf": None}), "field a: allOf is a list, and here None"),
+        (_object(a={"allOf": [{"properties": 7}]}), "field a: properties is an object, and here 7"),
+        (_object(a={"oneOf": 7}), "field a: oneOf is a list, and here 7"),
+        (_object(a={"enum": 5}), "field a: enum is a list, and here 5"),
+        (_object(a={"type": "string", "format": ["date"]}), "field a: format is a text, and here"),
+        (_object(a={"type": "integer", "connect.type": {}}), r"field a: connect\.type is a text, and here"),
+        (_object(**{"\ud800": {"type": "string"}}), "cannot be the name of a column"),
+        (_object(**{"a\0b": {"type": "string"}}), "cannot be the name of a column"),
+    ],
+)
+def test_a_json_schema_with_keywords_of_other_types_is_refused(schema: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        schema_of(schema)
+
+
+@pytest.mark.parametrize("twice", ["properties", "oneOf", "allOf"])
+def test_references_that_double_30_times_are_refused(twice: str) -> None:
+    """They stand for 2^30 schemas, more than any memory holds."""
+
+    def both(number: int) -> dict[str, Any]:
+        reference = {"$ref": f"#/$defs/{number}"}
+        return _object(a=reference, b=reference) if twice == "properties" else {twice: [reference, reference]}
+
+    schema = {**_object(top=both(0)), "$defs": {str(n): both(n + 1) for n in range(30)} | {"30": {"type": "integer"}}}
+    with pytest.raises(ArgumentError, match=r"more than 10000 columns|more than 100000 schemas"):
+        schema_of(schema)
+
+
+def test_a_json_schema_that_is_nested_without_end_is_refused() -> None:
+    nested: dict[str, Any] = {"type": "integer"}
+    for _ in range(2_000):
+        nested = {"oneOf": [nested]}
+    with pytest.raises(ArgumentError, match="nested too deeply"):
+        schema_of(_object(a=nested))
+    with pytest.raises(ArgumentError, match="is no JSON: maximum recursion"):
+        schema_of('{"a":' * 50_000)

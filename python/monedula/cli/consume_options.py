@@ -89,8 +89,8 @@ Columns = Annotated[
 Decoding = Annotated[
     Decode | None,
     typer.Option(
-        help="Decode values: to typed columns in Arrow and Parquet, to JSON in the other formats. With --schema or, of "
-        "Avro and Protobuf, --subject."
+        help="Decode values: to typed columns in Arrow and Parquet, to JSON in the other formats. With --schema or "
+        "--subject."
     ),
 ]
 DecodedSchema = Annotated[
@@ -111,8 +111,8 @@ DecodedSubject = Annotated[
     str | None,
     typer.Option(
         metavar="SUBJECT",
-        help="Of Avro and Protobuf: the subject of the registry of schema.registry.url whose latest version has the "
-        "fields; by default the topic's, TOPIC-value.",
+        help="The subject of the registry of schema.registry.url whose latest version has the fields; by default the "
+        "topic's, TOPIC-value. Of JSON, values have Confluent's frame then.",
     ),
 ]
 BadValues = Annotated[

@@ -68,19 +68,11 @@ def decoder(
             f"--flatten makes columns of fields, and {named} has none; add --format parquet or arrow, or "
             "-o orders.parquet"
         )
-    if decode is Decode.json and schema.subject is not None:
-        raise UsageError("--subject is for --decode avro and protobuf; the fields of JSON are given by --schema")
     if decode is not Decode.protobuf and schema.message is not None:
         raise UsageError("--message is for --decode protobuf")
-    if decode is Decode.json and schema.given is None:
-        raise UsageError(
-            "--decode json needs the fields: --schema 'id bigint, user string'; monedula schema infer finds them"
-        )
     require("pyarrow", "arrow", "--decode")
     mode: Mode = (bad or Bad.fail).value
     try:
-        if decode is Decode.json:
-            return Json(_text(schema.given or ""), mode=mode, flatten=flatten)
         return _with_reader(decode, schema, mode, flatten)
     except ArgumentError as error:
         raise UsageError(f"--schema: {in_options(str(error))}") from None
@@ -95,6 +87,10 @@ def in_options(reason: str) -> str:
 
 _REGISTRY = "give -X schema.registry.url=http://..."
 _WORDS = (
+    (
+        r"(the value is not JSON: .*); give framing='confluent'",
+        r"\1; give --subject in place of --schema, and a registry: -X schema.registry.url=http://...",
+    ),
     (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
     (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
     (r"give message=,", "give --message,"),
@@ -103,14 +99,21 @@ _WORDS = (
 )
 
 
-def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> Avro | Protobuf:
-    """Avro or Protobuf with the schema that is given, or that of a subject: by default the topic's."""
+def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> Typed:
+    """Values with the schema that is given, or that of a subject: by default the topic's."""
     if schema.given is not None and schema.subject is not None:
         raise UsageError("--schema and --subject say two things about the fields; give one of them")
+    if schema.given is not None and decode is Decode.json:
+        return Json(_text(schema.given), mode=mode, flatten=flatten)
     if schema.given is not None and decode is Decode.avro:
         return Avro(_text(schema.given), mode=mode, flatten=flatten)
     if schema.given is not None:
         return Protobuf(_proto(schema.given), message=schema.message, mode=mode, flatten=flatten)
+    if not schema.has_registry and decode is Decode.json:
+        raise UsageError(
+            "--decode json needs the fields: --schema 'id bigint, user string'; monedula schema infer finds them. "
+            "Behind Confluent's frame they are those of a subject, of the registry of -X schema.registry.url=http://..."
+        )
     if not schema.has_registry:
         file = "order.avsc" if decode is Decode.avro else "order.proto"
         raise UsageError(
@@ -124,6 +127,8 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> A
                 f"--decode {decode} of several topics needs the subject whose schema is meant: --subject NAME"
             )
         subject = f"{schema.topics[0]}-value"
+    if decode is Decode.json:
+        return Json(subject=subject, mode=mode, flatten=flatten)
     if decode is Decode.avro:
         return Avro(subject=subject, mode=mode, flatten=flatten)
     return Protobuf(subject=subject, message=schema.message, mode=mode, flatten=flatten)

@@ -11,6 +11,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MEMBERS = ("oneOf", "anyOf")
+MAX_COLUMNS = 10_000
+"""As of Avro and Protobuf: a few `$ref` can stand for more than any memory holds."""
+_MAX_READ = 10 * MAX_COLUMNS
+_EXPECTED: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "type": ((str, list, tuple, Mapping), "a name or a list"),
+    "properties": (Mapping, "an object"),
+    "connect.parameters": (Mapping, "an object"),
+    **dict.fromkeys(("required", "enum", "allOf", "oneOf", "anyOf"), ((list, tuple, set), "a list")),
+    **dict.fromkeys(("format", "connect.type"), (str, "a text")),
+}
 
 
 def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
@@ -26,7 +36,10 @@ def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     """
     import pyarrow as pa
 
-    kind, _ = _Reader(document).read(document, "", ())
+    try:
+        kind, _ = _Reader(document).read(document, "", ())
+    except RecursionError:
+        raise ArgumentError("schema: the JSON Schema is nested too deeply, or its $ref lead too far") from None
     if kind is None or not pa.types.is_struct(kind):
         raise ArgumentError("schema: the JSON Schema does not describe objects with properties at the top")
     return list(kind)
@@ -65,6 +78,16 @@ def bundled(document: dict[str, Any], others: Mapping[str, Any]) -> dict[str, An
 class _Reader:
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        self._columns = self._read = 0
+
+    def _check(self, schema: Mapping[str, Any], path: str) -> None:
+        """Refuse keywords of other types than they have, and schemas of which too much is made."""
+        self._read += 1
+        if self._read > _MAX_READ:
+            raise _refused(path, f"more than {_MAX_READ} schemas are there, once each $ref is followed")
+        for word, (expected, name) in _EXPECTED.items():
+            if word in schema and not isinstance(schema[word], expected):
+                raise _refused(path, f"{word} is {name}, and here {schema[word]!r:.60}")
 
     def read(self, schema: Any, path: str, seen: tuple[str, ...], depth: int = 0) -> "tuple[pa.DataType | None, bool]":
         """The type, `None` if the schema takes null alone, and whether it takes null."""
@@ -72,6 +95,7 @@ class _Reader:
             raise _refused(path, f"{schema!r} says nothing about the type")
         if depth > MAX_DEPTH:
             raise _refused(path, f"types are nested deeper than {MAX_DEPTH}")
+        self._check(schema, path)
         if "$ref" in schema:
             reference = schema["$ref"]
             if reference in seen:
@@ -109,6 +133,7 @@ class _Reader:
         for part in parts:
             following = seen
             while isinstance(part, Mapping) and ("$ref" in part or "allOf" in part):
+                self._check(part, path)
                 if "allOf" in part:
                     part = self._all_of(part, path, following)
                     continue
@@ -118,6 +143,7 @@ class _Reader:
                 part = self._resolve(part["$ref"], path)
             if not isinstance(part, Mapping):
                 raise _refused(path, f"allOf: {part!r} is no schema")
+            self._check(part, path)
             for name, value in part.items():
                 if name == "properties":
                     merged[name] = {**merged.get(name, {}), **value}
@@ -197,6 +223,11 @@ class _Reader:
         fields = []
         for name, each in properties.items():
             below = f"{path}.{name}" if path else name
+            if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+                raise _refused(path, f"{name!r} cannot be the name of a column")
+            self._columns += 1
+            if self._columns > MAX_COLUMNS:
+                raise _refused(below, f"the schema has more than {MAX_COLUMNS} columns")
             kind, nullable = self.read(each, below, seen, depth + 1)
             fields.append(pa.field(name, _known(kind, below), nullable or name not in schema.get("required", ())))
         return pa.struct(fields)

@@ -63,7 +63,7 @@ def document_of(source: Any) -> dict[str, Any] | None:
             return None
         try:
             source = json.loads(source)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if not isinstance(source, Mapping) or hasattr(source, "__arrow_c_schema__") or _are_polars(source):
         return None
@@ -101,7 +101,7 @@ def _from_text(text: str) -> "list[pa.Field[Any]]":
         return ddl.fields_of(text)
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ArgumentError(f"schema: the text begins as a JSON Schema does, and is no JSON: {error}") from None
     return _from_document(document)
 

@@ -1,12 +1,17 @@
 """Confluent's API: paths, answers and codes, as requests over HTTP see them."""
 
+import http.client
 import json
+import socket
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from monedula.testing import Registry
+from monedula.testing.registry.server import MAX_BODY_BYTES
 
-from tests.testing.registry.conftest import Ask
+from tests.testing.registry.conftest import Ask, asking
 
 
 def avro(*fields: dict[str, Any], **more: Any) -> str:
@@ -269,3 +274,64 @@ def test_long_lists_come_in_pages(registry: Registry, ask: Ask, path: str) -> No
     for name in "abcd":
         registry.register(name, '"int"')
     assert ask("GET", path) == (200, ["b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"schema": avro(ID, doc="\ud800")}, (422, 42201)),
+        ({"schema": '"int"', "metadata": {"properties": {"owner": "\ud800"}}}, (422, 42201)),
+        ({"schema": '"int"', "schemaType": "\ud800"}, (422, 422)),
+        ({"schema": '"int"', "metadata": "mine"}, (422, 422)),
+        ({"schema": '"int"', "metadata": {"properties": ["mine"]}}, (422, 422)),
+    ],
+)
+def test_what_cannot_be_told_is_refused_and_the_file_can_still_be_written(
+    tmp_path: Path, body: Any, expected: tuple[int, int]
+) -> None:
+    with Registry(data_dir=tmp_path) as kept:
+        ask = asking(kept.url)
+        assert code(ask("POST", "/subjects/s/versions", body)) == expected
+        assert ask("GET", "/subjects/s/metadata?key=owner&value=mine")[0] == 404
+        assert ask("POST", "/subjects/t/versions", {"schema": '"int"'})[0] == 200
+    with Registry(data_dir=tmp_path) as again:
+        assert again.ask("GET", "/subjects") == ["t"]
+
+
+def test_numbers_of_thousands_of_digits_are_those_of_nothing(ask: Ask) -> None:
+    digits = "9" * 5_000
+    assert ask("GET", f"/schemas/ids/{digits}")[0] == 404
+    assert code(ask("GET", f"/subjects/s/versions/{digits}")) == (422, 42202)
+
+
+def test_a_body_that_is_too_large_is_read_and_refused(ask: Ask) -> None:
+    told = ask("POST", "/subjects/s/versions", b" " * (MAX_BODY_BYTES + 1))
+    assert code(told) == (413, 413)
+    assert str(MAX_BODY_BYTES) in told[1]["message"]
+
+
+def test_what_follows_a_chunked_body_that_is_too_large_is_the_next_request(registry: Registry) -> None:
+    """The rest of the body is not taken for requests."""
+    hidden = b"DELETE /subjects/s HTTP/1.1\r\n\r\n"
+    chunk = hidden + b" " * MAX_BODY_BYTES
+    registry.register("s", '"int"')
+    connection = http.client.HTTPConnection(urlsplit(registry.url).netloc, timeout=20)
+    connection.request("POST", "/subjects/s/versions", iter([chunk]), encode_chunked=True)
+    with connection.getresponse() as response:
+        assert (response.status, json.loads(response.read())["error_code"]) == (413, 413)
+    connection.request("GET", "/subjects")
+    with connection.getresponse() as response:
+        assert json.loads(response.read()) == ["s"]
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"Content-Length: -1\r\n\r\n", b"Content-Length: \xb2\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nzz\r\n"],
+)
+def test_a_body_of_no_size_is_refused(registry: Registry, head: bytes) -> None:
+    with socket.create_connection((urlsplit(registry.url).hostname, urlsplit(registry.url).port), timeout=20) as raw:
+        raw.sendall(b"POST /subjects/s/versions HTTP/1.1\r\nHost: here\r\n" + head)
+        answer = b"".join(iter(lambda: raw.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"is no size of a body" in answer

@@ -80,6 +80,8 @@ def test_a_broker_without_one_says_so() -> None:
         (3, "expected True or a dict"),
         ({"ports": 1}, "there is no option 'ports'; there are port,"),
         ({"port": "8081"}, "port is a number"),
+        ({"port": 65_536}, "port is a number from 0 to 65535, not 65536"),
+        ({"port": -1}, "port is a number from 0 to 65535, not -1"),
         ({"users": ["hush"]}, "users is names with their passwords"),
         ({"tokens": [3]}, "tokens is a list of tokens"),
         ({"client_auth": "required"}, "client_auth needs TLS"),
@@ -233,6 +235,7 @@ def test_what_was_registered_outlives_a_broker_with_a_data_directory(tmp_path: P
         with pytest.raises(monedula.errors.BrokerCommandError, match="READER_FIELD_MISSING"):
             broker.registry.register("item", more)
         assert broker.registry.register("item", {**item, "doc": "new"}) == 5
-    (tmp_path / "schema-registry.json").write_text("{")
-    with pytest.raises(monedula.BrokerStartError, match="remove the file to begin with an empty registry"):
-        Broker(registry=True, data_dir=tmp_path)
+    for text in ("{", "[" * 100_000, '{"form": 1, "configs": {}, "modes": {}, "last_ids": {}, "versions": []}'):
+        (tmp_path / "schema-registry.json").write_text(text)
+        with pytest.raises(monedula.BrokerStartError, match="remove the file to begin with an empty registry"):
+            Broker(registry=True, data_dir=tmp_path)

@@ -6,7 +6,7 @@ from typing import Any
 from monedula.testing.registry import names
 from monedula.testing.registry.definition import KINDS, Definition
 from monedula.testing.registry.errors import ApiError, no_schema
-from monedula.testing.registry.requests import Request
+from monedula.testing.registry.requests import Request, is_number
 from monedula.testing.registry.store import Store, Version
 from monedula.testing.registry.subjects import RawText, begins, formatted
 
@@ -75,7 +75,7 @@ def list_contexts(store: Store, _request: Request) -> list[str]:
 def _found(store: Store, request: Request) -> tuple[str, int]:
     """The context and the id: in the context of the subject, or in one where a subject of this name has it."""
     text = request.parts[0]
-    if not text.isascii() or not text.isdigit():
+    if not is_number(text):
         raise ApiError(404, "HTTP 404 Not Found")
     number = int(text)
     subject = request.qualified(request.query.get("subject", ""))

@@ -50,7 +50,9 @@ def load(file: Path) -> Store:
         told = json.loads(file.read_text())
         if told["form"] != _FORM:
             raise ValueError(f"its form is {told['form']}, and {_FORM} is expected")
-        store.configs, store.modes = told["configs"], told["modes"]
+        store.configs, store.modes = dict(told["configs"]), dict(told["modes"])
+        if "" not in store.configs or "" not in store.modes:
+            raise ValueError("it has no level or mode of all subjects")
         for name, last in told["last_ids"].items():
             store.contexts.setdefault(name, Context()).last_id = last
         for each in told["versions"]:
@@ -58,7 +60,7 @@ def load(file: Path) -> Store:
         _parse_all(store, told["versions"])
     except FileNotFoundError:
         return Store()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ApiError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ApiError) as error:
         advice = "remove the file to begin with an empty registry"
         raise BrokerStartError(f"the registry cannot read {file}: {type(error).__name__}: {error}; {advice}") from None
     return store

@@ -55,6 +55,8 @@ class Registry(RegistryFaults):
         seed: int = 0,
         _verified: Callable[[str], str | None] | None = None,
     ) -> None:
+        if not 0 <= port <= 65535:
+            raise ConfigError(f"registry: port is a number from 0 to 65535, not {port}", key="registry")
         named = dict(tokens) if isinstance(tokens, Mapping) else {token: f"token {n}" for n, token in enumerate(tokens)}
         access = Access(dict(users or {}), named, _verified)
         self._faults = Faults(seed)

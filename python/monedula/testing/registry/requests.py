@@ -10,6 +10,13 @@ from monedula.testing.registry.errors import ApiError
 from monedula.testing.registry.store import LATEST
 
 _MAX_VERSION = 2**31 - 1
+_MAX_DIGITS = 10
+"""Of numbers in a path. Python refuses to read thousands."""
+
+
+def is_number(text: str) -> bool:
+    """Whether a part of a path is a number that an id or a version may be."""
+    return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 @dataclass(slots=True)
@@ -61,7 +68,7 @@ class Request:
         text = self.parts[1]
         if text in ("latest", "-1"):
             return LATEST
-        if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MAX_VERSION:
+        if not is_number(text) or not 0 < int(text) <= _MAX_VERSION:
             allowed = 'Allowed values are between [1, 2^31-1] and the string "latest"'
             raise ApiError(42202, f"The specified version '{text}' is not a valid version id. {allowed}")
         return int(text)

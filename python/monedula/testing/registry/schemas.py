@@ -36,9 +36,20 @@ def define(store: Store, subject: str, body: Mapping[str, Any], *, normalize: bo
     kind, references = kind_of(body), references_of(body)
     read = parsed(store, subject, kind, text, references)
     extra = {name: body[name] for name in ("metadata", "ruleSet") if body.get(name)}
+    for name, value in extra.items():
+        if not isinstance(value, dict):
+            raise ApiError(422, f"{name} is a JSON object; given: {json.dumps(value)[:200]}")
+    if not isinstance(extra.get("metadata", {}).get("properties") or {}, dict):
+        raise ApiError(422, "properties of metadata is a JSON object")
     if normalize:
         references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
-    return Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
+    definition = Definition(kind, read.normalized() if normalize else read.canonical, references, extra, read)
+    try:
+        json.dumps([definition.to_json(), text], ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        # It could neither be answered nor written to a file.
+        raise invalid_schema("it has half of a surrogate pair, which is no character") from None
+    return definition
 
 
 def parsed(store: Store, subject: str, kind: str, text: str, references: Sequence[Reference]) -> Parsed:

@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,6 +28,7 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 MAX_BODY_BYTES = 16 << 20
 
 _KEPT_REQUESTS = 10_000
+_PIECE_BYTES = 1 << 16
 _LOG = logging.getLogger("monedula.broker.registry")
 
 
@@ -163,7 +165,11 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self._user, self._is_told = None, False
         try:
-            body = self._read_body()
+            try:
+                body = self._read_body()
+            except ApiError as error:
+                self._send(error.status, _told(error.code, error.message), {})
+                return
             met = self.server.faults.met("request", self.command, path)
             if met is None or not self._takes(met):
                 status, content, headers = self._answer(body)
@@ -185,25 +191,44 @@ class Handler(BaseHTTPRequestHandler):
         _LOG.debug("%s %s: %s in %.1f ms", self.command, self.path, status, took_ms)
 
     def _read_body(self) -> bytes:
-        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
-            return self._read_chunks()
-        length = self.headers.get("Content-Length", "0")
-        if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            self.close_connection = True
-            return b""
-        return self.rfile.read(int(length))
+        """What was sent. A body that is too large is read to its end too, since its sender reads no answer before.
 
-    def _read_chunks(self) -> bytes:
-        chunks: list[bytes] = []
-        while True:
-            size = int(self.rfile.readline(100).split(b";")[0].strip() or b"0", 16)
-            if size == 0 or sum(map(len, chunks)) + size > MAX_BODY_BYTES:
-                break
-            chunks.append(self.rfile.read(size))
+        Raises:
+            ApiError: it is too large, or there is no telling where it ends.
+        """
+        if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
+            pieces = self._chunks()
+        else:
+            pieces = self._pieces(self._size(self.headers.get("Content-Length", "0"), 10))
+        kept, size = [], 0
+        for piece in pieces:
+            size += len(piece)
+            if size <= MAX_BODY_BYTES:
+                kept.append(piece)
+        if size > MAX_BODY_BYTES:
+            raise ApiError(413, f"the body has {size} bytes, and {MAX_BODY_BYTES} are taken")
+        return b"".join(kept)
+
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        while size > 0 and (piece := self.rfile.read(min(size, _PIECE_BYTES))):
+            size -= len(piece)
+            yield piece
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := self._size(self.rfile.readline(100).decode("latin-1").partition(";")[0].strip(), 16):
+            yield from self._pieces(size)
             self.rfile.readline(100)
         while self.rfile.readline(1000).strip():
             pass
-        return b"".join(chunks)
+
+    def _size(self, text: str, base: int) -> int:
+        try:
+            if not text.isascii() or not text.isalnum():
+                raise ValueError
+            return int(text, base)
+        except ValueError:
+            self.close_connection = True
+            raise ApiError(400, f"{text[:60]!r} is no size of a body") from None
 
     def _answer(self, body: bytes) -> tuple[int, bytes, dict[str, str]]:
         access = self.server.access
@@ -224,7 +249,7 @@ class Handler(BaseHTTPRequestHandler):
             return 500, _told(50001, f"{type(error).__name__}: {error}"), {}
         if isinstance(found, RawText):
             return 200, found.text.encode(), {}
-        return 200, json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode(), {}
+        return 200, json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"), {}
 
     # Faults
 
@@ -278,4 +303,4 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _told(code: int, message: str) -> bytes:
-    return json.dumps({"error_code": code, "message": message}, ensure_ascii=False).encode()
+    return json.dumps({"error_code": code, "message": message}, ensure_ascii=False).encode(errors="replace")

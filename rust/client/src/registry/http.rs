@@ -24,6 +24,8 @@ const MAX_TEXT: usize = 2_000;
 /// Asked where an answer is not one of a registry.
 const IS_ONE: &str = "; is schema.registry.url that of a registry?";
 
+const NO_TOKEN: &str = "no token for the registry";
+
 /// Said where the environment names a proxy: its own errors look like those of the registry.
 const PROXY: &str = "; the environment names a proxy (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY): is the registry to be asked \
                      through it? NO_PROXY names hosts that are not";
@@ -125,9 +127,9 @@ impl Http {
             }
             if retry == self.retries {
                 let (attempts, seconds) = (self.retries + 1, started.elapsed().as_secs_f64());
-                let advice = "check schema.registry.url, and that the registry is up";
                 let proxy = if self.agent.config().proxy().is_some() { PROXY } else { "" };
                 let why = failed.join("; ");
+                let advice = advice(&why);
                 let why = format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}");
                 self.reaching.failed(&why);
                 return Err(Failure::Other(why));
@@ -169,9 +171,9 @@ impl Url {
 
     fn header(&self) -> Result<Option<Secret>, Attempt> {
         self.authorization.header().map_err(|error| match error {
-            TokenError::Failed(why) => Attempt::Again(format!("no token for the registry: {why}")),
+            TokenError::Failed(why) => Attempt::Again(format!("{NO_TOKEN}: {why}")),
             TokenError::Refused(why) => Attempt::Final(Failure::Other(format!(
-                "no token for the registry: {why}; check schema.registry.bearer.auth.client.id, its secret and scope, and \
+                "{NO_TOKEN}: {why}; check schema.registry.bearer.auth.client.id, its secret and scope, and \
                  schema.registry.bearer.auth.issuer.endpoint.url"
             ))),
         })
@@ -226,6 +228,20 @@ impl Url {
             _ => Err(Attempt::Refused(said())),
         };
         answer.map_err(|attempt| (status, attempt))
+    }
+}
+
+/// What to check where no answer came, by what came in its place.
+pub(super) fn advice(why: &str) -> &'static str {
+    if why.contains(NO_TOKEN) {
+        "check schema.registry.bearer.auth.issuer.endpoint.url, and that the identity provider is up"
+    } else if why.contains("UnknownIssuer") {
+        "give the certificate of the authority that signs the registry's in schema.registry.ssl.ca.location"
+    } else if why.contains("CertificateRequired") {
+        "the registry asks for a certificate of the client: give schema.registry.ssl.certificate.location, or \
+         schema.registry.ssl.keystore.location"
+    } else {
+        "check schema.registry.url, and that the registry is up"
     }
 }
 

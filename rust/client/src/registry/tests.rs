@@ -161,3 +161,15 @@ fn a_schema_of_another_language_is_none_for_who_expects_this_one() {
     };
     assert_eq!(schema.text, "message M {}");
 }
+
+#[test]
+fn what_to_check_is_what_failed() {
+    let told = super::http::advice;
+    assert!(told("https://r:1/subjects: io: invalid peer certificate: UnknownIssuer").contains("ssl.ca.location"));
+    assert!(
+        told("https://r:1/subjects: io: received fatal alert: CertificateRequired")
+            .contains("ssl.certificate.location")
+    );
+    assert!(told("no token for the registry: https://i:1/t: io: Connection refused").contains("issuer.endpoint.url"));
+    assert!(told("https://r:1/subjects: io: Connection refused").starts_with("check schema.registry.url"));
+}
