@@ -99,7 +99,7 @@ def test_values_are_decoded_to_typed_columns(broker: Broker, tmp_path: Path) -> 
         (["--decode", "json", "--schema", "id strange", "-f", "arrow"], "--schema: "),
         (["--decode", "json", "--schema", "missing.json", "-f", "arrow"], "there is no such file"),
         (["--decode", "json", "--schema", "id bigint", "-f", "arrow", "--value", "x"], "give one of them"),
-        (["--decode", "json", "--subject", "s", "-f", "arrow"], "--subject is for --decode avro"),
+        (["--decode", "json", "--subject", "s", "-f", "arrow"], "needs the fields: --schema"),
         (["--subject", "s"], "add --decode json, avro or protobuf"),
         (["--decode", "avro", "-f", "arrow"], "needs a schema: --schema order.avsc, or a registry"),
         (["--decode", "avro", "-f", "arrow", "--schema", '"int"', "--subject", "s"], "give one of them"),
