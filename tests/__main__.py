@@ -1,4 +1,4 @@
-"""`python -m tests`: pytest, six files at a time; at most two failed tests are run once more, alone.
+"""`python -m tests`: pytest, five files at a time; at most two failed tests are run once more, alone.
 
 Clusters, JVMs and Spark share the cores with other tests, and a test that waits for one of them sometimes fails. Only
 an assertion or an error in the test's own body is repeated. A crash, an abort, a time-out and an error in set-up or
@@ -21,7 +21,7 @@ from tests.pairing import KINDS_OF_FILES, Paired
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-WORKERS = int(os.environ.get("MONEDULA_TEST_WORKERS", "6"))
+WORKERS = int(os.environ.get("MONEDULA_TEST_WORKERS", "5"))
 """Files that run at the same time, on two cores: most tests wait for something."""
 
 MOST = 2
