@@ -32,9 +32,10 @@ pub(crate) struct Row {
 /// zstd; LZ4 under Miri, which cannot run C.
 pub(crate) const ZSTD: Compression = if cfg!(miri) { Compression::Lz4 } else { Compression::Zstd };
 
-/// All codecs, or those that Miri can run.
+/// All codecs, or those that Miri can run: zstd is C, and zlib-rs frees its state while a reference to it is in use.
 pub(crate) fn codecs() -> Vec<Compression> {
-    Compression::ALL.into_iter().filter(|codec| !cfg!(miri) || *codec != Compression::Zstd).collect()
+    let refused = [Compression::Zstd, Compression::Gzip];
+    Compression::ALL.into_iter().filter(|codec| !cfg!(miri) || !refused.contains(codec)).collect()
 }
 
 pub(crate) fn encode(encoder: &BatchEncoder) -> Vec<u8> {
