@@ -1,4 +1,5 @@
-//! Tables whose rows are written as JSON, Avro or Protobuf: the columns of Kafka's records that are made of them, before any row is sent.
+//! Tables whose rows are written as JSON, Avro or Protobuf: the columns of Kafka's records that are made of them, before any
+//! row is sent.
 
 use std::sync::Arc;
 
@@ -70,6 +71,7 @@ pub(crate) fn registered(
     Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
     let batches = rows.write(py, reader)?;
     let mut frames = Vec::new();
+    // One for each made column, which a spec has asked for.
     for made in &rows.made {
         let Some(spec) = (if made.name == "key" { &key_spec } else { &value_spec }) else { continue };
         let data_type = made.data_type(&given);
