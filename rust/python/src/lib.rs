@@ -21,6 +21,7 @@ mod formats;
 mod group;
 mod group_state;
 mod header_values;
+mod imported;
 mod json_lines;
 mod logging;
 mod operation;

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
 use arrow_schema::DataType;
 
 use self::bind::Binder;
-use self::node::{Message, varint, zigzag};
+use self::node::{Root, varint, zigzag};
 use super::schema::ProtobufSchema;
 use crate::avro::WriterKey;
 use crate::writing::{Unwritable, frame, values};
@@ -63,11 +63,11 @@ impl ProtobufEncoder {
     /// # Errors
     /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
     pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let message = self.bind(column)?;
-        values(column, &self.frame, |row, out| message.write(row, out))
+        let root = self.bind(column)?;
+        values(column, &self.frame, |row, out| root.write(row, out))
     }
 
-    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Message<'a>, Unwritable> {
+    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Root<'a>, Unwritable> {
         Binder { schema: &self.schema }.root(column).map_err(Unwritable::Column)
     }
 }
