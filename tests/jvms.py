@@ -37,6 +37,7 @@ FIXTURES = {
     "spark": 1,
     "connected": 1,
     "helper_on": 1,
+    "serdes": 1,
 }
 """Fixtures of a session or of a file, with the JVMs that stay for it."""
 
