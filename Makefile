@@ -5,6 +5,10 @@ PYTHON ?= python3
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(VIRTUAL_ENV)/bin:$(PATH)
 
+# Without bytecode each of some hundred processes compiles what it imports, and each worker of the tests rewrites all
+# assertions again, for 11 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The pyo3 crate is left out: an extension cannot be linked into a test of its own, pytest tests it.
 CARGO_TEST := cargo test --locked --workspace --exclude monedula-python
 DEVELOP := maturin develop --locked

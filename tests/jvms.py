@@ -37,6 +37,7 @@ FIXTURES = {
     "spark": 1,
     "connected": 1,
     "helper_on": 1,
+    "serdes": 1,
 }
 """Fixtures of a session or of a file, with the JVMs that stay for it."""
 
@@ -45,6 +46,13 @@ PARAMETRIZED = {"cluster": THREE_NODES, "ground": ONE_NODE}
 
 OF_A_TEST = {"driver": 1}
 """Fixtures of a single test."""
+
+BY_NAME = {"topic", "consumer"}
+"""Fixtures that ask for `kafka` only when the test runs."""
+
+ELSEWHERE = {"kafka3", "secured", "secured3", "protected", "cleaning", "server", "ground", "stage"}
+"""Beside one of these they are told to use it. A permit for a `kafka` that nobody starts was given back after each
+test, and the next waited for it: every test then closed and started its secured Kafka, eighty times in a run."""
 
 
 def shared(item: pytest.Item) -> dict[str, int]:
@@ -59,8 +67,8 @@ def shared(item: pytest.Item) -> dict[str, int]:
         names.add("secured")
     if "stage" in names and on_kafka:
         names.add("kafka3" if "make_topic" in names else "real_stage")
-    of_all = {name for name in names & {"topic", "consumer"} if not _is_of_its_file(item, name)}
-    if of_all and not names & {"kafka3", "server", "ground", "stage"}:
+    of_all = {name for name in names & BY_NAME if not _is_of_its_file(item, name)}
+    if of_all and not names & ELSEWHERE:
         names.add("kafka")
     wanted = {name: FIXTURES[name] for name in names & set(FIXTURES)}
     if on_kafka or "version" in params:
@@ -159,7 +167,9 @@ class Jvms:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-        """Remember a fixture that was created."""
+        """Remember a fixture that was created, and refuse a `kafka` that `shared` has not foreseen."""
+        if fixturedef.argname == "kafka" and "kafka" not in self._running:
+            pytest.fail("it starts a `kafka` without a permit: let tests.jvms.shared know that its fixtures do")
         result = yield
         if fixturedef.argname in {*FIXTURES, *PARAMETRIZED} and fixturedef.scope != "function":
             self._made.setdefault(fixturedef.argname, []).append(fixturedef)

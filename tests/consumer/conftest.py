@@ -1,6 +1,7 @@
 """`consumer`: a factory of consumers of either kind, closed when the test ends; `opens`: likewise, on `broker`.
 
 `broker` is an embedded broker of the file, `topic` a topic of the test in it, `registry` a schema registry of the test.
+`serdes` are Apicurio's and AWS Glue's serializers and deserializers.
 """
 
 import asyncio
@@ -12,9 +13,11 @@ import monedula
 import pytest
 from monedula.testing import Broker
 
+from tests.conftest import give_up
 from tests.consumer.schema_registry import Registry, serving
 from tests.consumer.uniform import Uniform
-from tests.kafka import KafkaCluster
+from tests.kafka import KafkaCluster, KafkaUnavailable
+from tests.kafka.serdes import Serdes
 
 Opens = Callable[..., Uniform]
 """Opens a consumer of either kind, at the start of a topic."""
@@ -74,6 +77,18 @@ def empty_topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 def registry() -> Iterator[Registry]:
     with serving() as registry:
         yield registry
+
+
+@pytest.fixture(scope="module")
+def serdes() -> Iterator[Serdes]:
+    try:
+        serdes = Serdes()
+    except KafkaUnavailable as error:
+        give_up(error)
+    try:
+        yield serdes
+    finally:
+        serdes.close()
 
 
 @pytest.fixture(params=["sync", "async"])

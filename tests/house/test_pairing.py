@@ -4,10 +4,11 @@ import json
 from collections import OrderedDict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 
+from tests.jvms import shared
 from tests.pairing import KINDS_OF_FILES, TURNS, Kind, Paired, pytest_collection_finish
 
 FILES = {
@@ -50,8 +51,16 @@ def test_files_whose_jvms_fit_together_run_side_by_side() -> None:
     ]
 
 
-def test_a_file_is_of_the_kind_of_the_test_that_needs_most(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    def item(name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
+class ItemFactory(Protocol):
+    """Makes a test that asks for these fixtures."""
+
+    def __call__(self, name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
+        """Make one."""
+
+
+@pytest.fixture
+def item(request: pytest.FixtureRequest) -> ItemFactory:
+    def make(name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
         marks = [pytest.mark.jvms(jvms).mark] if jvms else []
         return SimpleNamespace(
             nodeid=name,
@@ -59,8 +68,13 @@ def test_a_file_is_of_the_kind_of_the_test_that_needs_most(request: pytest.Fixtu
             fixturenames=fixtures,
             callspec=SimpleNamespace(params=params),
             iter_markers=lambda _name: marks,
+            _fixtureinfo=SimpleNamespace(name2fixturedefs={}),
         )
 
+    return make
+
+
+def test_a_file_is_of_the_kind_of_the_test_that_needs_most(item: ItemFactory, tmp_path: Path) -> None:
     items = [
         item("tests/test_a.py::test_1", "kafka3"),
         item("tests/test_a.py::test_2", "spark", "kafka"),
@@ -82,3 +96,12 @@ def test_a_file_is_of_the_kind_of_the_test_that_needs_most(request: pytest.Fixtu
         "tests/test_d.py": Kind.NO_JVM,
         "tests/test_e.py": Kind.ONE_NODE,
     }
+
+
+@pytest.mark.parametrize("cluster", ["secured", "secured3", "kafka3"])
+def test_a_topic_of_another_cluster_needs_no_permit_for_kafka(item: ItemFactory, cluster: str) -> None:
+    assert set(shared(item("tests/test_a.py::test_1", "topic", cluster))) == {cluster}
+
+
+def test_a_topic_alone_needs_a_permit_for_kafka(item: ItemFactory) -> None:
+    assert set(shared(item("tests/test_a.py::test_1", "topic"))) == {"kafka"}

@@ -130,17 +130,13 @@ class HelperProcess:
         if self._process in self._hosts:
             self._process, self._read = None, b""
 
+    def _program(self) -> list[str]:
+        """What the JVM runs."""
+        return [*prepared.loaded_before_kafka(), "-cp", prepared.class_path(), "Helper", self._bootstrap]
+
     def _started(self) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen(
-            [
-                jars.java(),
-                *OPTIONS,
-                *prepared.loaded_before_kafka(),
-                "-cp",
-                prepared.class_path(),
-                "Helper",
-                self._bootstrap,
-            ],
+            [jars.java(), *OPTIONS, *self._program()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

@@ -1,4 +1,4 @@
-"""Jars of Kafka and of Spark's connector: fetched once through Maven into `.cache/kafka/`, kept for every later run."""
+"""Jars of Kafka, Spark's connector and serdes: fetched once through Maven into `.cache/kafka/`, and kept."""
 
 import os
 import re
@@ -53,6 +53,13 @@ SPARK_CONNECTOR = JarSet(
     "spark",
     "spark-sql-kafka-*.jar",
 )
+SERDES = JarSet(
+    "the jars of Apicurio's and AWS Glue's serdes",
+    Path(__file__).with_name("serdes.xml"),
+    "dependency:copy-dependencies",
+    "serdes",
+    "schema-registry-serde-*.jar",
+)
 
 
 def cache_directory() -> Path:
@@ -90,6 +97,16 @@ def spark_connector() -> tuple[Path, ...]:
         KafkaUnavailable: no Maven, or Maven could not fetch the jars.
     """
     return tuple(sorted(_directory(SPARK_CONNECTOR).glob("*.jar")))
+
+
+@cache
+def serdes() -> str:
+    """The class path of Apicurio's and AWS Glue's serdes, fetched first if they are not there.
+
+    Raises:
+        KafkaUnavailable: no Maven, or Maven could not fetch the jars.
+    """
+    return f"{_directory(SERDES)}/*"
 
 
 @cache

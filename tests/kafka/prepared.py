@@ -32,9 +32,14 @@ def class_path() -> str:
     Raises:
         KafkaUnavailable: the jars cannot be had.
     """
-    libs = jars.class_path()
+    return compiled(SOURCE, jars.class_path())
+
+
+def compiled(source: Path, libs: str) -> str:
+    """A class path of these jars and what is compiled of a source with them."""
     release = Path(libs).parent.name
-    directory = kept(jars.cache_directory() / f"helper-{digest(SOURCE)}-{release}", lambda made: _compile(libs, made))
+    name = f"{source.stem.lower()}-{digest(source)}-{release}"
+    directory = kept(jars.cache_directory() / name, lambda made: _compile(source, libs, made))
     return f"{libs}{os.pathsep}{directory / 'helper.jar'}"
 
 
@@ -114,13 +119,13 @@ def _format(made: Path, levels: list[str]) -> None:
     _ran([jars.java(), *tool, "-c", str(file), *levels])
 
 
-def _compile(libs: str, made: Path) -> None:
+def _compile(source: Path, libs: str, made: Path) -> None:
     classes = made / "classes"
     # Not `javac`, which may not be on the path where `java` is.
     compiler = [jars.java(), "-m", "jdk.compiler/com.sun.tools.javac.Main"]
     # Which has no wildcards in its class path: the launchers of `java` and `javac` expand them.
     expanded = os.pathsep.join(map(str, sorted(Path(libs).parent.glob("*.jar"))))
-    _ran([*compiler, "-cp", expanded, "-d", str(classes), str(SOURCE)])
+    _ran([*compiler, "-cp", expanded, "-d", str(classes), str(source)])
     # No archive can be made of classes in a folder.
     with zipfile.ZipFile(made / "helper.jar", "w") as jar:
         for file in sorted(classes.iterdir()):

@@ -290,6 +290,39 @@ def test_sessions_side_by_side_have_five_at_most(tmp_path: Path, keep_seconds: s
     assert max(alive) >= 4
 
 
+UNFORESEEN = """
+import pytest
+
+@pytest.fixture(scope="session")
+def kafka(): return "kafka"
+
+def test_that_asks_late(request): request.getfixturevalue("kafka")
+"""
+
+
+def test_a_kafka_without_a_permit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(PLUGIN)
+    (tmp_path / "test_late.py").write_text(UNFORESEEN)
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "JVMS_KEEP_SECONDS": "0", "MONEDULA_JVM_PERMITS": str(tmp_path), "PYTHONPATH": paths}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1, done.stdout
+    assert "it starts a `kafka` without a permit" in done.stdout
+
+
 def test_the_jvms_of_a_cluster_are_counted(kafka: KafkaCluster, topic: TopicFactory) -> None:
     topic()
     alive = [kafka.helper.pid, *(node.pid for node in kafka.nodes.values())]

@@ -10,9 +10,10 @@ use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
 use arrow_schema::DataType;
 
 use self::bind::Binder;
-use self::node::{Root, varint, zigzag};
+use self::node::Root;
 use super::schema::ProtobufSchema;
 use crate::avro::WriterKey;
+use crate::varint::put_zigzag;
 use crate::writing::{Unwritable, frame, values};
 
 /// Writes the rows of columns as messages of one schema.
@@ -32,8 +33,8 @@ impl ProtobufEncoder {
             match schema.indexes() {
                 [0] => frame.push(0),
                 indexes => {
-                    varint(zigzag(indexes.len() as i64), &mut frame);
-                    indexes.iter().for_each(|index| varint(zigzag((*index).into()), &mut frame));
+                    put_zigzag(indexes.len() as i64, &mut frame);
+                    indexes.iter().for_each(|index| put_zigzag((*index).into(), &mut frame));
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use crate::protobuf::schema::Enum;
+use crate::varint::{put_varint, put_zigzag, zigzag};
 use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written, beyond};
 
 /// A whole column of messages.
@@ -226,13 +227,13 @@ impl Values<'_> {
             Self::Nulls => {}
             Self::Bool(values) => out.push(u8::from(values.value(row))),
             // Negative numbers take as much as those of 64 bits.
-            Self::Int32(ints) => varint(i64::from(within::<i32>(ints, row, "int32")?) as u64, out),
-            Self::Int64(ints) => varint(within::<i64>(ints, row, "int64")? as u64, out),
-            Self::UInt32(ints) => varint(within::<u32>(ints, row, "uint32")?.into(), out),
-            Self::UInt64(ints) => varint(within(ints, row, "uint64")?, out),
-            Self::UInt64OfDecimal(decimals) => varint(unsigned(decimals, row, "uint64")?, out),
-            Self::SInt32(ints) => varint(u64::from(zigzag(within::<i32>(ints, row, "sint32")?.into()) as u32), out),
-            Self::SInt64(ints) => varint(zigzag(within(ints, row, "sint64")?), out),
+            Self::Int32(ints) => put_varint(i64::from(within::<i32>(ints, row, "int32")?) as u64, out),
+            Self::Int64(ints) => put_varint(within::<i64>(ints, row, "int64")? as u64, out),
+            Self::UInt32(ints) => put_varint(within::<u32>(ints, row, "uint32")?.into(), out),
+            Self::UInt64(ints) => put_varint(within(ints, row, "uint64")?, out),
+            Self::UInt64OfDecimal(decimals) => put_varint(unsigned(decimals, row, "uint64")?, out),
+            Self::SInt32(ints) => put_varint(u64::from(zigzag(within::<i32>(ints, row, "sint32")?.into()) as u32), out),
+            Self::SInt64(ints) => put_zigzag(within(ints, row, "sint64")?, out),
             Self::Fixed32(ints) => out.extend_from_slice(&within::<u32>(ints, row, "fixed32")?.to_le_bytes()),
             Self::Fixed64(ints) => out.extend_from_slice(&within::<u64>(ints, row, "fixed64")?.to_le_bytes()),
             Self::Fixed64OfDecimal(decimals) => {
@@ -246,16 +247,16 @@ impl Values<'_> {
             Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
             Self::Bytes(texts) => {
                 let bytes = texts.get(row);
-                varint(bytes.len() as u64, out);
+                put_varint(bytes.len() as u64, out);
                 out.extend_from_slice(bytes);
             }
-            Self::EnumName(texts, of) => varint(i64::from(number(texts.get(row), of)?) as u64, out),
+            Self::EnumName(texts, of) => put_varint(i64::from(number(texts.get(row), of)?) as u64, out),
             Self::EnumNumber(ints, of) => {
                 let number = within::<i32>(ints, row, "enum")?;
                 if of.is_closed && !of.values.contains_key(&number) {
                     return Err(Fault::new(format!("{number} is no number of the enum, which has {}", names(of))));
                 }
-                varint(i64::from(number) as u64, out);
+                put_varint(i64::from(number) as u64, out);
             }
             Self::Message(message) => delimited(out, |out| message.write(row, out))?,
             Self::Group(message, end) => {
@@ -334,7 +335,7 @@ fn seconds_and_nanos(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
     for (tag, value) in [(0x08, seconds), (0x10, nanos)] {
         if value != 0 {
             out.push(tag);
-            varint(value as u64, out);
+            put_varint(value as u64, out);
         }
     }
     // Two numbers and their tags take 22 bytes at most.
@@ -353,7 +354,7 @@ fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> 
         return Ok(());
     }
     let mut prefix = Vec::with_capacity(10);
-    varint(length as u64, &mut prefix);
+    put_varint(length as u64, &mut prefix);
     out.splice(start..=start, prefix);
     Ok(())
 }
@@ -361,20 +362,6 @@ fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> 
 /// A field's number with its wire type.
 pub(super) fn tag(number: u32, wire: u8) -> Vec<u8> {
     let mut tag = Vec::new();
-    varint(u64::from(number) << 3 | u64::from(wire), &mut tag);
+    put_varint(u64::from(number) << 3 | u64::from(wire), &mut tag);
     tag
-}
-
-pub(super) fn zigzag(value: i64) -> u64 {
-    (value as u64) << 1 ^ (value >> 63) as u64
-}
-
-/// A number of as many bytes as it takes.
-#[inline]
-pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
