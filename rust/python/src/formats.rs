@@ -423,7 +423,17 @@ impl JsonGiven {
         };
         let new = NewSchema { kind: SchemaKind::Json, text, refers_to: Vec::new(), references: Vec::new() };
         let found = place.ask(py, &subject, new)?;
-        self.encoder(WriterKey::Id(found.id)).map_err(|bad| refused(bad.to_string()))
+        let instead = match &found.instead {
+            None => None,
+            Some(instead) => {
+                let module = py.import("monedula.typed")?;
+                let columns = module.call_method1("registered_columns", (&instead.text, &instead.references));
+                let columns = columns.map_err(|bad| place.unreadable(py, &subject, bad.value(py)))?;
+                Some(capsule::import_schema(&columns)?.fields)
+            }
+        };
+        let fields = instead.as_ref().or(self.fields.as_ref());
+        JsonEncoder::new(fields, WriterKey::Id(found.id), self.options.clone()).map_err(|bad| refused(bad.to_string()))
     }
 }
 
