@@ -118,6 +118,12 @@ class Typed:
         """
         return self._with_schema(text, references, number)
 
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by this id, for which no registry is asked then."""
+        kind: type[Any] = type(self)
+        made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
+        return made
+
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
         raise NotImplementedError
@@ -256,6 +262,12 @@ class Json(Typed):
         self.spec = ColumnSpec.json(
             schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
         )
+
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by this id, for which no registry is asked then."""
+        made = type(self)(self._given, **{**self._arguments, "version": None})
+        made.spec = made.spec.with_id(number)
+        return made
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         from monedula.schemas.json_schema import bundled
