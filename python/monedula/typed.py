@@ -50,6 +50,12 @@ class Typed:
         return bool(self._arguments["mode"] == "drop")
 
     @property
+    def subject(self) -> str | None:
+        """The subject of a registry that is named, or `None`."""
+        subject: str | None = self._arguments["subject"]
+        return subject
+
+    @property
     def dead_letter(self) -> str | None:
         """The topic of records that cannot be decoded, or `None`."""
         topic: str | None = self._arguments["dead_letter"]

@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from monedula.cli.decoded import json_text
 from monedula.testing import Broker
 
-from tests.cli.processes import output, run
+from tests.cli.processes import output, problem, run
 from tests.consumer.avro_values import field, record, written
 from tests.consumer.schema_registry import Registry, serving
 
@@ -88,6 +88,15 @@ def test_errors_speak_of_the_options_of_the_command_line(broker: Broker) -> None
     broker.append("avro", [b"\x00\x00\x00\x00\x01" + written("string", "x")])
     told = run("consume", "avro", "--decode", "avro", "--schema", '"string"', servers=servers).stderr.decode()
     assert "it can be read: give -X schema.registry.url=http://..., where it is asked for" in told
+
+
+def test_options_that_say_nothing_of_decoded_values_are_refused(broker: Broker) -> None:
+    broker.create_topic("none", 1)
+    arguments = ("consume", "none", "--decode", "json", "--schema", "id bigint", "-f", "json")
+    told = problem(*arguments, "--columns", "id", servers=broker.bootstrap_servers, code=2)
+    assert "--columns: 'id' is a field, all of which column value has: give --columns value" in told
+    told = problem(*arguments, "--value-as", "hex", servers=broker.bootstrap_servers, code=2)
+    assert "--value-as hex says how bytes become text, and --decode makes JSON of them" in told
 
 
 def test_values_of_avro_and_json_are_lines_of_json_too(broker: Broker, tmp_path: Path) -> None:

@@ -120,6 +120,10 @@ def consume(
     look = Look(key_separator, key_as, value_as, wanted, null, decode is not None)
     if decode is not None and value:
         raise UsageError("--value looks at bytes, and --decode makes columns of them; give one of them")
+    if decode is not None and value_as not in (Form.auto, Form.json):
+        raise UsageError(
+            f"--value-as {value_as} says how bytes become text, and --decode makes JSON of them; give one of them"
+        )
     kind = format_of(format_, output)
     target = _Target(kind, output, look, Filter(key, value, header), headers, max_rows)
     has_registry = any(name.replace("_", ".") == "schema.registry.url" for name in settings)

@@ -53,7 +53,7 @@ def json_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case dict():
-            fields = (f"{_quoted(str(name))}:{json_text(each)}" for name, each in value.items())
+            fields = (f"{_quoted(_name(name))}:{json_text(each)}" for name, each in value.items())
             return f"{{{','.join(fields)}}}"
         case list() | tuple():
             return f"[{','.join(map(json_text, value))}]"
@@ -72,6 +72,11 @@ def json_text(value: Any) -> str:
         case datetime() | date() | time():
             return f'"{value.isoformat().replace("+00:00", "Z")}"'
     return _quoted(str(value))
+
+
+def _name(key: Any) -> str:
+    """The name for the key of a map, which may be a number, or true or false."""
+    return json_text(key) if isinstance(key, bool) else str(key)
 
 
 _NAMES = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}

@@ -91,6 +91,10 @@ _WORDS = (
         r"(the value is not JSON: .*); give framing='confluent'",
         r"\1; give --subject in place of --schema, and a registry: -X schema.registry.url=http://...",
     ),
+    (
+        r"columns: ('.*?') is a field of value: .*",
+        r"--columns: \1 is a field, all of which column value has: give --columns value, and a --schema of the wanted",
+    ),
     (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
     (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
     (r"give message=,", "give --message,"),
@@ -104,11 +108,11 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
     if schema.given is not None and schema.subject is not None:
         raise UsageError("--schema and --subject say two things about the fields; give one of them")
     if schema.given is not None and decode is Decode.json:
-        return Json(_text(schema.given), mode=mode, flatten=flatten)
+        return Json(text_of(schema.given), mode=mode, flatten=flatten)
     if schema.given is not None and decode is Decode.avro:
-        return Avro(_text(schema.given), mode=mode, flatten=flatten)
+        return Avro(text_of(schema.given), mode=mode, flatten=flatten)
     if schema.given is not None:
-        return Protobuf(_proto(schema.given), message=schema.message, mode=mode, flatten=flatten)
+        return Protobuf(proto_of(schema.given), message=schema.message, mode=mode, flatten=flatten)
     if not schema.has_registry and decode is Decode.json:
         raise UsageError(
             "--decode json needs the fields: --schema 'id bigint, user string'; monedula schema infer finds them. "
@@ -137,7 +141,7 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
 _ENDINGS = (".avsc", ".json", ".ddl", ".sql", ".txt", ".proto", ".pb", ".desc", ".binpb")
 
 
-def _proto(schema: str) -> str | bytes | dict[str, str]:
+def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, str]:
     """The text of a schema, or what the file of that name has: text or descriptors."""
     path = Path(schema)
     try:
@@ -145,22 +149,22 @@ def _proto(schema: str) -> str | bytes | dict[str, str]:
             found = path.read_bytes()
             return {path.name: found.decode()} if path.suffix == ".proto" else found
     except OSError as error:
-        raise UsageError(f"--schema {schema}: {error.strerror}") from None
+        raise UsageError(f"{option} {schema}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"--schema {schema}: the file is not UTF-8") from None
-    return _text(schema)
+        raise UsageError(f"{option} {schema}: the file is not UTF-8") from None
+    return text_of(schema, option)
 
 
-def _text(schema: str) -> str:
+def text_of(schema: str, option: str = "--schema") -> str:
     """The schema itself, or what the file of that name has."""
     path = Path(schema)
     try:
         if path.is_file():
             return path.read_text()
     except OSError as error:
-        raise UsageError(f"--schema {schema}: {error.strerror}") from None
+        raise UsageError(f"{option} {schema}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"--schema {schema}: the file is not UTF-8") from None
+        raise UsageError(f"{option} {schema}: the file is not UTF-8") from None
     if schema.endswith(_ENDINGS):
-        raise UsageError(f"--schema {schema}: there is no such file")
+        raise UsageError(f"{option} {schema}: there is no such file")
     return schema

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from enum import StrEnum
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from monedula.cli.running import Failure, require
 
@@ -25,6 +25,9 @@ _CODED = {f"{name}_{code}" for name in ("key", "value") for code in ("base64", "
 
 # Rows per batch read from a Parquet file.
 _ROWS = 1 << 16
+
+# The most bytes of lines that are read at once.
+_BYTES = 1 << 18
 
 
 class Input(StrEnum):
@@ -39,14 +42,29 @@ class Input(StrEnum):
 _ENDINGS = {".arrow": Input.arrow, ".feather": Input.arrow, ".arrows": Input.arrow, ".parquet": Input.parquet}
 
 
+class Number(float):
+    """A number of JSON with a point or an exponent, which keeps its text: a decimal has more digits than a float."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Read the text."""
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
 @dataclass(slots=True)
 class Line:
-    """A record to send, with the number of its line, and the line's size in bytes."""
+    """A record to send, with the number of its line, and the line's size in bytes.
+
+    Its key and value are bytes, or else what JSON has, if they are still to be written in a format.
+    """
 
     number: int
     size: int
-    value: bytes | None
-    key: bytes | None = None
+    value: Any
+    key: Any = None
     topic: str | None = None
     partition: int | None = None
     timestamp: int | datetime | None = None
@@ -70,41 +88,79 @@ def opened(file: Path | None) -> Iterator[BufferedReader]:
         yield stream
 
 
-def text_lines(stream: BufferedReader, separator: str | None, null: str | None) -> Iterator[Line]:
+def arrivals(stream: BufferedReader) -> Iterator[list[bytes]]:
+    """The lines of the input, each time those that are there: of a pipe that is open, none waits for others."""
+    pieces: list[bytes] = []
+    while data := stream.read1(_BYTES):
+        pieces.append(data)
+        if b"\n" in data:
+            *lines, rest = b"".join(pieces).split(b"\n")
+            pieces = [rest]
+            yield [line + b"\n" for line in lines]
+    if rest := b"".join(pieces):
+        yield [rest]
+
+
+def text_lines(
+    lines: Iterable[bytes],
+    separator: str | None,
+    null: str | None,
+    first: int = 1,
+    typed: Container[str] = (),
+) -> Iterator[Line]:
     """One record per line, without the line end.
 
     Args:
-        stream: the input.
+        lines: the input.
         separator: the text between key and value; without it a line is a value.
         null: the text that stands for a null key or value; without it there are none.
+        first: the number of the first line.
+        typed: of `key` and `value` those that are JSON, which is read.
 
     Raises:
-        Failure: if a line lacks the separator.
+        Failure: if a line lacks the separator, or what is to be read is no JSON.
     """
     mark = None if separator is None else separator.encode()
     nothing = None if null is None else null.encode()
-    for number, raw in enumerate(stream, 1):
+
+    def read(name: str, data: bytes | None) -> Any:
+        if data is None or name not in typed:
+            return data
+        try:
+            return json_of(data)
+        except (ValueError, RecursionError) as error:
+            raise Failure(f"line {number}: the {name}: {error}") from None
+
+    for number, raw in enumerate(lines, first):
         value, key = raw.removesuffix(b"\n"), None
         if mark is not None:
             key, found, value = value.partition(mark)
             if not found:
                 raise Failure(f"line {number}: there is no {separator!r} between a key and a value")
         yield Line(
-            number, len(raw), None if value == nothing else value, None if key is not None and key == nothing else key
+            number,
+            len(raw),
+            read("value", None if value == nothing else value),
+            read("key", None if key is not None and key == nothing else key),
         )
 
 
-def json_lines(stream: BufferedReader) -> Iterator[Line]:
+def json_lines(lines: Iterable[bytes], first: int = 1, typed: Container[str] = ()) -> Iterator[Line]:
     """One record per line, a JSON object as `monedula consume --format json` writes it.
+
+    Args:
+        lines: the input.
+        first: the number of the first line.
+        typed: of `key` and `value` those that stay what JSON has.
 
     Raises:
         Failure: if a line is not such an object.
     """
-    for number, raw in enumerate(stream, 1):
+    for number, raw in enumerate(lines, first):
         if not raw.strip():
             continue
         try:
-            yield _line_of(number, raw)
+            yield _line_of(number, raw, typed)
         except (ValueError, RecursionError) as error:
             raise Failure(f"line {number}: {error}") from None
 
@@ -157,26 +213,63 @@ def named(batch: Any, key_column: str | None, value_column: str | None) -> Any:
     Raises:
         Failure: if a given column does not exist, or there is no column `value`.
     """
-    names = list(batch.schema.names)
-    for wanted, name in ((key_column, "key"), (value_column, "value")):
-        if wanted is None:
-            continue
-        if wanted not in names:
-            raise Failure(f"there is no column {wanted!r}; there are {', '.join(names)}")
-        names = ["" if old == name else name if old == wanted else old for old in names]
+    names = _renamed(batch.schema.names, key_column, value_column)
     if "value" not in names:
         raise Failure(f"there is no column 'value'; name it with --value-column; there are {', '.join(names)}")
     kept = [index for index, name in enumerate(names) if name in FIELDS]
     return batch.select(kept).rename_columns([names[index] for index in kept])
 
 
-def _line_of(number: int, raw: bytes) -> Line:
+def with_fields(batch: Any, key_column: str | None, known: Container[str] | None) -> Any:
+    """The batch whose columns are the fields of values, with the key's column beside them as `key`.
+
+    Args:
+        batch: the rows.
+        key_column: the column that is the key; it stays a field if it is a known one.
+        known: the fields; any, if it is not said.
+
+    Raises:
+        Failure: if the given column does not exist.
+    """
+    names = _renamed(batch.schema.names, key_column, None)
+    renamed = batch.rename_columns(names)
+    kept = renamed.select([index for index, name in enumerate(names) if name])
+    if key_column is None or key_column == "key" or not (known is None or key_column in known):
+        return kept
+    return kept.append_column(key_column, renamed.column(names.index("key")))
+
+
+def _renamed(given: list[str], key_column: str | None, value_column: str | None) -> list[str]:
+    """The names of the columns, of which some are the key and the value; one that is replaced has none."""
+    names = list(given)
+    for wanted, name in ((key_column, "key"), (value_column, "value")):
+        if wanted is None:
+            continue
+        if wanted not in names:
+            raise Failure(f"there is no column {wanted!r}; there are {', '.join(names)}")
+        names = ["" if old == name and old != wanted else name if old == wanted else old for old in names]
+    return names
+
+
+def json_of(raw: bytes | str) -> Any:
+    """What a text of JSON has.
+
+    Raises:
+        ValueError: if it is none, or has what could only be sent as something else.
+    """
     try:
-        fields = json.loads(raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_named_once)
+        return json.loads(raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_named_once)
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"this is no JSON: {error.msg} at column {error.colno}; lines that are the values need --format lines"
-        ) from None
+        raise ValueError(f"this is no JSON: {error.msg} at column {error.colno}") from None
+
+
+def _line_of(number: int, raw: bytes, typed: Container[str]) -> Line:
+    try:
+        fields = json_of(raw)
+    except ValueError as error:
+        if "this is no JSON" not in str(error):
+            raise
+        raise ValueError(f"{error}; lines that are the values need --format lines") from None
     if not isinstance(fields, dict):
         raise ValueError('a record is an object such as {"key": "a", "value": "b"}; values alone need --format lines')
     strange = [name for name in fields if name not in FIELDS and name not in _CODED and name not in _READ_ONLY]
@@ -189,8 +282,8 @@ def _line_of(number: int, raw: bytes) -> Line:
     return Line(
         number,
         len(raw),
-        _data(fields, "value"),
-        _data(fields, "key"),
+        _json(fields, "value") if "value" in typed else _data(fields, "value"),
+        _json(fields, "key") if "key" in typed else _data(fields, "key"),
         _typed(fields, "topic", str),
         _typed(fields, "partition", int),
         _time(fields.get("timestamp")),
@@ -203,7 +296,7 @@ def _no_constant(text: str) -> None:
 
 
 def _finite(text: str) -> float:
-    number = float(text)
+    number = Number(text)
     if not isfinite(number):
         raise ValueError(f"{text:.80} is too large for a number; write it as a text")
     return number
@@ -216,6 +309,14 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"an object has {twice!r} twice, and only one of them could be sent")
     return fields
+
+
+def _json(fields: dict[str, Any], name: str) -> Any:
+    coded = next((each for each in fields if each.startswith(f"{name}_")), None)
+    if coded is not None:
+        option = "--encode" if name == "value" else "--key-encode"
+        raise ValueError(f"{coded} has bytes, and {option} makes them of the fields of {name}; give one of them")
+    return fields.get(name)
 
 
 def _data(fields: dict[str, Any], name: str) -> bytes | None:

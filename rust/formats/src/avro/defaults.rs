@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::schema::{AvroSchema, Kind, TypeId};
+use crate::varint::put_zigzag;
 
 /// How deep a default may be nested: one of a record in itself never ends.
 const MAX_DEPTH: usize = 64;
@@ -32,9 +33,9 @@ pub(crate) fn encode(
         (Kind::Boolean, Value::Bool(value)) => out.push(u8::from(*value)),
         (Kind::Int, Value::Number(number)) => {
             let value = number.as_i64().and_then(|value| i32::try_from(value).ok()).ok_or_else(unfit)?;
-            long(i64::from(value), out);
+            put_zigzag(i64::from(value), out);
         }
-        (Kind::Long, Value::Number(number)) => long(number.as_i64().ok_or_else(unfit)?, out),
+        (Kind::Long, Value::Number(number)) => put_zigzag(number.as_i64().ok_or_else(unfit)?, out),
         (Kind::Float, json) => out.extend((float(json).ok_or_else(unfit)? as f32).to_le_bytes()),
         (Kind::Double, json) => out.extend(float(json).ok_or_else(unfit)?.to_le_bytes()),
         (Kind::String, Value::String(text)) => bytes(text.as_bytes(), out),
@@ -43,18 +44,18 @@ pub(crate) fn encode(
             out.extend(latin(text).filter(|bytes| bytes.len() == *size).ok_or_else(unfit)?);
         }
         (Kind::Enum { symbols, .. }, Value::String(text)) => {
-            long(symbols.iter().position(|symbol| **symbol == **text).ok_or_else(unfit)? as i64, out);
+            put_zigzag(symbols.iter().position(|symbol| **symbol == **text).ok_or_else(unfit)? as i64, out);
         }
         (Kind::Array(items), Value::Array(values)) => {
             if !values.is_empty() {
-                long(values.len() as i64, out);
+                put_zigzag(values.len() as i64, out);
             }
             values.iter().try_for_each(|value| encode(schema, *items, value, out, steps_left, depth + 1))?;
             out.push(0);
         }
         (Kind::Map(values), Value::Object(entries)) => {
             if !entries.is_empty() {
-                long(entries.len() as i64, out);
+                put_zigzag(entries.len() as i64, out);
             }
             for (key, value) in entries {
                 bytes(key.as_bytes(), out);
@@ -73,7 +74,7 @@ pub(crate) fn encode(
         (Kind::Union(branches), json) => {
             let start = out.len();
             for (number, branch) in branches.iter().enumerate() {
-                long(number as i64, out);
+                put_zigzag(number as i64, out);
                 if encode(schema, *branch, json, out, steps_left, depth + 1).is_ok() {
                     return Ok(());
                 }
@@ -105,15 +106,6 @@ fn latin(text: &str) -> Option<Vec<u8>> {
 }
 
 fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    long(bytes.len() as i64, out);
+    put_zigzag(bytes.len() as i64, out);
     out.extend(bytes);
-}
-
-fn long(value: i64, out: &mut Vec<u8>) {
-    let mut zigzag = (value as u64) << 1 ^ (value >> 63) as u64;
-    while zigzag >= 0x80 {
-        out.push(zigzag as u8 | 0x80);
-        zigzag >>= 7;
-    }
-    out.push(zigzag as u8);
 }

@@ -2,7 +2,8 @@
 
 use arrow_buffer::NullBuffer;
 
-use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written};
+use crate::varint::put_zigzag;
+use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written};
 
 /// A column, or a child of one, and the type that its rows are written as.
 #[derive(Debug)]
@@ -49,11 +50,11 @@ pub(super) enum Values<'a> {
     Decimals(Decimals<'a>, Option<usize>),
     Record(Vec<(Box<str>, Node<'a>)>),
     List(Bounds<'a>, Box<Node<'a>>),
-    Map(Bounds<'a>, Texts<'a>, Box<Node<'a>>),
+    Map(Entries<'a>, Box<Node<'a>>),
     /// The fields of a union's struct, with their branches: one of them has the value.
     Members(Vec<(Box<str>, i64, Node<'a>)>, Option<i64>),
     /// The place of each row's value, and the values.
-    Dictionary(Vec<usize>, Box<Node<'a>>),
+    Placed(Vec<usize>, Box<Node<'a>>),
 }
 
 /// The symbols of an enum, ascending, with their numbers.
@@ -79,7 +80,7 @@ impl Node<'_> {
     pub(super) fn raw(self) -> Self {
         let values = match self.values {
             Values::Bytes(texts) => Values::Raw(texts),
-            Values::Dictionary(places, values) => Values::Dictionary(places, Box::new(values.raw())),
+            Values::Placed(places, values) => Values::Placed(places, Box::new(values.raw())),
             other => other,
         };
         Self { values, ..self }
@@ -93,7 +94,7 @@ impl Node<'_> {
     pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
         if self.is_null(row) {
             match &self.null {
-                Null::Branch(branch) => long(*branch, out),
+                Null::Branch(branch) => put_zigzag(*branch, out),
                 Null::Nothing => {}
                 Null::Refused(kind) => {
                     return Err(Fault::new(format!("is null, and the schema's {kind} takes no null")));
@@ -102,7 +103,7 @@ impl Node<'_> {
             return Ok(());
         }
         if let Some(branch) = self.branch {
-            long(branch, out);
+            put_zigzag(branch, out);
         }
         self.values.write(row, out)
     }
@@ -114,8 +115,8 @@ impl Values<'_> {
             Self::Nulls => {}
             Self::Constant(bytes) => out.extend_from_slice(bytes),
             Self::Booleans(values) => out.push(u8::from(values.value(row))),
-            Self::Int(ints) => long(i64::from(ints.int(row)?), out),
-            Self::Long(ints) => long(ints.long(row)?, out),
+            Self::Int(ints) => put_zigzag(i64::from(ints.int(row)?), out),
+            Self::Long(ints) => put_zigzag(ints.long(row)?, out),
             Self::Float(floats) => out.extend_from_slice(&floats.float(row)?.to_le_bytes()),
             Self::Double(floats) => out.extend_from_slice(&floats.double(row).to_le_bytes()),
             Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
@@ -130,8 +131,8 @@ impl Values<'_> {
                 }
                 out.extend_from_slice(value);
             }
-            Self::Symbols(texts, symbols) => long(symbols.number(texts.get(row))?, out),
-            Self::Times(times) => long(times.get(row)?, out),
+            Self::Symbols(texts, symbols) => put_zigzag(symbols.number(texts.get(row))?, out),
+            Self::Times(times) => put_zigzag(times.get(row)?, out),
             Self::Decimals(decimals, size) => decimal(decimals.get(row)?, *size, out)?,
             Self::Record(fields) => {
                 for (name, field) in fields {
@@ -141,7 +142,7 @@ impl Values<'_> {
             Self::List(bounds, items) => {
                 let range = bounds.get(row);
                 if !range.is_empty() {
-                    long(range.len() as i64, out);
+                    put_zigzag(range.len() as i64, out);
                 }
                 let start = range.start;
                 for item in range {
@@ -149,20 +150,20 @@ impl Values<'_> {
                 }
                 out.push(0);
             }
-            Self::Map(bounds, keys, values) => {
-                let range = bounds.get(row);
+            Self::Map(entries, values) => {
+                let range = entries.get(row)?;
                 if !range.is_empty() {
-                    long(range.len() as i64, out);
+                    put_zigzag(range.len() as i64, out);
                 }
                 for entry in range {
-                    let key = keys.get(entry);
+                    let key = entries.keys.text(entry);
                     bytes(key, out);
                     values.write(entry, out).map_err(|fault| fault.under(key))?;
                 }
                 out.push(0);
             }
             Self::Members(members, null) => Self::member(members, *null, row, out)?,
-            Self::Dictionary(places, values) => values.write(places[row], out)?,
+            Self::Placed(places, values) => values.write(places[row], out)?,
         }
         Ok(())
     }
@@ -172,11 +173,11 @@ impl Values<'_> {
         let mut present = members.iter().filter(|(_, _, member)| !member.is_null(row));
         match (present.next(), present.next(), null) {
             (Some((name, branch, member)), None, _) => {
-                long(*branch, out);
+                put_zigzag(*branch, out);
                 member.write(row, out).map_err(|fault| fault.within(name))
             }
             (None, _, Some(null)) => {
-                long(null, out);
+                put_zigzag(null, out);
                 Ok(())
             }
             (None, _, None) => Err(Fault::new("all members of the union are null, which has no branch for that")),
@@ -197,7 +198,7 @@ fn decimal(value: i128, size: Option<usize>, out: &mut Vec<u8>) -> Written {
     let needed = &bytes[spare..];
     match size {
         None => {
-            long(needed.len() as i64, out);
+            put_zigzag(needed.len() as i64, out);
             out.extend_from_slice(needed);
         }
         Some(size) if needed.len() <= size => {
@@ -213,24 +214,6 @@ fn decimal(value: i128, size: Option<usize>, out: &mut Vec<u8>) -> Written {
 }
 
 fn bytes(bytes: &[u8], out: &mut Vec<u8>) {
-    long(bytes.len() as i64, out);
+    put_zigzag(bytes.len() as i64, out);
     out.extend_from_slice(bytes);
-}
-
-/// A number of as many bytes as it takes.
-#[inline]
-pub(super) fn long(value: i64, out: &mut Vec<u8>) {
-    let mut zigzag = (value as u64) << 1 ^ (value >> 63) as u64;
-    if zigzag < 0x80 {
-        out.push(zigzag as u8);
-        return;
-    }
-    let (mut buffer, mut length) = ([0; 10], 0);
-    while zigzag >= 0x80 {
-        buffer[length] = zigzag as u8 | 0x80;
-        zigzag >>= 7;
-        length += 1;
-    }
-    buffer[length] = zigzag as u8;
-    out.extend_from_slice(&buffer[..=length]);
 }

@@ -10,9 +10,10 @@ use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
 use arrow_schema::DataType;
 
 use self::bind::Binder;
-use self::node::{Message, varint, zigzag};
+use self::node::Root;
 use super::schema::ProtobufSchema;
 use crate::avro::WriterKey;
+use crate::varint::put_zigzag;
 use crate::writing::{Unwritable, frame, values};
 
 /// Writes the rows of columns as messages of one schema.
@@ -32,8 +33,8 @@ impl ProtobufEncoder {
             match schema.indexes() {
                 [0] => frame.push(0),
                 indexes => {
-                    varint(zigzag(indexes.len() as i64), &mut frame);
-                    indexes.iter().for_each(|index| varint(zigzag((*index).into()), &mut frame));
+                    put_zigzag(indexes.len() as i64, &mut frame);
+                    indexes.iter().for_each(|index| put_zigzag((*index).into(), &mut frame));
                 }
             }
         }
@@ -63,11 +64,11 @@ impl ProtobufEncoder {
     /// # Errors
     /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
     pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let message = self.bind(column)?;
-        values(column, &self.frame, |row, out| message.write(row, out))
+        let root = self.bind(column)?;
+        values(column, &self.frame, |row, out| root.write(row, out))
     }
 
-    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Message<'a>, Unwritable> {
+    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Root<'a>, Unwritable> {
         Binder { schema: &self.schema }.root(column).map_err(Unwritable::Column)
     }
 }

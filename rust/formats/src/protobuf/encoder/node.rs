@@ -5,7 +5,16 @@ use std::sync::Arc;
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use crate::protobuf::schema::Enum;
-use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written, beyond};
+use crate::varint::{put_varint, put_zigzag, zigzag};
+use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written, beyond};
+
+/// A whole column of messages.
+#[derive(Debug)]
+pub(super) enum Root<'a> {
+    Message(Message<'a>),
+    /// The place of each row's message, and the messages.
+    Placed(Vec<usize>, Box<Self>),
+}
 
 /// The columns of a message.
 #[derive(Debug)]
@@ -38,13 +47,19 @@ pub(super) enum Form<'a> {
     Each(Bounds<'a>, Node<'a>),
     /// All behind one tag and their length.
     Packed(Bounds<'a>, Node<'a>),
-    Map {
-        bounds: Bounds<'a>,
-        key_tag: Vec<u8>,
-        keys: Node<'a>,
-        value_tag: Vec<u8>,
-        values: Node<'a>,
-    },
+    Map(Box<Map<'a>>),
+    /// The place of each row's values, and the values.
+    Placed(Vec<usize>, Box<Self>),
+}
+
+/// The entries of a map, each a message of a key and a value.
+#[derive(Debug)]
+pub(super) struct Map<'a> {
+    pub(super) entries: Entries<'a>,
+    pub(super) key_tag: Vec<u8>,
+    pub(super) keys: Node<'a>,
+    pub(super) value_tag: Vec<u8>,
+    pub(super) values: Node<'a>,
 }
 
 /// Values, some of which may be null.
@@ -89,7 +104,17 @@ pub(super) enum Values<'a> {
     /// A message around one value: the value's tag.
     Wrapper(Vec<u8>, Box<Self>),
     /// The place of each row's value, and the values.
-    Dictionary(Vec<usize>, Box<Node<'a>>),
+    Placed(Vec<usize>, Box<Node<'a>>),
+}
+
+impl Root<'_> {
+    /// Appends a row's message.
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Message(message) => message.write(row, out),
+            Self::Placed(places, root) => root.write(places[row], out),
+        }
+    }
 }
 
 impl Message<'_> {
@@ -121,11 +146,17 @@ impl Member<'_> {
                 false => Ok(()),
             };
         }
-        match &self.form {
-            Form::Nothing => {}
-            Form::One(node, leaves_zero_out) => {
+        self.form.write(&self.tag, row, out)
+    }
+}
+
+impl Form<'_> {
+    fn write(&self, tag: &[u8], row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Nothing => {}
+            Self::One(node, leaves_zero_out) => {
                 let start = out.len();
-                out.extend_from_slice(&self.tag);
+                out.extend_from_slice(tag);
                 let value = out.len();
                 node.values.write(row, out)?;
                 // Of numbers, and of texts, whose length stands before them.
@@ -133,40 +164,48 @@ impl Member<'_> {
                     out.truncate(start);
                 }
             }
-            Form::Each(bounds, node) => {
+            Self::Each(bounds, node) => {
                 let range = bounds.get(row);
                 let start = range.start;
                 for item in range {
-                    out.extend_from_slice(&self.tag);
+                    out.extend_from_slice(tag);
                     node.write(item, out).map_err(|fault| fault.at(item - start))?;
                 }
             }
-            Form::Packed(bounds, node) => {
+            Self::Packed(bounds, node) => {
                 let range = bounds.get(row);
                 if range.is_empty() {
                     return Ok(());
                 }
-                out.extend_from_slice(&self.tag);
+                out.extend_from_slice(tag);
                 let start = range.start;
                 delimited(out, |out| {
                     range.into_iter().try_for_each(|item| node.write(item, out).map_err(|fault| fault.at(item - start)))
                 })?;
             }
-            Form::Map { bounds, key_tag, keys, value_tag, values } => {
-                for entry in bounds.get(row) {
-                    out.extend_from_slice(&self.tag);
-                    delimited(out, |out| {
-                        out.extend_from_slice(key_tag);
-                        keys.write(entry, out)?;
-                        out.extend_from_slice(value_tag);
-                        values.write(entry, out)
-                    })
-                    .map_err(|fault| match &keys.values {
-                        Values::Bytes(texts) => fault.under(texts.get(entry)),
-                        _ => fault.at(entry - bounds.get(row).start),
-                    })?;
-                }
-            }
+            Self::Map(map) => map.write(tag, row, out)?,
+            Self::Placed(places, form) => form.write(tag, places[row], out)?,
+        }
+        Ok(())
+    }
+}
+
+impl Map<'_> {
+    fn write(&self, tag: &[u8], row: usize, out: &mut Vec<u8>) -> Written {
+        let range = self.entries.get(row)?;
+        let (start, keys) = (range.start, &self.entries.keys);
+        for entry in range {
+            out.extend_from_slice(tag);
+            delimited(out, |out| {
+                out.extend_from_slice(&self.key_tag);
+                self.keys.write(entry, out)?;
+                out.extend_from_slice(&self.value_tag);
+                self.values.write(entry, out)
+            })
+            .map_err(|fault| match keys.are_texts() {
+                true => fault.under(keys.text(entry)),
+                false => fault.at(entry - start),
+            })?;
         }
         Ok(())
     }
@@ -188,13 +227,13 @@ impl Values<'_> {
             Self::Nulls => {}
             Self::Bool(values) => out.push(u8::from(values.value(row))),
             // Negative numbers take as much as those of 64 bits.
-            Self::Int32(ints) => varint(i64::from(within::<i32>(ints, row, "int32")?) as u64, out),
-            Self::Int64(ints) => varint(within::<i64>(ints, row, "int64")? as u64, out),
-            Self::UInt32(ints) => varint(within::<u32>(ints, row, "uint32")?.into(), out),
-            Self::UInt64(ints) => varint(within(ints, row, "uint64")?, out),
-            Self::UInt64OfDecimal(decimals) => varint(unsigned(decimals, row, "uint64")?, out),
-            Self::SInt32(ints) => varint(u64::from(zigzag(within::<i32>(ints, row, "sint32")?.into()) as u32), out),
-            Self::SInt64(ints) => varint(zigzag(within(ints, row, "sint64")?), out),
+            Self::Int32(ints) => put_varint(i64::from(within::<i32>(ints, row, "int32")?) as u64, out),
+            Self::Int64(ints) => put_varint(within::<i64>(ints, row, "int64")? as u64, out),
+            Self::UInt32(ints) => put_varint(within::<u32>(ints, row, "uint32")?.into(), out),
+            Self::UInt64(ints) => put_varint(within(ints, row, "uint64")?, out),
+            Self::UInt64OfDecimal(decimals) => put_varint(unsigned(decimals, row, "uint64")?, out),
+            Self::SInt32(ints) => put_varint(u64::from(zigzag(within::<i32>(ints, row, "sint32")?.into()) as u32), out),
+            Self::SInt64(ints) => put_zigzag(within(ints, row, "sint64")?, out),
             Self::Fixed32(ints) => out.extend_from_slice(&within::<u32>(ints, row, "fixed32")?.to_le_bytes()),
             Self::Fixed64(ints) => out.extend_from_slice(&within::<u64>(ints, row, "fixed64")?.to_le_bytes()),
             Self::Fixed64OfDecimal(decimals) => {
@@ -208,16 +247,16 @@ impl Values<'_> {
             Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
             Self::Bytes(texts) => {
                 let bytes = texts.get(row);
-                varint(bytes.len() as u64, out);
+                put_varint(bytes.len() as u64, out);
                 out.extend_from_slice(bytes);
             }
-            Self::EnumName(texts, of) => varint(i64::from(number(texts.get(row), of)?) as u64, out),
+            Self::EnumName(texts, of) => put_varint(i64::from(number(texts.get(row), of)?) as u64, out),
             Self::EnumNumber(ints, of) => {
                 let number = within::<i32>(ints, row, "enum")?;
                 if of.is_closed && !of.values.contains_key(&number) {
                     return Err(Fault::new(format!("{number} is no number of the enum, which has {}", names(of))));
                 }
-                varint(i64::from(number) as u64, out);
+                put_varint(i64::from(number) as u64, out);
             }
             Self::Message(message) => delimited(out, |out| message.write(row, out))?,
             Self::Group(message, end) => {
@@ -251,7 +290,7 @@ impl Values<'_> {
                 }
                 Ok(())
             })?,
-            Self::Dictionary(places, node) => node.values.write(places[row], out)?,
+            Self::Placed(places, node) => node.values.write(places[row], out)?,
         }
         Ok(())
     }
@@ -296,7 +335,7 @@ fn seconds_and_nanos(seconds: i64, nanos: i64, out: &mut Vec<u8>) {
     for (tag, value) in [(0x08, seconds), (0x10, nanos)] {
         if value != 0 {
             out.push(tag);
-            varint(value as u64, out);
+            put_varint(value as u64, out);
         }
     }
     // Two numbers and their tags take 22 bytes at most.
@@ -315,7 +354,7 @@ fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> 
         return Ok(());
     }
     let mut prefix = Vec::with_capacity(10);
-    varint(length as u64, &mut prefix);
+    put_varint(length as u64, &mut prefix);
     out.splice(start..=start, prefix);
     Ok(())
 }
@@ -323,20 +362,6 @@ fn delimited(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Written) -> 
 /// A field's number with its wire type.
 pub(super) fn tag(number: u32, wire: u8) -> Vec<u8> {
     let mut tag = Vec::new();
-    varint(u64::from(number) << 3 | u64::from(wire), &mut tag);
+    put_varint(u64::from(number) << 3 | u64::from(wire), &mut tag);
     tag
-}
-
-pub(super) fn zigzag(value: i64) -> u64 {
-    (value as u64) << 1 ^ (value >> 63) as u64
-}
-
-/// A number of as many bytes as it takes.
-#[inline]
-pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }

@@ -1,0 +1,127 @@
+"""`monedula produce --encode`: how keys and values are written as JSON, Avro or Protobuf."""
+
+import re
+from typing import NamedTuple
+
+from monedula.avro import Avro
+from monedula.cli.decoding import Decode, in_options, proto_of, text_of
+from monedula.cli.running import UsageError, require
+from monedula.errors import ArgumentError
+from monedula.protobuf import Protobuf
+from monedula.typed import Json, Typed
+
+Encode = Decode
+
+
+class Options(NamedTuple):
+    """What the command line says about keys, or about values."""
+
+    column: str
+    """`key` or `value`."""
+    encode: Encode | None
+    schema: str | None
+    message: str | None
+    subject: str | None
+    flatten: bool = False
+
+    def named(self, option: str) -> str:
+        """An option as it is for this column: `--key-schema`, and `--schema` for values."""
+        return f"--key-{option}" if self.column == "key" else f"--{option}"
+
+
+class Where(NamedTuple):
+    """What else counts for what is written."""
+
+    topic: str | None
+    has_registry: bool
+    is_table: bool
+    """Whether the input has columns with types of their own."""
+
+
+def encoder(given: Options, where: Where) -> Typed | None:
+    """How keys or values are written; `None` for bytes.
+
+    Raises:
+        UsageError: if the options contradict each other, or the schema cannot be read.
+    """
+    named, encode = given.named, given.encode
+    if encode is None:
+        if any(each is not None for each in (given.schema, given.message, given.subject)) or given.flatten:
+            flatten = "" if given.column == "key" else " and --flatten"
+            raise UsageError(
+                f"{named('schema')}, {named('message')}, {named('subject')}{flatten} say how {given.column}s are "
+                f"written; add {named('encode')} json, avro or protobuf"
+            )
+        return None
+    if encode is not Encode.protobuf and given.message is not None:
+        raise UsageError(f"{named('message')} is for {named('encode')} protobuf")
+    if given.flatten and not where.is_table:
+        raise UsageError("--flatten makes values of the columns of Arrow and Parquet; a line is a value already")
+    require("pyarrow", "arrow", named("encode"))
+    try:
+        return _written(given, where)
+    except ArgumentError as error:
+        raise UsageError(f"{named('schema')}: {in_words(str(error), given.column)}") from None
+
+
+def in_words(reason: str, column: str = "value") -> str:
+    """What an error says about Python's arguments, in the words of `monedula produce`."""
+    for python, here in _WORDS:
+        reason = re.sub(python, here, reason)
+    reason = in_options(reason)
+    return reason if column == "value" else reason.replace("--message", "--key-message")
+
+
+_WORDS = (
+    (r"^value: there is no column for this field", "there is no column for this field"),
+    (r"; no row was sent$", ""),
+    (r"\. With flatten=True, the columns of the table are its fields", ". With --flatten, the columns are its fields"),
+    (
+        r'^key= says how the column "key" is written, which the table has not',
+        "there is no column 'key' for --key-encode",
+    ),
+    (r"^the settings name no registry: .*", "give -X schema.registry.url=http://..."),
+    (r"needs the topic: give topic=", "needs the topic: give it as an argument"),
+)
+
+
+def _written(given: Options, where: Where) -> Typed:
+    encode, schema, flatten = given.encode, given.schema, given.flatten
+    _check_source(given, where)
+    if schema is None and given.subject is None and encode is Encode.json and not where.has_registry:
+        return Json(flatten=flatten)
+    subject = given.subject
+    if schema is None and subject is None:
+        subject = f"{where.topic}-{given.column}"
+    option = given.named("schema")
+    if encode is Encode.json:
+        return Json(None if schema is None else text_of(schema, option), subject=subject, flatten=flatten)
+    if encode is Encode.avro:
+        return Avro(None if schema is None else text_of(schema, option), subject=subject, flatten=flatten)
+    source = None if schema is None else proto_of(schema, option)
+    return Protobuf(source, message=given.message, subject=subject, flatten=flatten)
+
+
+def _check_source(given: Options, where: Where) -> None:
+    """Refuse what does not say which schema is meant."""
+    named, encode = given.named, given.encode
+    if given.subject is not None and not where.has_registry:
+        raise UsageError(f"{named('subject')} is that of a registry: give -X schema.registry.url=http://...")
+    if given.schema is not None or given.subject is not None:
+        return
+    if not where.has_registry:
+        if encode is Encode.json and where.is_table:
+            return
+        if encode is Encode.json:
+            raise UsageError(
+                f"{named('encode')} json needs the fields, which lines are checked against: {named('schema')} "
+                "'id bigint, user string'. Without it, lines are sent as they are"
+            )
+        file = "order.avsc" if encode is Encode.avro else "order.proto"
+        raise UsageError(
+            f"{named('encode')} {encode} needs a schema: {named('schema')} {file}, or a registry, "
+            f"-X schema.registry.url=http://..., which is asked for that of {named('subject')}, or "
+            "of the topic's subject"
+        )
+    if where.topic is None:
+        raise UsageError(f"{named('encode')} {encode} without a topic needs {named('schema')} or {named('subject')}")
