@@ -55,7 +55,8 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     ) -> "Coroutine[Any, Any, BatchReport]":
         """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
 
-        Nothing is sent before the coroutine is awaited. Cancelling the wait does not cancel the rows.
+        Nothing is sent before the coroutine is awaited. Cancelling the wait does not cancel the rows, unless a schema
+        registry is being asked for what they are written with: the wait for it ends then, and none of them is sent.
 
         Raises:
             BatchSendError: if rows failed; its `report` has the errors.
@@ -95,11 +96,20 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         key: "Typed | None",
         value: "Typed | None",
     ) -> BatchReport:
+        from asyncio import CancelledError
+
+        from monedula._monedula import AbandonableCall
         from monedula._pending_calls import PendingCalls
 
         # Or a call of a transaction that was begun since.
         call = call or self._call("send_batch") or PendingCalls().add("send_batch")
-        future: BatchFuture = await call.in_thread(self._rows, data, topic, key, value)
+        abandonable = AbandonableCall()
+        try:
+            future: BatchFuture = await call.in_thread(abandonable.run, self._rows, data, topic, key, value)
+        except CancelledError:
+            # `asyncio.run` waits for the thread, which would wait for the registry as long as the settings allow.
+            abandonable.abandon()
+            raise
         return await future
 
     _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited

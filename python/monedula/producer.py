@@ -180,7 +180,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
             specs = written_as(self._of_subject(key), self._of_subject(value))
-        return self._send_batch(_readable(data), topic, self._partitioner is not None, headers, *specs)
+        return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
 
 
 @tells
@@ -309,22 +309,6 @@ def _encoded(data: Any) -> bytes | None:
     if data is None or isinstance(data, bytes):
         return data
     return data.encode() if isinstance(data, str) else bytes(data)
-
-
-def _readable(data: Any) -> Any:
-    """The same, but for frames of polars that have a column without a type, of nulls alone.
-
-    polars exports those with a buffer, which Arrow's interface does not have for them, and the core refuses it.
-    """
-    if type(data).__module__.partition(".")[0] != "polars" or not hasattr(data, "to_arrow"):
-        return data
-    from importlib.util import find_spec
-
-    kinds = getattr(data, "dtypes", None) or [getattr(data, "dtype", None)]
-    # Of any depth, as in List(Null). Where the word stands for something else, nothing but a little time is lost.
-    if not any("Null" in repr(kind) for kind in kinds) or find_spec("pyarrow") is None:
-        return data
-    return data.to_arrow()
 
 
 def deadline_of(timeout: float | None) -> float | None:

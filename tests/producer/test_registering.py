@@ -1,5 +1,6 @@
 """The schemas of typed tables at a registry: registered, looked up, or its newest; and what it says against them."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -195,6 +196,34 @@ def test_rows_whose_schema_is_asked_for_are_of_the_transaction_that_they_were_se
     settings = {"bootstrap.servers": ground.bootstrap, "isolation.level": "read_committed"}
     with monedula.read(settings, topic) as stream:
         assert pa.table(stream).num_rows == 2
+
+
+@pytest.mark.parametrize("form", [Avro(ORDER), Avro(subject="orders-value")], ids=["registered", "asked for"])
+def test_a_cancelled_call_does_not_wait_for_the_registry(ground: Ground, registry: Registry, form: Avro) -> None:
+    topic, asked, answers = ground.topic(), threading.Event(), threading.Event()
+
+    def no_answer(_path: str) -> None:
+        asked.set()
+        assert answers.wait(PATIENCE * 2)
+
+    async def cancelled() -> None:
+        settings = at(registry, bootstrap_servers=ground.bootstrap, schema_registry_request_timeout_ms=600_000)
+        async with monedula.AsyncProducer(settings) as sender:
+            sending = asyncio.create_task(sender.send_batch(TABLE, topic, value=form))
+            assert await asyncio.to_thread(asked.wait, PATIENCE)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+
+    registry.instead = no_answer
+    with ThreadPoolExecutor(1) as pool:
+        # The end of the loop waits for the threads that it has started.
+        running = pool.submit(asyncio.run, cancelled())
+        try:
+            running.result(PATIENCE)
+        finally:
+            answers.set()
+    assert stored(ground.bootstrap, topic) == []
 
 
 def test_a_subject_that_is_given_is_that_of_the_schema(

@@ -49,6 +49,9 @@ fn an_unknown_key_names_the_nearest() {
     let text = message(&[("fetch.mn.bytes", "1")]);
     assert_eq!(text, "fetch.mn.bytes is no setting that this client knows; did you mean fetch.min.bytes?");
     assert!(message(&[("zzzzzz", "1")]).contains("config_keys()"));
+    // By its letters the keystore would be, where the client's own certificate is.
+    let text = message(&[("schema.registry.ssl.truststore.location", "/x")]);
+    assert!(text.contains("schema.registry.ssl.ca.location") && !text.contains("keystore"), "{text}");
 }
 
 #[test]

@@ -153,6 +153,13 @@ fn find(name: &str, dotted: &str) -> Result<(&'static Key, i64), ConfigError> {
         }
     }
     let error = |message| Err(ConfigError { key: name.into(), message });
+    if dotted.starts_with("schema.registry.ssl.truststore.") {
+        // The nearest by its letters is the keystore, which is for the client's own certificate.
+        return error(format!(
+            "{name} is no setting that this client knows; the authorities that sign the registry's certificate are given as a \
+             PEM file, in schema.registry.ssl.ca.location"
+        ));
+    }
     let known =
         KEYS.iter().flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().map(|(alias, _)| *alias)));
     let nearest = known.map(|candidate| (strsim::damerau_levenshtein(candidate, dotted), candidate)).min();

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bolero::TypeGenerator;
+use bolero::{TypeGenerator, produce};
 use bytes::Bytes;
 use common::{Row, ZSTD, codecs, encode, header, rows, walker};
 use monedula_columns::{
@@ -16,9 +16,11 @@ use monedula_columns::{
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord};
 
-/// How many batches a partition has at most, and records a batch: few under Miri, which is a thousand times slower.
+/// How many batches a partition has at most: few under Miri, which is a thousand times slower.
 const MOST_BATCHES: usize = if cfg!(miri) { 3 } else { usize::MAX };
-const MOST_RECORDS: usize = if cfg!(miri) { 3 } else { usize::MAX };
+/// How many records a batch has, and headers a record. As many values as bolero makes of itself, or the few that Miri can make: an input of 64 batches of 64 records of 64
+/// headers took it longer to generate than a night has.
+const LENGTHS: std::ops::RangeInclusive<usize> = if cfg!(miri) { 0..=4 } else { 0..=64 };
 
 #[derive(Debug, Clone, TypeGenerator)]
 struct MadeRecord {
@@ -26,14 +28,29 @@ struct MadeRecord {
     timestamp_ms: i64,
     key: Option<Vec<u8>>,
     value: Option<Vec<u8>>,
+    #[generator(produce::<Vec<(Vec<u8>, Option<Vec<u8>>)>>().with().len(LENGTHS))]
     headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 #[derive(Debug, Clone, TypeGenerator)]
 enum MadeBatch {
-    Plain { codec: u8, append_time_ms: Option<u32>, tail_gap: u8, records: Vec<MadeRecord> },
-    Transactional { codec: u8, producer: u8, records: Vec<MadeRecord> },
-    End { producer: u8, abort: bool },
+    Plain {
+        codec: u8,
+        append_time_ms: Option<u32>,
+        tail_gap: u8,
+        #[generator(produce::<Vec<MadeRecord>>().with().len(LENGTHS))]
+        records: Vec<MadeRecord>,
+    },
+    Transactional {
+        codec: u8,
+        producer: u8,
+        #[generator(produce::<Vec<MadeRecord>>().with().len(LENGTHS))]
+        records: Vec<MadeRecord>,
+    },
+    End {
+        producer: u8,
+        abort: bool,
+    },
 }
 
 /// A partition's bytes, and the rows that a walk of them must give.
@@ -89,7 +106,7 @@ impl Model {
     ) {
         let mut encoder = encoder.base_offset(self.next_offset).partition_leader_epoch(3);
         let mut delta = -1;
-        for record in records.iter().take(MOST_RECORDS) {
+        for record in records.iter() {
             delta += 1 + i32::from(record.gap);
             let headers: Vec<_> = record.headers.iter().map(|(key, value)| header(key, value.as_deref())).collect();
             let timestamp_ms = record.timestamp_ms & i64::MAX;

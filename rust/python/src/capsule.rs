@@ -7,17 +7,16 @@ use std::ffi::CStr;
 use std::ptr::NonNull;
 
 use arrow_array::cast::AsArray;
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
-use arrow_array::{
-    Array, ArrayReader, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray,
-};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::error::argument_error;
+use crate::imported::{Arrays, of_type};
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -86,15 +85,15 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
 
 /// A stream of struct arrays, the form in which Arrow streams transfer tables.
 struct Structs {
-    arrays: ArrayStreamReader,
+    arrays: Arrays,
     schema: SchemaRef,
 }
 
 impl Structs {
     fn try_new(stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
-        let arrays = ArrayStreamReader::try_new(stream)?;
-        let DataType::Struct(fields) = arrays.field().data_type() else {
-            return Err(no_columns(arrays.field().data_type()));
+        let arrays = Arrays::try_new(stream)?;
+        let DataType::Struct(fields) = arrays.data_type() else {
+            return Err(no_columns(arrays.data_type()));
         };
         let schema = Schema::new(fields.clone()).into();
         Ok(Self { arrays, schema })
@@ -121,12 +120,13 @@ impl RecordBatchReader for Structs {
 /// # Safety
 /// `array` must have the type that `schema` describes.
 unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch, ArrowError> {
-    // SAFETY: the caller's promise.
-    let data = unsafe { from_ffi(array, schema)? };
-    let DataType::Struct(fields) = data.data_type().clone() else {
-        return Err(no_columns(data.data_type()));
+    let data_type = DataType::try_from(schema)?;
+    let DataType::Struct(fields) = &data_type else {
+        return Err(no_columns(&data_type));
     };
-    rows(StructArray::from(data), &Schema::new(fields).into())
+    // SAFETY: the caller's promise.
+    let array = unsafe { of_type(array, &data_type)? };
+    rows(array.as_struct().clone(), &Schema::new(fields.clone()).into())
 }
 
 fn no_columns(given: &DataType) -> ArrowError {

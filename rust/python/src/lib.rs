@@ -3,6 +3,7 @@
 //! Three rules hold in the whole crate: waiting and decoding happen detached from the interpreter; no tokio thread
 //! touches a Python object; a forked child uses nothing that its parent process created.
 
+mod abandoned;
 mod admin;
 mod admin_security;
 mod admin_values;
@@ -20,6 +21,7 @@ mod formats;
 mod group;
 mod group_state;
 mod header_values;
+mod imported;
 mod json_lines;
 mod logging;
 mod operation;
@@ -48,6 +50,7 @@ use pyo3::prelude::*;
 fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Before any class is created: PyO3 keeps the type objects for the whole process.
     refuse_subinterpreters()?;
+    module.add_class::<abandoned::AbandonableCall>()?;
     module.add_class::<admin::AdminCore>()?;
     module.add_class::<admin_security::AdminSecurityCore>()?;
     module.add_class::<assignor::AssignorDesk>()?;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use serde_json::Value;
 
 use crate::error::{argument_error, registry_error_of};
-use crate::runtime::on_thread;
+use crate::runtime::asked;
 
 /// Where the schema of keys or values belongs.
 #[derive(Clone, Copy)]
@@ -38,7 +38,7 @@ impl Place<'_> {
     /// The schema that values of the subject are written with. Asks the registry.
     pub(crate) fn ask(&self, py: Python<'_>, subject: &str, schema: NewSchema) -> PyResult<Arc<WrittenSchema>> {
         let (registry, subject) = (Arc::clone(self.registry), subject.to_owned());
-        let found = on_thread(py, "monedula-registry", move || registry.written(&subject, &schema))?;
+        let found = asked(py, move || registry.written(&subject, &schema))?;
         found.map_err(|reason| registry_error_of(py, self.name, &reason))
     }
 

@@ -1,8 +1,6 @@
 //! A schema registry that is asked by itself, without a client of Kafka.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Instant;
 
 use monedula_client::registry::{self, SchemaKind};
 use monedula_formats::stable_text;
@@ -10,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::config;
 use crate::error::{argument_error, registry_error};
-use crate::runtime::in_slices;
+use crate::runtime::asked;
 use crate::tokens::Settings;
 
 /// A version of a subject: the schema's id, the version, the schema's text, and the names and texts of those that it refers
@@ -37,14 +35,18 @@ impl RegistryCore {
         let kind =
             [SchemaKind::Avro, SchemaKind::Protobuf, SchemaKind::Json].into_iter().find(|known| known.name() == kind);
         let Some(kind) = kind else { return Err(argument_error(py, "there is no such kind of schema".into())) };
-        let found = asked(py, &self.0, move |registry| registry.version(&subject, version, kind))?;
+        let registry = Arc::clone(&self.0);
+        let found = asked(py, move || registry.version(&subject, version, kind))?;
+        let found = found.map_err(|why| registry_error(py, why))?;
         Ok((found.id, found.version, found.schema.text, found.schema.references))
     }
 
     /// What is answered at this path, or to a JSON text that is posted there, as JSON.
     #[pyo3(signature = (path, posted = None))]
     fn request(&self, py: Python<'_>, path: String, posted: Option<String>) -> PyResult<String> {
-        asked(py, &self.0, move |registry| registry.request(&path, posted.as_deref()))
+        let registry = Arc::clone(&self.0);
+        let answer = asked(py, move || registry.request(&path, posted.as_deref()))?;
+        answer.map_err(|why| registry_error(py, why))
     }
 }
 
@@ -53,26 +55,4 @@ impl RegistryCore {
 #[pyfunction]
 pub(crate) fn stable_avro(text: &str) -> Option<String> {
     stable_text(text).ok()
-}
-
-/// Asks on a thread of its own: other threads of Python run meanwhile, and Ctrl-C ends the wait.
-fn asked<T: Send + 'static>(
-    py: Python<'_>,
-    registry: &Arc<registry::SchemaRegistry>,
-    ask: impl FnOnce(&registry::SchemaRegistry) -> Result<T, String> + Send + 'static,
-) -> PyResult<T> {
-    let (sender, receiver) = mpsc::channel();
-    let registry = Arc::clone(registry);
-    // The receiver is gone if Ctrl-C has ended the wait.
-    let work = move || drop(sender.send(ask(&registry)));
-    if std::thread::Builder::new().name("monedula-registry".into()).spawn(work).is_err() {
-        return Err(registry_error(py, "the system grants no thread to ask the schema registry".into()));
-    }
-    let answer =
-        in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(answer) => Ok(Some(answer)),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Ok(Some(Err("asking the schema registry panicked".into()))),
-        })?;
-    answer.map_err(|why| registry_error(py, why))
 }

@@ -23,6 +23,7 @@ use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
+use crate::abandoned::is_abandoned;
 use crate::error::{fork_error, to_py};
 use crate::logging;
 use crate::producer;
@@ -278,23 +279,28 @@ pub(crate) fn in_slices<T: Send>(
     }
 }
 
-/// Does what blocks on a thread of its own: other threads of Python run meanwhile, and Ctrl-C ends the wait.
-pub(crate) fn on_thread<T: Send + 'static>(
+/// What came of asking a registry, which is done on a thread of its own: other threads of Python run meanwhile, and Ctrl-C
+/// ends the wait. So does the end of the task that waits for this thread's call: `Err` has the reason then.
+pub(crate) fn asked<T: Send + 'static>(
     py: Python<'_>,
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> PyResult<T> {
+    ask: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> PyResult<Result<T, String>> {
     let (sender, receiver) = mpsc::channel();
     let work = move || {
-        // Fails if Ctrl-C has ended the wait.
-        let _ = sender.send(work());
+        // Fails if nobody waits any more.
+        let _ = sender.send(ask());
     };
-    let spawned = std::thread::Builder::new().name(name.into()).spawn(work);
-    spawned.map_err(|error| to_py(py, ClientError::Internal(format!("the system grants no thread: {error}"))))?;
+    let spawned = std::thread::Builder::new().name("monedula-registry".into()).spawn(work);
+    if spawned.is_err() {
+        return Ok(Err("the system grants no thread to ask the schema registry".into()));
+    }
     in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(outcome) => Ok(Some(outcome)),
+        Err(RecvTimeoutError::Timeout) if is_abandoned() => {
+            Ok(Some(Err("the call was cancelled while the schema registry was asked; no row was sent".into())))
+        }
         Err(RecvTimeoutError::Timeout) => Ok(None),
-        Err(RecvTimeoutError::Disconnected) => Err(ClientError::Internal("a thread ended without a result".into())),
+        Err(RecvTimeoutError::Disconnected) => Ok(Some(Err("asking the schema registry panicked".into()))),
     })
 }
 

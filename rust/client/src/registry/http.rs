@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use monedula_protocol::secret::Secret;
+use rustls::AlertDescription;
 use serde_json::{Map, Value};
 use ureq::{Agent, RequestBuilder};
 
@@ -80,6 +81,8 @@ enum Attempt {
     Refused(String),
     /// The next URL, or the same one later, may answer.
     Again(String),
+    /// The next URL may answer. This one will not, however often it is asked.
+    Useless(String),
 }
 
 impl Http {
@@ -104,7 +107,7 @@ impl Http {
     pub(super) fn request(&self, path: &str, posted: Option<&str>) -> Result<Value, Failure> {
         let started = Instant::now();
         for retry in 0..=self.retries {
-            let mut failed = Vec::new();
+            let (mut failed, mut may_answer) = (Vec::new(), false);
             for url in &self.urls {
                 match url.request(self, path, posted) {
                     Ok(answer) => {
@@ -122,11 +125,15 @@ impl Http {
                         }
                         return Err(failure);
                     }
-                    Err(Attempt::Again(why)) => failed.push(why),
+                    Err(Attempt::Again(why)) => {
+                        may_answer = true;
+                        failed.push(why);
+                    }
+                    Err(Attempt::Useless(why)) => failed.push(why),
                 }
             }
-            if retry == self.retries {
-                let (attempts, seconds) = (self.retries + 1, started.elapsed().as_secs_f64());
+            if retry == self.retries || !may_answer {
+                let (attempts, seconds) = (retry + 1, started.elapsed().as_secs_f64());
                 let proxy = if self.agent.config().proxy().is_some() { PROXY } else { "" };
                 let why = failed.join("; ");
                 let advice = advice(&why);
@@ -194,6 +201,7 @@ impl Url {
             ureq::Error::Timeout(_) => {
                 Attempt::Again(format!("{url} did not answer within schema.registry.request.timeout.ms"))
             }
+            error if is_of_tls(&error) => Attempt::Useless(format!("{url}: {error}")),
             error => Attempt::Again(format!("{url}: {error}")),
         };
         let mut response = match posted {
@@ -231,10 +239,34 @@ impl Url {
     }
 }
 
+/// Whether one side refused the other's certificate or encryption, which another attempt does not change.
+fn is_of_tls(error: &ureq::Error) -> bool {
+    let inner = match error {
+        ureq::Error::Rustls(inner) => Some(inner),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        _ => None,
+    };
+    match inner {
+        Some(rustls::Error::AlertReceived(alert)) => !matches!(
+            alert,
+            AlertDescription::CloseNotify | AlertDescription::InternalError | AlertDescription::UserCanceled
+        ),
+        Some(
+            rustls::Error::InvalidCertificate(_)
+            | rustls::Error::InvalidMessage(_)
+            | rustls::Error::NoCertificatesPresented
+            | rustls::Error::PeerIncompatible(_),
+        ) => true,
+        _ => false,
+    }
+}
+
 /// What to check where no answer came, by what came in its place.
 pub(super) fn advice(why: &str) -> &'static str {
     if why.contains(NO_TOKEN) {
         "check schema.registry.bearer.auth.issuer.endpoint.url, and that the identity provider is up"
+    } else if why.contains("received corrupt message") {
+        "what answers there does not speak TLS: check the port in schema.registry.url, and whether it is http: there"
     } else if why.contains("UnknownIssuer") {
         "give the certificate of the authority that signs the registry's in schema.registry.ssl.ca.location"
     } else if why.contains("CertificateRequired") {

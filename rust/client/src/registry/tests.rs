@@ -1,7 +1,8 @@
 //! A registry of a few fixed answers on a port of its own.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
 use super::{Answer, SchemaKey, SchemaKind, SchemaRegistry, registry};
@@ -172,4 +173,49 @@ fn what_to_check_is_what_failed() {
     );
     assert!(told("no token for the registry: https://i:1/t: io: Connection refused").contains("issuer.endpoint.url"));
     assert!(told("https://r:1/subjects: io: Connection refused").starts_with("check schema.registry.url"));
+}
+
+/// Answers each connection with the same bytes, and returns the URL and how many there were.
+fn serve_always(answer: &'static [u8]) -> (String, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let connections = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            count.fetch_add(1, Ordering::Relaxed);
+            let mut stream = stream.expect("a connection");
+            // A client that has given up does not read.
+            let _ = stream.write_all(answer);
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    (address, connections)
+}
+
+#[test]
+fn what_is_no_matter_of_time_is_not_tried_again() {
+    // Alerts of TLS: that a certificate is required, and that the server has a fault of its own.
+    let refused: &[u8] = &[21, 3, 3, 0, 2, 2, 116];
+    let broken: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+    let (no_tls, advised) = (b"HTTP/1.1 400 Bad Request\r\n\r\n".as_slice(), "does not speak TLS");
+    for (answer, attempts, advised) in
+        [(refused, 1, "ssl.certificate.location"), (no_tls, 1, advised), (broken, 3, "check schema.registry.url")]
+    {
+        let (address, connections) = serve_always(answer);
+        let registry = at(&format!("https://{address}")).expect("settings");
+        let Answer::Failed(why) = asked(&registry, SchemaKey::Id(1)) else { panic!("an answer") };
+        assert!(why.contains(&format!("(attempts: {attempts}, in ")) && why.contains(advised), "{why}");
+        assert_eq!(connections.load(Ordering::Relaxed), attempts, "{why}");
+    }
+}
+
+#[test]
+fn a_url_that_is_refused_does_not_keep_the_others_from_being_asked_again() {
+    let (refused, connections) = serve_always(&[21, 3, 3, 0, 2, 2, 116]);
+    let (url, _requests) = serve(vec![answer(503, ""), answer(200, r#"{"schema": "\"int\""}"#)]);
+    let registry = at(&format!("https://{refused},{url}")).expect("settings");
+    let Answer::Known(schema) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
+    assert_eq!((schema.text.as_str(), connections.load(Ordering::Relaxed)), ("\"int\"", 2));
 }

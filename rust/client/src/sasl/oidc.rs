@@ -203,6 +203,13 @@ impl OidcSource {
         let token = ["access_token", "id_token"].iter().find_map(|key| answer.get(*key)?.as_str());
         let token =
             token.map(str::trim).filter(|token| !token.is_empty()).ok_or_else(|| wrong("without an access_token"))?;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(TokenError::Refused(format!(
+                "{} answered with an access_token that is none: there are line breaks, blanks or other bytes in it that no \
+                 token has",
+                self.url
+            )));
+        }
         // The provider's `expires_in` counts before the token's own claim, since a token may be opaque. Some providers
         // write the number as text.
         let seconds = answer.get("expires_in").and_then(|value| match value {

@@ -102,6 +102,13 @@ fn what_the_provider_refuses_is_final_and_what_fails_is_not() {
 }
 
 #[test]
+fn a_token_with_a_line_break_is_refused_before_it_is_sent() {
+    let (token, _) = fetch(http("200 OK", r#"{"access_token": "first\nsecond"}"#));
+    let Err(TokenError::Refused(reason)) = token else { panic!("{token:?}") };
+    assert!(reason.contains("line breaks") && !reason.contains("first"), "{reason}");
+}
+
+#[test]
 fn no_more_is_read_than_a_token_may_have() {
     let body = format!(r#"{{"access_token": "{}"}}"#, "x".repeat(1 << 20));
     let (fetched, _) = fetch(http("200 OK", &body));

@@ -4,14 +4,16 @@
 //! An encoder binds a column to a type once; what can be known from the types alone is an error of the binding, before the
 //! first row. Then every row is written, one behind the other in one buffer. Every conversion is exact, or an error.
 
+mod entries;
 mod numbers;
 mod texts;
 
 use arrow_array::{Array, ArrayRef, LargeBinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
+pub(crate) use self::entries::{Entries, Keys};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
-pub(crate) use self::texts::{Bounds, Entries, Texts};
+pub(crate) use self::texts::{Bounds, Texts, placed};
 use crate::avro::{BadSchema, WriterKey};
 use crate::error::prefix;
 

@@ -25,6 +25,10 @@ pub(crate) enum Ints<'a> {
     U16(&'a [u16]),
     U32(&'a [u32]),
     U64(&'a [u64]),
+    /// Decimals without places behind the point, such as the sums of DuckDB.
+    Decimals32(&'a [i32]),
+    Decimals64(&'a [i64]),
+    Decimals128(&'a [i128]),
 }
 
 impl<'a> Ints<'a> {
@@ -38,6 +42,9 @@ impl<'a> Ints<'a> {
             DataType::UInt16 => Self::U16(array.as_primitive::<UInt16Type>().values()),
             DataType::UInt32 => Self::U32(array.as_primitive::<UInt32Type>().values()),
             DataType::UInt64 => Self::U64(array.as_primitive::<UInt64Type>().values()),
+            DataType::Decimal32(_, 0) => Self::Decimals32(array.as_primitive::<Decimal32Type>().values()),
+            DataType::Decimal64(_, 0) => Self::Decimals64(array.as_primitive::<Decimal64Type>().values()),
+            DataType::Decimal128(_, 0) => Self::Decimals128(array.as_primitive::<Decimal128Type>().values()),
             _ => return None,
         })
     }
@@ -53,6 +60,9 @@ impl<'a> Ints<'a> {
             Self::U16(values) => i64::from(values[row]),
             Self::U32(values) => i64::from(values[row]),
             Self::U64(values) => i64::try_from(values[row]).map_err(|_| beyond(values[row], "long"))?,
+            Self::Decimals32(values) => i64::from(values[row]),
+            Self::Decimals64(values) => values[row],
+            Self::Decimals128(values) => i64::try_from(values[row]).map_err(|_| beyond(values[row], "long"))?,
         })
     }
 
@@ -68,13 +78,17 @@ impl<'a> Ints<'a> {
             Self::U8(values) => i128::from(values[row]),
             Self::U16(values) => i128::from(values[row]),
             Self::U32(values) => i128::from(values[row]),
+            Self::Decimals32(values) => i128::from(values[row]),
+            Self::Decimals64(values) => i128::from(values[row]),
+            Self::Decimals128(values) => values[row],
         }
     }
 
     #[inline]
     pub(crate) fn int(&self, row: usize) -> Written<i32> {
-        if let Self::U64(values) = self {
-            return i32::try_from(values[row]).map_err(|_| beyond(values[row], "int"));
+        if let Self::U64(_) | Self::Decimals128(_) = self {
+            let value = self.wide(row);
+            return i32::try_from(value).map_err(|_| beyond(value, "int"));
         }
         let value = self.long(row)?;
         i32::try_from(value).map_err(|_| beyond(value, "int"))
@@ -83,13 +97,14 @@ impl<'a> Ints<'a> {
     pub(crate) fn double(&self, row: usize) -> Written<f64> {
         let value = self.wide(row);
         let double = value as f64;
-        if double as i128 == value { Ok(double) } else { Err(inexact(value, "double")) }
+        // Beyond its range a number is cast to the last one in it.
+        if double as i128 == value && value != i128::MAX { Ok(double) } else { Err(inexact(value, "double")) }
     }
 
     pub(crate) fn float(&self, row: usize) -> Written<f32> {
         let value = self.wide(row);
         let float = value as f32;
-        if float as i128 == value { Ok(float) } else { Err(inexact(value, "float")) }
+        if float as i128 == value && value != i128::MAX { Ok(float) } else { Err(inexact(value, "float")) }
     }
 }
 

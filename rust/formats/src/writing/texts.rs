@@ -1,9 +1,11 @@
-//! Columns of bytes and texts, the bounds of lists and the entries of maps, whatever array holds them. Nulls are not theirs.
+//! Columns of bytes and texts and the bounds of lists, whatever array holds them. Nulls are not theirs.
 
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, StringViewArray};
+use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, RunArray, StringViewArray};
+use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub(crate) enum Texts<'a> {
     TextViews(&'a StringViewArray),
     BinaryViews(&'a BinaryViewArray),
     Fixed(&'a FixedSizeBinaryArray),
+    /// Those of a dictionary or of runs, by the place of each row.
+    Placed(Vec<usize>, Box<Self>),
 }
 
 impl<'a> Texts<'a> {
@@ -28,7 +32,10 @@ impl<'a> Texts<'a> {
                 Self::Long(array.value_offsets(), array.value_data())
             }
             DataType::Utf8View => Self::TextViews(array.as_string_view()),
-            _ => return None,
+            _ => {
+                let (places, values) = placed(array)?;
+                Self::Placed(places, Box::new(Self::of_texts(values)?))
+            }
         })
     }
 
@@ -57,6 +64,7 @@ impl<'a> Texts<'a> {
             Self::TextViews(array) => array.value(row).as_bytes(),
             Self::BinaryViews(array) => array.value(row),
             Self::Fixed(array) => array.value(row),
+            Self::Placed(places, texts) => texts.get(places[row]),
         }
     }
 }
@@ -66,6 +74,9 @@ impl<'a> Texts<'a> {
 pub(crate) enum Bounds<'a> {
     Short(&'a [i32]),
     Long(&'a [i64]),
+    /// Where they begin, and how many there are.
+    ShortViews(&'a [i32], &'a [i32]),
+    LongViews(&'a [i64], &'a [i64]),
     /// All lists have as many items.
     Fixed(usize),
 }
@@ -82,6 +93,14 @@ impl<'a> Bounds<'a> {
                 let list = array.as_list::<i64>();
                 (Self::Long(list.value_offsets()), list.values())
             }
+            DataType::ListView(_) => {
+                let list = array.as_list_view::<i32>();
+                (Self::ShortViews(list.value_offsets(), list.value_sizes()), list.values())
+            }
+            DataType::LargeListView(_) => {
+                let list = array.as_list_view::<i64>();
+                (Self::LongViews(list.value_offsets(), list.value_sizes()), list.values())
+            }
             DataType::FixedSizeList(_, size) => {
                 (Self::Fixed(usize::try_from(*size).ok()?), array.as_fixed_size_list().values())
             }
@@ -94,29 +113,37 @@ impl<'a> Bounds<'a> {
         match self {
             Self::Short(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
             Self::Long(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            Self::ShortViews(offsets, sizes) => offsets[row] as usize..(offsets[row] + sizes[row]) as usize,
+            Self::LongViews(offsets, sizes) => offsets[row] as usize..(offsets[row] + sizes[row]) as usize,
             Self::Fixed(size) => row * size..(row + 1) * size,
         }
     }
 }
 
-/// The entries of maps.
-#[derive(Debug)]
-pub(crate) struct Entries<'a> {
-    pub(crate) bounds: Bounds<'a>,
-    pub(crate) keys: &'a ArrayRef,
-    pub(crate) values: &'a ArrayRef,
+/// Where the value of each row is, if these are values of a dictionary or of runs, and the values. A row that is null may be at
+/// any place.
+pub(crate) fn placed(array: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let values = dictionary.values();
+        // Without values every row is null, and `normalized_keys` would panic.
+        let places = if values.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
+        return Some((places, values));
+    }
+    let DataType::RunEndEncoded(ends, _) = array.data_type() else { return None };
+    match ends.data_type() {
+        DataType::Int16 => array.as_run_opt::<Int16Type>().map(of_runs),
+        DataType::Int32 => array.as_run_opt::<Int32Type>().map(of_runs),
+        _ => array.as_run_opt::<Int64Type>().map(of_runs),
+    }
 }
 
-impl<'a> Entries<'a> {
-    /// Those of a column of maps, or of lists of structs with a key and a value, as of polars, which has no maps.
-    pub(crate) fn of(array: &'a ArrayRef) -> Option<Self> {
-        if let Some(map) = array.as_map_opt() {
-            return Some(Self { bounds: Bounds::Short(map.value_offsets()), keys: map.keys(), values: map.values() });
-        }
-        let (bounds, entries) = Bounds::of(array)?;
-        let structs = entries.as_struct_opt()?;
-        let (keys, values) = (structs.column_by_name("key")?, structs.column_by_name("value")?);
-        let is_whole = structs.num_columns() == 2 && structs.null_count() == 0 && keys.logical_null_count() == 0;
-        is_whole.then_some(Self { bounds, keys, values })
+fn of_runs<E: RunEndIndexType>(runs: &RunArray<E>) -> (Vec<usize>, &ArrayRef) {
+    let ends = runs.run_ends();
+    let mut places = Vec::with_capacity(ends.len());
+    for (place, end) in ends.values().iter().enumerate() {
+        // Runs before the rows of a slice have none of them.
+        let end = end.as_usize().saturating_sub(ends.offset()).min(ends.len());
+        places.resize(end.max(places.len()), place);
     }
+    (places, runs.values())
 }

@@ -11,7 +11,7 @@ use crate::avro::defaults;
 use crate::avro::error::BadSchema;
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, placed};
 
 /// How often a type may be bound: of unions in themselves every branch is tried.
 const MAX_STEPS: usize = 100_000;
@@ -50,20 +50,25 @@ impl<'s> Binder<'s> {
         }
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let kind = self.schema.kind(id);
+        let null = match kind {
+            Kind::Null => Null::Nothing,
+            Kind::Union(branches) => self.null_branch(branches).map_or_else(no_null_branch, Null::Branch),
+            _ => Null::Refused(self.text(id).into()),
+        };
+        if let Some((places, values)) = placed(array) {
+            let values = Values::Placed(places, Box::new(self.node(id, values, path)?));
+            return Ok(Node { nulls, null, branch: None, values });
+        }
         if let Kind::Union(branches) = kind {
             return self.union(branches, array, path).map(|node| Node { nulls, ..node });
         }
-        let null = match kind {
-            Kind::Null => Null::Nothing,
-            _ => Null::Refused(self.text(id).into()),
-        };
         Ok(Node { nulls, null, branch: None, values: self.values(id, array, path)? })
     }
 
     /// The node of a union, but for the column's nulls.
     fn union<'a>(&self, branches: &[TypeId], array: &'a ArrayRef, path: &str) -> Bound<Node<'a>> {
-        let null = branches.iter().position(|id| matches!(self.schema.kind(*id), Kind::Null)).map(|at| at as i64);
-        let on_null = null.map_or_else(|| Null::Refused("union without null".into()), Null::Branch);
+        let null = self.null_branch(branches);
+        let on_null = null.map_or_else(no_null_branch, Null::Branch);
         let node = |branch, values| Node { nulls: None, null: on_null, branch, values };
         if matches!(array.data_type(), DataType::Null) {
             return Ok(node(None, Values::Nulls));
@@ -97,6 +102,10 @@ impl<'s> Binder<'s> {
         let given = array.data_type();
         let expected = format!("a struct with the fields {}, of which one is not null", names.join(", "));
         Err(bad(path, format!("no branch of the union takes {given}; expected one that does, or {expected}")))
+    }
+
+    fn null_branch(&self, branches: &[TypeId]) -> Option<i64> {
+        branches.iter().position(|id| matches!(self.schema.kind(*id), Kind::Null)).map(|at| at as i64)
     }
 
     /// The fields of a struct that has one for each branch of a union; none if it is no such struct.
@@ -138,15 +147,6 @@ impl<'s> Binder<'s> {
         if matches!(array.data_type(), DataType::Null) {
             return Ok(Values::Nulls);
         }
-        if let Some(dictionary) = array.as_any_dictionary_opt() {
-            // Without values every row is null, and `normalized_keys` would panic.
-            if dictionary.values().is_empty() {
-                self.node(id, dictionary.values(), path)?;
-                return Ok(Values::Nulls);
-            }
-            let values = self.node(id, dictionary.values(), path)?;
-            return Ok(Values::Dictionary(dictionary.normalized_keys(), Box::new(values)));
-        }
         let found = match self.schema.kind(id) {
             Kind::Record { fields, name } => {
                 let Some(structs) = array.as_struct_opt() else { return Err(self.unfit(id, array, path)) };
@@ -160,14 +160,11 @@ impl<'s> Binder<'s> {
                 None => None,
             },
             Kind::Map(values) => match Entries::of(array) {
-                Some(entries) => match Texts::of_texts(entries.keys) {
-                    Some(keys) => {
-                        let values = self.node(*values, entries.values, &format!("{path}{{}}"))?;
-                        Some(Values::Map(entries.bounds, keys, Box::new(values)))
-                    }
-                    None => None,
-                },
-                None => None,
+                Some((entries, columns)) if entries.keys.are_texts() => {
+                    let values = self.node(*values, columns.values, &format!("{path}{{}}"))?;
+                    Some(Values::Map(entries, Box::new(values)))
+                }
+                _ => None,
             },
             _ => self.scalar(id, array),
         };
@@ -286,8 +283,8 @@ impl<'s> Binder<'s> {
             }
             (_, Some(Logical::LocalTimestamp(_))) => "a timestamp without a zone",
             (Kind::Boolean, _) => "boolean",
-            (Kind::Int | Kind::Long, _) => "a whole number",
-            (Kind::Float | Kind::Double, _) => "a number",
+            (Kind::Int | Kind::Long, _) => "a whole number, or a decimal without places behind the point",
+            (Kind::Float | Kind::Double, _) => "a floating number, to which others are cast first, or a whole one",
             (Kind::String | Kind::Enum { .. }, _) => "string",
             (Kind::Bytes | Kind::Fixed { .. }, _) => "binary",
             (Kind::Array(_), _) => "a list",
@@ -302,13 +299,19 @@ impl<'s> Binder<'s> {
     }
 }
 
+fn no_null_branch() -> Null {
+    Null::Refused("union without null".into())
+}
+
 /// Whether a type is nested no deeper than so many levels.
 fn is_within(data_type: &DataType, levels: usize) -> bool {
     let within = |field: &FieldRef| levels > 0 && is_within(field.data_type(), levels - 1);
     match data_type {
         DataType::Struct(fields) => fields.iter().all(within),
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => within(field),
+        DataType::ListView(field) | DataType::LargeListView(field) => within(field),
         DataType::Map(entries, _) => within(entries),
+        DataType::RunEndEncoded(_, values) => within(values),
         DataType::Dictionary(_, values) => levels > 0 && is_within(values, levels - 1),
         _ => true,
     }
@@ -318,7 +321,10 @@ fn is_within(data_type: &DataType, levels: usize) -> bool {
 fn distance(branch: &Type, column: &DataType) -> usize {
     let is_logical = branch.logical.is_some();
     match (column, &branch.kind) {
-        (DataType::Dictionary(_, values), _) => distance(branch, values),
+        (column, _) if column.is_decimal() => match branch.logical {
+            Some(Logical::Decimal { .. }) => 0,
+            _ => 1 + distance(branch, &DataType::Int64),
+        },
         // The widest is what a column of numbers is read from.
         (_, Kind::Long) => usize::from(is_logical),
         (_, Kind::Int) => 1 + usize::from(is_logical),

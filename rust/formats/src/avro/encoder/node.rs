@@ -3,7 +3,7 @@
 use arrow_buffer::NullBuffer;
 
 use crate::varint::put_zigzag;
-use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written};
+use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written};
 
 /// A column, or a child of one, and the type that its rows are written as.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ pub(super) enum Values<'a> {
     Decimals(Decimals<'a>, Option<usize>),
     Record(Vec<(Box<str>, Node<'a>)>),
     List(Bounds<'a>, Box<Node<'a>>),
-    Map(Bounds<'a>, Texts<'a>, Box<Node<'a>>),
+    Map(Entries<'a>, Box<Node<'a>>),
     /// The fields of a union's struct, with their branches: one of them has the value.
     Members(Vec<(Box<str>, i64, Node<'a>)>, Option<i64>),
     /// The place of each row's value, and the values.
-    Dictionary(Vec<usize>, Box<Node<'a>>),
+    Placed(Vec<usize>, Box<Node<'a>>),
 }
 
 /// The symbols of an enum, ascending, with their numbers.
@@ -80,7 +80,7 @@ impl Node<'_> {
     pub(super) fn raw(self) -> Self {
         let values = match self.values {
             Values::Bytes(texts) => Values::Raw(texts),
-            Values::Dictionary(places, values) => Values::Dictionary(places, Box::new(values.raw())),
+            Values::Placed(places, values) => Values::Placed(places, Box::new(values.raw())),
             other => other,
         };
         Self { values, ..self }
@@ -150,20 +150,20 @@ impl Values<'_> {
                 }
                 out.push(0);
             }
-            Self::Map(bounds, keys, values) => {
-                let range = bounds.get(row);
+            Self::Map(entries, values) => {
+                let range = entries.get(row)?;
                 if !range.is_empty() {
                     put_zigzag(range.len() as i64, out);
                 }
                 for entry in range {
-                    let key = keys.get(entry);
+                    let key = entries.keys.text(entry);
                     bytes(key, out);
                     values.write(entry, out).map_err(|fault| fault.under(key))?;
                 }
                 out.push(0);
             }
             Self::Members(members, null) => Self::member(members, *null, row, out)?,
-            Self::Dictionary(places, values) => values.write(places[row], out)?,
+            Self::Placed(places, values) => values.write(places[row], out)?,
         }
         Ok(())
     }

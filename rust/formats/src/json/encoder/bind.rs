@@ -6,11 +6,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Fields, TimeUnit};
 
-use super::node::{Keys, Member, Node, Values};
+use super::node::{Member, Node, Values};
 use super::scalar;
 use crate::avro::BadSchema;
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, placed};
 
 const MICROS: i64 = 1_000_000;
 
@@ -61,13 +61,8 @@ impl<'o> Binder<'o> {
         if matches!(array.data_type(), DataType::Null) {
             return Ok(Values::Nulls);
         }
-        if let Some(dictionary) = array.as_any_dictionary_opt() {
-            let values = self.node(wanted, dictionary.values(), path)?;
-            // Without values every row is null, and `normalized_keys` would panic.
-            if dictionary.values().is_empty() {
-                return Ok(Values::Nulls);
-            }
-            return Ok(Values::Dictionary(dictionary.normalized_keys(), Box::new(values)));
+        if let Some((places, values)) = placed(array) {
+            return Ok(Values::Placed(places, Box::new(self.node(wanted, values, path)?)));
         }
         let found = match wanted {
             DataType::Struct(fields) => match array.as_struct_opt() {
@@ -126,19 +121,18 @@ impl<'o> Binder<'o> {
     where
         'o: 'a,
     {
-        let (Some(given), DataType::Struct(fields)) = (Entries::of(array), entries.data_type()) else {
+        let (Some((given, columns)), DataType::Struct(fields)) = (Entries::of(array), entries.data_type()) else {
             return Ok(None);
         };
         let Some(value) = fields.get(1) else { return Ok(None) };
-        let texts = || Texts::of_texts(given.keys).map(Keys::Texts);
-        let ints = || Ints::of(given.keys).map(Keys::Ints);
-        let booleans = || given.keys.as_boolean_opt().map(|booleans| Keys::Booleans(booleans.values().clone()));
-        let Some(keys) = texts().or_else(ints).or_else(booleans) else {
-            let given = given.keys.data_type();
-            return Err(bad(path, format!("the keys of the map are {given}, and those of JSON objects are texts")));
-        };
-        let values = self.node(value.data_type(), given.values, &format!("{path}{{}}"))?;
-        Ok(Some(Values::Map(given.bounds, keys, Box::new(values))))
+        if !given.keys.are_known() {
+            let given = columns.keys.data_type();
+            let reason =
+                format!("the keys of the map are {given}, and those of JSON objects are texts; cast them to string");
+            return Err(bad(path, reason));
+        }
+        let values = self.node(value.data_type(), columns.values, &format!("{path}{{}}"))?;
+        Ok(Some(Values::Map(given, Box::new(values))))
     }
 
     fn scalar<'a>(&self, wanted: &DataType, array: &'a ArrayRef) -> Option<Values<'a>>
@@ -213,14 +207,17 @@ pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<D
             let digits = i16::from(*precision) - i16::from(*scale).min(0);
             DataType::Decimal128(digits.clamp(1, 38) as u8, (*scale).max(0))
         }
-        DataType::Dictionary(_, values) => natural(values, path, depth)?,
+        DataType::Dictionary(_, values) => natural(values, path, depth + 1)?,
+        DataType::RunEndEncoded(_, values) => natural(values.data_type(), path, depth + 1)?,
         DataType::Struct(fields) => {
             let fields = fields.iter().map(|field| nested(field, &below(path, field.name())));
             DataType::Struct(fields.collect::<Bound<Vec<_>>>()?.into())
         }
-        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            DataType::List(nested(element, &format!("{path}[]"))?)
-        }
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::ListView(element)
+        | DataType::LargeListView(element)
+        | DataType::FixedSizeList(element, _) => DataType::List(nested(element, &format!("{path}[]"))?),
         DataType::Map(entries, is_sorted) => {
             let DataType::Struct(fields) = entries.data_type() else { return Err(bad(path, "a map without entries")) };
             let [key, value] = &fields[..] else { return Err(bad(path, "a map without entries")) };

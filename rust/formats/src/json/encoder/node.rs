@@ -4,7 +4,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::scalar;
 use crate::json::time::{Pattern, TimeZone, write_date, write_timestamp};
-use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written};
+use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts, Times, Written};
 
 /// A column, or a child of one.
 #[derive(Debug)]
@@ -49,17 +49,9 @@ pub(super) enum Values<'a> {
     /// Whether fields that are null are left out.
     Object(Vec<Member<'a>>, bool),
     List(Bounds<'a>, Box<Node<'a>>),
-    Map(Bounds<'a>, Keys<'a>, Box<Node<'a>>),
+    Map(Entries<'a>, Box<Node<'a>>),
     /// The place of each row's value, and the values.
-    Dictionary(Vec<usize>, Box<Node<'a>>),
-}
-
-/// The keys of maps, which are texts in JSON.
-#[derive(Debug)]
-pub(super) enum Keys<'a> {
-    Texts(Texts<'a>),
-    Ints(Ints<'a>),
-    Booleans(BooleanBuffer),
+    Placed(Vec<usize>, Box<Node<'a>>),
 }
 
 impl Node<'_> {
@@ -122,13 +114,13 @@ impl Values<'_> {
                 }
                 out.push(b']');
             }
-            Self::Map(bounds, keys, values) => {
+            Self::Map(entries, values) => {
                 let first = out.len() + 1;
                 out.push(b'{');
-                for entry in bounds.get(row) {
+                for entry in entries.get(row)? {
                     separated(first, out);
                     let key = out.len();
-                    keys.write(entry, out)?;
+                    write_key(&entries.keys, entry, out);
                     let key = key..out.len();
                     out.push(b':');
                     if let Err(fault) = values.write(entry, out) {
@@ -137,26 +129,23 @@ impl Values<'_> {
                 }
                 out.push(b'}');
             }
-            Self::Dictionary(places, values) => values.write(places[row], out)?,
+            Self::Placed(places, values) => values.write(places[row], out)?,
         }
         Ok(())
     }
 }
 
-impl Keys<'_> {
-    fn write(&self, entry: usize, out: &mut Vec<u8>) -> Written {
-        match self {
-            Self::Texts(texts) => scalar::text(texts.get(entry), out),
-            Self::Ints(Ints::U64(values)) => scalar::quoted(|out| scalar::int(values[entry], out), out),
-            Self::Ints(ints) => {
-                let key = ints.long(entry)?;
-                scalar::quoted(|out| scalar::int(key, out), out);
-            }
-            Self::Booleans(values) => {
-                scalar::quoted(|out| out.extend_from_slice(scalar::boolean(values.value(entry))), out);
-            }
+/// The key of an entry, which is a text in JSON.
+fn write_key(keys: &Keys<'_>, entry: usize, out: &mut Vec<u8>) {
+    match keys {
+        Keys::Texts(texts) => scalar::text(texts.get(entry), out),
+        Keys::Ints(ints) => scalar::quoted(|out| scalar::int(ints.wide(entry), out), out),
+        Keys::Booleans(values) => {
+            scalar::quoted(|out| out.extend_from_slice(scalar::boolean(values.value(entry))), out);
         }
-        Ok(())
+        Keys::Placed(places, keys) => write_key(keys, places[entry], out),
+        // A column of such keys is refused when it is bound.
+        Keys::Others => {}
     }
 }
 

@@ -6,12 +6,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, StructArray};
 use arrow_schema::DataType;
 
-use super::node::{Form, Member, Message, Node, Values, tag};
+use super::node::{Form, Map, Member, Message, Node, Root, Values, tag};
 use crate::avro::BadSchema;
 use crate::protobuf::plan::{wire_type, wrapped};
 use crate::protobuf::schema::{Field, Kind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, units};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, placed, units};
 
 /// How deep messages may be in messages: Google's parsers read a hundred.
 const MAX_DEPTH: usize = 64;
@@ -25,16 +25,19 @@ type Bound<T> = Result<T, BadSchema>;
 
 impl Binder<'_> {
     /// A whole column. Its nulls are records without a value, and are not written.
-    pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Message<'a>> {
+    pub(super) fn root<'a>(&self, column: &'a ArrayRef) -> Bound<Root<'a>> {
+        if let Some((places, values)) = placed(column) {
+            return Ok(Root::Placed(places, Box::new(self.root(values)?)));
+        }
         let name = &self.schema.messages[self.schema.root].name;
         if matches!(column.data_type(), DataType::Null) {
-            return Ok(Message { members: Vec::new(), oneofs: Vec::new() });
+            return Ok(Root::Message(Message { members: Vec::new(), oneofs: Vec::new() }));
         }
         let Some(structs) = column.as_struct_opt() else {
             let given = column.data_type();
             return Err(bad("", format!("the column is of type {given}; the message {name} is a struct")));
         };
-        self.message(self.schema.root, structs, "", 0)
+        self.message(self.schema.root, structs, "", 0).map(Root::Message)
     }
 
     fn message<'a>(&self, id: TypeId, structs: &'a StructArray, path: &str, depth: usize) -> Bound<Message<'a>> {
@@ -77,26 +80,35 @@ impl Binder<'_> {
 
     fn member<'a>(&self, field: &Field, column: &'a ArrayRef, path: &str, depth: usize) -> Bound<Member<'a>> {
         let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let (wire, name) = (wire_type(field.kind), field.name.clone());
         let is_required = field.presence == Presence::Required;
-        let of = |form, wire| Member { name, tag: tag(field.number, wire), nulls, is_required, form };
+        let (form, wire) = self.form(field, column, path, depth)?;
+        Ok(Member { name: field.name.clone(), tag: tag(field.number, wire), nulls, is_required, form })
+    }
+
+    /// The values of a field, and the wire type behind its number.
+    fn form<'a>(&self, field: &Field, column: &'a ArrayRef, path: &str, depth: usize) -> Bound<(Form<'a>, u8)> {
+        let wire = wire_type(field.kind);
         if matches!(column.data_type(), DataType::Null) {
-            return Ok(of(Form::Nothing, wire));
+            return Ok((Form::Nothing, wire));
         }
         if field.presence != Presence::Repeated {
             let node = self.node(field, column, path, depth)?;
-            return Ok(of(Form::One(node, field.presence == Presence::Implicit), wire));
+            return Ok((Form::One(node, field.presence == Presence::Implicit), wire));
+        }
+        if let Some((places, values)) = placed(column) {
+            let (form, wire) = self.form(field, values, path, depth)?;
+            return Ok((Form::Placed(places, Box::new(form)), wire));
         }
         if let Kind::Message(id) = field.kind
             && self.schema.messages[id].is_map_entry
         {
-            return Ok(of(self.map(id, column, path, depth)?, BYTES));
+            return Ok((self.map(id, column, path, depth)?, BYTES));
         }
         let Some((bounds, items)) = Bounds::of(column) else { return Err(self.unfit("a list", field, column, path)) };
         let items = self.node(field, items, &format!("{path}[]"), depth)?;
         Ok(match field.is_packed {
-            true => of(Form::Packed(bounds, items), BYTES),
-            false => of(Form::Each(bounds, items), wire),
+            true => (Form::Packed(bounds, items), BYTES),
+            false => (Form::Each(bounds, items), wire),
         })
     }
 
@@ -106,29 +118,27 @@ impl Binder<'_> {
         let (Some(key), Some(value)) = (by_number(1), by_number(2)) else {
             return Err(bad(path, "a map without key or value"));
         };
-        let Some(given) = Entries::of(column) else { return Err(self.unfit("a map", value, column, path)) };
+        let Some((entries, columns)) = Entries::of(column) else {
+            return Err(self.unfit("a map", value, column, path));
+        };
         let path = format!("{path}{{}}");
-        let keys = self.node(key, given.keys, &path, depth)?;
-        let values = self.node(value, given.values, &path, depth)?;
-        Ok(Form::Map {
-            bounds: given.bounds,
+        let keys = self.node(key, columns.keys, &path, depth)?;
+        let values = self.node(value, columns.values, &path, depth)?;
+        let map = Map {
+            entries,
             key_tag: tag(1, wire_type(key.kind)),
             keys,
             value_tag: tag(2, wire_type(value.kind)),
             values,
-        })
+        };
+        Ok(Form::Map(Box::new(map)))
     }
 
     /// One value of a field.
     fn node<'a>(&self, field: &Field, array: &'a ArrayRef, path: &str, depth: usize) -> Bound<Node<'a>> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        if let Some(dictionary) = array.as_any_dictionary_opt() {
-            let values = self.node(field, dictionary.values(), path, depth)?;
-            // Without values every row is null, and `normalized_keys` would panic.
-            if dictionary.values().is_empty() {
-                return Ok(Node { nulls, values: Values::Nulls });
-            }
-            let values = Values::Dictionary(dictionary.normalized_keys(), Box::new(values));
+        if let Some((places, values)) = placed(array) {
+            let values = Values::Placed(places, Box::new(self.node(field, values, path, depth)?));
             return Ok(Node { nulls, values });
         }
         let found = match field.kind {
@@ -216,7 +226,7 @@ impl Binder<'_> {
     /// The columns that a type is written from, in messages.
     fn expected(&self, kind: Kind) -> &'static str {
         match kind {
-            Kind::Double | Kind::Float => "a number",
+            Kind::Double | Kind::Float => "a floating number, to which others are cast first, or a whole one",
             Kind::Bool => "a boolean",
             Kind::Text => "a string",
             Kind::Bytes => "binary or a string",
@@ -230,7 +240,7 @@ impl Binder<'_> {
                 name if name.strip_prefix("google.protobuf.").and_then(wrapped).is_some() => "the value in it",
                 _ => "a struct",
             },
-            _ => "an integer",
+            _ => "an integer, or a decimal without places behind the point",
         }
     }
 

@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, LargeBinaryArray, new_empty_array};
 use arrow_schema::DataType;
 
 use self::bind::Binder;
-use self::node::Message;
+use self::node::Root;
 use super::schema::ProtobufSchema;
 use crate::avro::WriterKey;
 use crate::varint::put_zigzag;
@@ -73,11 +73,11 @@ impl ProtobufEncoder {
     /// # Errors
     /// [`Unwritable`] if there is a row that cannot be written; then there are no values at all.
     pub fn encode(&self, column: &ArrayRef) -> Result<LargeBinaryArray, Unwritable> {
-        let message = self.bind(column)?;
-        values(column, &self.frame, |row, out| message.write(row, out))
+        let root = self.bind(column)?;
+        values(column, &self.frame, |row, out| root.write(row, out))
     }
 
-    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Message<'a>, Unwritable> {
+    fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Root<'a>, Unwritable> {
         Binder { schema: &self.schema, unsigned_as_signed: self.unsigned_as_signed }
             .root(column)
             .map_err(Unwritable::Column)

@@ -6,7 +6,15 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use crate::protobuf::schema::Enum;
 use crate::varint::{put_varint, put_zigzag, zigzag};
-use crate::writing::{Bounds, Decimals, Fault, Floats, Ints, Texts, Times, Written, beyond};
+use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written, beyond};
+
+/// A whole column of messages.
+#[derive(Debug)]
+pub(super) enum Root<'a> {
+    Message(Message<'a>),
+    /// The place of each row's message, and the messages.
+    Placed(Vec<usize>, Box<Self>),
+}
 
 /// The columns of a message.
 #[derive(Debug)]
@@ -39,13 +47,19 @@ pub(super) enum Form<'a> {
     Each(Bounds<'a>, Node<'a>),
     /// All behind one tag and their length.
     Packed(Bounds<'a>, Node<'a>),
-    Map {
-        bounds: Bounds<'a>,
-        key_tag: Vec<u8>,
-        keys: Node<'a>,
-        value_tag: Vec<u8>,
-        values: Node<'a>,
-    },
+    Map(Box<Map<'a>>),
+    /// The place of each row's values, and the values.
+    Placed(Vec<usize>, Box<Self>),
+}
+
+/// The entries of a map, each a message of a key and a value.
+#[derive(Debug)]
+pub(super) struct Map<'a> {
+    pub(super) entries: Entries<'a>,
+    pub(super) key_tag: Vec<u8>,
+    pub(super) keys: Node<'a>,
+    pub(super) value_tag: Vec<u8>,
+    pub(super) values: Node<'a>,
 }
 
 /// Values, some of which may be null.
@@ -93,7 +107,17 @@ pub(super) enum Values<'a> {
     /// A message around one value: the value's tag.
     Wrapper(Vec<u8>, Box<Self>),
     /// The place of each row's value, and the values.
-    Dictionary(Vec<usize>, Box<Node<'a>>),
+    Placed(Vec<usize>, Box<Node<'a>>),
+}
+
+impl Root<'_> {
+    /// Appends a row's message.
+    pub(super) fn write(&self, row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Message(message) => message.write(row, out),
+            Self::Placed(places, root) => root.write(places[row], out),
+        }
+    }
 }
 
 impl Message<'_> {
@@ -125,11 +149,17 @@ impl Member<'_> {
                 false => Ok(()),
             };
         }
-        match &self.form {
-            Form::Nothing => {}
-            Form::One(node, leaves_zero_out) => {
+        self.form.write(&self.tag, row, out)
+    }
+}
+
+impl Form<'_> {
+    fn write(&self, tag: &[u8], row: usize, out: &mut Vec<u8>) -> Written {
+        match self {
+            Self::Nothing => {}
+            Self::One(node, leaves_zero_out) => {
                 let start = out.len();
-                out.extend_from_slice(&self.tag);
+                out.extend_from_slice(tag);
                 let value = out.len();
                 node.values.write(row, out)?;
                 // Of numbers, and of texts, whose length stands before them.
@@ -137,40 +167,48 @@ impl Member<'_> {
                     out.truncate(start);
                 }
             }
-            Form::Each(bounds, node) => {
+            Self::Each(bounds, node) => {
                 let range = bounds.get(row);
                 let start = range.start;
                 for item in range {
-                    out.extend_from_slice(&self.tag);
+                    out.extend_from_slice(tag);
                     node.write(item, out).map_err(|fault| fault.at(item - start))?;
                 }
             }
-            Form::Packed(bounds, node) => {
+            Self::Packed(bounds, node) => {
                 let range = bounds.get(row);
                 if range.is_empty() {
                     return Ok(());
                 }
-                out.extend_from_slice(&self.tag);
+                out.extend_from_slice(tag);
                 let start = range.start;
                 delimited(out, |out| {
                     range.into_iter().try_for_each(|item| node.write(item, out).map_err(|fault| fault.at(item - start)))
                 })?;
             }
-            Form::Map { bounds, key_tag, keys, value_tag, values } => {
-                for entry in bounds.get(row) {
-                    out.extend_from_slice(&self.tag);
-                    delimited(out, |out| {
-                        out.extend_from_slice(key_tag);
-                        keys.write(entry, out)?;
-                        out.extend_from_slice(value_tag);
-                        values.write(entry, out)
-                    })
-                    .map_err(|fault| match &keys.values {
-                        Values::Bytes(texts) => fault.under(texts.get(entry)),
-                        _ => fault.at(entry - bounds.get(row).start),
-                    })?;
-                }
-            }
+            Self::Map(map) => map.write(tag, row, out)?,
+            Self::Placed(places, form) => form.write(tag, places[row], out)?,
+        }
+        Ok(())
+    }
+}
+
+impl Map<'_> {
+    fn write(&self, tag: &[u8], row: usize, out: &mut Vec<u8>) -> Written {
+        let range = self.entries.get(row)?;
+        let (start, keys) = (range.start, &self.entries.keys);
+        for entry in range {
+            out.extend_from_slice(tag);
+            delimited(out, |out| {
+                out.extend_from_slice(&self.key_tag);
+                self.keys.write(entry, out)?;
+                out.extend_from_slice(&self.value_tag);
+                self.values.write(entry, out)
+            })
+            .map_err(|fault| match keys.are_texts() {
+                true => fault.under(keys.text(entry)),
+                false => fault.at(entry - start),
+            })?;
         }
         Ok(())
     }
@@ -269,7 +307,7 @@ impl Values<'_> {
                 }
                 Ok(())
             })?,
-            Self::Dictionary(places, node) => node.values.write(places[row], out)?,
+            Self::Placed(places, node) => node.values.write(places[row], out)?,
         }
         Ok(())
     }

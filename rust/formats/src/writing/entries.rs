@@ -1,0 +1,159 @@
+//! The entries of maps: where they are, and that each has a key of its own.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
+
+use super::texts::placed;
+use super::{Bounds, Fault, Ints, Texts, Written};
+
+/// The entries of maps.
+#[derive(Debug)]
+pub(crate) struct Entries<'a> {
+    bounds: Bounds<'a>,
+    /// The entries without a key; none if all have one.
+    nulls: Option<NullBuffer>,
+    pub(crate) keys: Keys<'a>,
+}
+
+/// The keys of maps.
+#[derive(Debug)]
+pub(crate) enum Keys<'a> {
+    Texts(Texts<'a>),
+    Ints(Ints<'a>),
+    Booleans(BooleanBuffer),
+    /// Those of a dictionary or of runs, by the place of each entry.
+    Placed(Vec<usize>, Box<Self>),
+    /// Of types that no format has keys of.
+    Others,
+}
+
+/// A key, to be compared with others.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key<'k> {
+    Text(&'k [u8]),
+    Number(i128),
+}
+
+/// The columns of keys and values.
+pub(crate) struct KeysAndValues<'a> {
+    pub(crate) keys: &'a ArrayRef,
+    pub(crate) values: &'a ArrayRef,
+}
+
+/// In maps of this size and less, each key is compared with each.
+const FEW: usize = 16;
+
+impl<'a> Entries<'a> {
+    /// Those of a column of maps, or of lists of structs with a key and a value, as of polars, which has no maps.
+    pub(crate) fn of(array: &'a ArrayRef) -> Option<(Self, KeysAndValues<'a>)> {
+        let (bounds, structs, keys, values) = match array.as_map_opt() {
+            Some(map) => (Bounds::Short(map.value_offsets()), map.entries(), map.keys(), map.values()),
+            None => {
+                let (bounds, entries) = Bounds::of(array)?;
+                let structs = entries.as_struct_opt().filter(|structs| structs.num_columns() == 2)?;
+                (bounds, structs, structs.column_by_name("key")?, structs.column_by_name("value")?)
+            }
+        };
+        let nulls = NullBuffer::union(structs.nulls(), keys.logical_nulls().as_ref());
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        Some((Self { bounds, nulls, keys: Keys::of(keys) }, KeysAndValues { keys, values }))
+    }
+
+    /// The entries of a row.
+    pub(crate) fn get(&self, row: usize) -> Written<Range<usize>> {
+        let range = self.bounds.get(row);
+        if let Some(nulls) = &self.nulls
+            && let Some(null) = range.clone().find(|entry| nulls.is_null(*entry))
+        {
+            let fault =
+                Fault::new("the key is null, which no key of a map is; leave such entries out, or fill the keys");
+            return Err(fault.at(null - range.start));
+        }
+        match self.twice(&range) {
+            Some(key) => {
+                Err(Fault::new("the map has two entries with this key, of which one would be lost; leave one out")
+                    .within(&format!("[{key}]")))
+            }
+            None => Ok(range),
+        }
+    }
+
+    /// A key that two of these entries have, as text.
+    #[inline]
+    fn twice(&self, range: &Range<usize>) -> Option<String> {
+        if range.len() < 2 {
+            return None;
+        }
+        let key = |entry| self.keys.get(entry);
+        if range.len() <= FEW {
+            let twice = range.clone().find(|entry| (range.start..*entry).any(|before| key(before) == key(*entry)));
+            return twice.map(|entry| key(entry).text());
+        }
+        let mut keys: Vec<Key<'_>> = range.clone().map(key).collect();
+        keys.sort_unstable();
+        keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].text())
+    }
+}
+
+impl<'a> Keys<'a> {
+    fn of(array: &'a ArrayRef) -> Self {
+        if let Some((places, values)) = placed(array) {
+            return Self::Placed(places, Box::new(Self::of(values)));
+        }
+        let booleans = || array.as_boolean_opt().map(|booleans| Self::Booleans(booleans.values().clone()));
+        let found = Texts::of_texts(array).map(Self::Texts).or_else(|| Ints::of(array).map(Self::Ints));
+        found.or_else(booleans).unwrap_or(Self::Others)
+    }
+
+    /// Whether they are texts.
+    pub(crate) fn are_texts(&self) -> bool {
+        match self {
+            Self::Texts(_) => true,
+            Self::Placed(_, keys) => keys.are_texts(),
+            _ => false,
+        }
+    }
+
+    /// Whether they can be told apart.
+    pub(crate) fn are_known(&self) -> bool {
+        match self {
+            Self::Others => false,
+            Self::Placed(_, keys) => keys.are_known(),
+            _ => true,
+        }
+    }
+
+    /// The bytes of a key that is a text.
+    #[inline]
+    pub(crate) fn text(&self, entry: usize) -> &[u8] {
+        match self {
+            Self::Texts(texts) => texts.get(entry),
+            Self::Placed(places, keys) => keys.text(places[entry]),
+            _ => &[],
+        }
+    }
+
+    #[inline]
+    fn get(&self, entry: usize) -> Key<'_> {
+        match self {
+            Self::Texts(texts) => Key::Text(texts.get(entry)),
+            Self::Ints(ints) => Key::Number(ints.wide(entry)),
+            Self::Booleans(values) => Key::Number(values.value(entry).into()),
+            Self::Placed(places, keys) => keys.get(places[entry]),
+            Self::Others => Key::Number(entry as i128),
+        }
+    }
+}
+
+impl Key<'_> {
+    #[cold]
+    fn text(&self) -> String {
+        match self {
+            Self::Text(text) => format!("{:?}", String::from_utf8_lossy(text)),
+            Self::Number(number) => number.to_string(),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them.
+
+use std::ffi::CStr;
+use std::ptr::addr_of_mut;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{ArrayRef, make_array};
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
+
+/// The arrays of a stream.
+pub(crate) struct Arrays {
+    stream: FFI_ArrowArrayStream,
+    data_type: DataType,
+}
+
+impl Arrays {
+    /// # Errors
+    /// A stream that somebody has read already, or whose type is none that is known here.
+    pub(crate) fn try_new(mut stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
+        if stream.release().is_none() {
+            return Err(ArrowError::CDataInterface("somebody has read this stream already".to_owned()));
+        }
+        let mut schema = FFI_ArrowSchema::empty();
+        let Some(get_schema) = stream.get_schema() else { return Err(incomplete()) };
+        // SAFETY: the callback is called with its own stream, which is not released, and an empty struct to fill.
+        let code = unsafe { get_schema(addr_of_mut!(stream), addr_of_mut!(schema)) };
+        if code != 0 {
+            return Err(failed(&mut stream, code));
+        }
+        let data_type = DataType::try_from(&schema)?;
+        Ok(Self { stream, data_type })
+    }
+
+    pub(crate) fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+}
+
+impl Iterator for Arrays {
+    type Item = Result<ArrayRef, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut array = FFI_ArrowArray::empty();
+        let Some(get_next) = self.stream.get_next() else { return Some(Err(incomplete())) };
+        // SAFETY: as above.
+        let code = unsafe { get_next(addr_of_mut!(self.stream), addr_of_mut!(array)) };
+        if code != 0 {
+            return Some(Err(failed(&mut self.stream, code)));
+        }
+        if array.is_released() {
+            return None;
+        }
+        // SAFETY: the arrays of a stream have the type of its schema.
+        Some(unsafe { of_type(array, &self.data_type) })
+    }
+}
+
+fn incomplete() -> ArrowError {
+    ArrowError::CDataInterface("the stream lacks one of its functions".to_owned())
+}
+
+/// The error of a stream, in the words of the library that writes it.
+fn failed(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
+    let text = stream.get_last_error().and_then(|get_last_error| {
+        // SAFETY: the callback is called with its own stream, after a function of it failed. What it returns is null, or a
+        // text that is valid until the next call.
+        unsafe {
+            let text = get_last_error(addr_of_mut!(*stream));
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        }
+    });
+    let text = text.filter(|text| !text.is_empty());
+    ArrowError::CDataInterface(text.unwrap_or_else(|| format!("the stream failed with code {code}, and says no more")))
+}
+
+/// An exported array.
+///
+/// # Safety
+/// `array` must have the type.
+pub(crate) unsafe fn of_type(array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    let plain = without_nulls(data_type);
+    // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by some
+    // libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
+    let data = unsafe { from_ffi_and_data_type(array, plain)? };
+    Ok(make_array(as_type(data, data_type)?))
+}
+
+/// The same type, with structs without fields in place of nulls alone.
+fn without_nulls(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Null => DataType::Struct(Fields::empty()),
+        other => {
+            let children = children(other).into_iter();
+            with_children(other, children.map(|child| child.clone().with_data_type(without_nulls(child.data_type()))))
+        }
+    }
+}
+
+/// The same array with this type, which has nulls alone where the array has structs without fields.
+fn as_type(data: ArrayData, data_type: &DataType) -> Result<ArrayData, ArrowError> {
+    if data.data_type() == data_type {
+        return Ok(data);
+    }
+    if matches!(data_type, DataType::Null) {
+        return Ok(ArrayData::new_null(&DataType::Null, data.len()));
+    }
+    let types = children(data_type);
+    let child_data = data.child_data().iter().cloned().zip(&types);
+    let child_data = child_data.map(|(child, field)| as_type(child, field.data_type())).collect::<Result<_, _>>()?;
+    let builder = data.into_builder().data_type(data_type.clone()).child_data(child_data);
+    // SAFETY: only children of nulls have changed, and these have as many rows as before.
+    unsafe { builder.skip_validation(true) }.build()
+}
+
+/// The fields of what an array's children have. That of a dictionary's values has no name.
+fn children(data_type: &DataType) -> Vec<Field> {
+    let fields: Vec<&FieldRef> = match data_type {
+        DataType::Struct(fields) => fields.iter().collect(),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field],
+        DataType::RunEndEncoded(ends, values) => vec![ends, values],
+        DataType::Dictionary(_, values) => return vec![Field::new("", values.as_ref().clone(), true)],
+        _ => Vec::new(),
+    };
+    fields.into_iter().map(|field| field.as_ref().clone()).collect()
+}
+
+/// The same type with other children.
+fn with_children(data_type: &DataType, mut children: impl Iterator<Item = Field>) -> DataType {
+    if let DataType::Struct(_) = data_type {
+        return DataType::Struct(children.collect());
+    }
+    let Some(first) = children.next().map(FieldRef::new) else { return data_type.clone() };
+    match (data_type, children.next()) {
+        (DataType::List(_), _) => DataType::List(first),
+        (DataType::LargeList(_), _) => DataType::LargeList(first),
+        (DataType::ListView(_), _) => DataType::ListView(first),
+        (DataType::LargeListView(_), _) => DataType::LargeListView(first),
+        (DataType::FixedSizeList(_, size), _) => DataType::FixedSizeList(first, *size),
+        (DataType::Map(_, is_sorted), _) => DataType::Map(first, *is_sorted),
+        (DataType::Dictionary(keys, _), _) => DataType::Dictionary(keys.clone(), Box::new(first.data_type().clone())),
+        (DataType::RunEndEncoded(..), Some(values)) => DataType::RunEndEncoded(first, values.into()),
+        _ => data_type.clone(),
+    }
+}
