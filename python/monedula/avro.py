@@ -157,7 +157,9 @@ class Avro(Typed):
 def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
     """The framing of what a registry knows, after a check of what is said beside it."""
     if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
-        raise ArgumentError("subject is for framing='confluent', the values of which name their schema by its id")
+        raise ArgumentError(
+            "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
+        )
     return framing or "confluent"
 
 
@@ -187,7 +189,7 @@ def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framin
             raise ArgumentError("schemas is empty: no value could be decoded")
         framing = framing or "confluent"
         return framing, [
-            (*_key(framing, key), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()
+            (*schema_key(key, framing), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()
         ]
     if schemas is None:
         if framing in ("confluent", "apicurio") and writer is not None:
@@ -206,18 +208,6 @@ def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framin
     return "single_object", [
         (number, None, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)
     ]
-
-
-def _key(framing: object, key: object) -> tuple[int, bytes | None]:
-    """What values of a framing name their schema by."""
-    if framing == "apicurio":
-        if type(key) is int and 0 <= key < 1 << 63:
-            return key, None
-        raise ArgumentError(f"schemas: {key!r} is not the id of a schema in Apicurio's registry, a number of 63 bits")
-    number, guid = schema_key(key)
-    if framing == "glue" and guid is None:
-        raise ArgumentError(f"schemas: {key!r} is not the UUID of a schema's version in AWS Glue")
-    return number, guid
 
 
 def _schema_text(name: str, schema: Any) -> str:

@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from monedula._monedula import ColumnSpec
 from monedula.errors import ArgumentError
-from monedula.typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
-
-ProtobufFraming = Literal["bare", "confluent"]
-"""What stands before a Protobuf message."""
-
+from monedula.typed import (
+    Mode,
+    RegistryFraming,
+    Typed,
+    behaviour_of,
+    check_framing,
+    check_subject,
+    framing_of_subject,
+    option_texts,
+    schema_key,
+)
 
 _Source = bytes | list[tuple[str, str]]
 """Descriptors, or texts with the names of their files."""
@@ -45,14 +51,16 @@ class Protobuf(Typed):
         schema: the schema, in one of these forms; or `subject`.
         message: the full name of the message, as `"shop.Order"`. Not needed for a class, or if the last file of the
             schema declares one message only.
-        schemas: for Confluent's framing, the schemas that values were written with, by their ids or GUIDs in a
-            registry. Without it and a registry, any id will do, and a frame must name the message by the number that
-            it has in `schema`: the place in its file. With it, other ids are refused, or asked for where there is a
-            registry, and the number is that of the message of the same name there.
+        schemas: for values with a frame, the schemas that they were written with, by their ids or GUIDs in a
+            registry. Without it and a registry, any id will do, and a frame must name the message by the number or name
+            that it has in `schema`. With it, other ids are refused, or asked for where there is a registry, and the
+            number is that of the message of the same name there.
         framing: what stands before a message: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or
             a one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`, and then the number
-            of the message in its file. Default confluent with `schemas` or `subject`, or if the client's settings have
-            `schema.registry.url`; else bare.
+            of the message in its file; `"apicurio"` an id as with `Avro`, and then the name of the message, or the
+            name in the header `apicurio.protobuf.type`; `"glue"` what AWS Glue's serializers write, with the UUID of
+            the schema's version and the number of the message, compressed or not. Default confluent with `schemas` or
+            `subject`, or if the client's settings have `schema.registry.url`; else bare.
         mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays
             at the record. `"null"` keeps it with nulls in all fields. `"drop"` leaves it out; `metrics()` counts
             those in `records_dropped`.
@@ -96,7 +104,7 @@ class Protobuf(Typed):
         *,
         message: str | None = None,
         schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | None = None,
-        framing: ProtobufFraming | None = None,
+        framing: RegistryFraming | None = None,
         mode: Mode = "fail",
         dead_letter: str | None = None,
         flatten: bool = False,
@@ -107,19 +115,14 @@ class Protobuf(Typed):
     ) -> None:
         behaviour = behaviour_of(mode, dead_letter)
         texts = option_texts(options)
-        if framing not in (None, "bare", "confluent"):
-            raise ArgumentError(f"framing={framing!r}: expected 'bare' or 'confluent'")
+        check_framing(framing)
         if message is not None and not isinstance(message, str):
             raise ArgumentError(f"message={message!r}: expected the full name of a message, such as 'shop.Order'")
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
-            if framing == "bare":
-                raise ArgumentError(
-                    "subject is for framing='confluent', the values of which name their schema by its id"
-                )
-            framing = "confluent"
+            framing = framing_of_subject(framing)
         writers = _writers(schemas, framing)
-        framing = "confluent" if writers else framing
+        framing = framing or ("confluent" if writers else None)
         self._is_of_registry = schema is None and subject is not None
         descriptors, own = (b"", None) if self._is_of_registry else _source("schema", schema)
         self._arguments: dict[str, Any] = {
@@ -146,7 +149,7 @@ class Protobuf(Typed):
             behaviour,
             flatten,
             list(texts.items()),
-            framing != "bare",
+            framing not in ("bare", "glue"),
             subject,
             self._arguments["fields"],
         )
@@ -187,7 +190,8 @@ def _writers(schemas: Any, framing: object) -> list[tuple[int, bytes | None, _So
         raise ArgumentError("schemas: expected {id: schema}")
     if not schemas:
         raise ArgumentError("schemas is empty: no value could be decoded")
-    return [(*schema_key(key), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
+    keyed = framing or "confluent"
+    return [(*schema_key(key, keyed), _source(f"schemas[{key!r}]", each)[0]) for key, each in schemas.items()]
 
 
 def _source(name: str, schema: Any) -> tuple[_Source, str | None]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 from monedula._monedula import ColumnSpec, RegistryCore
 from monedula.config import RawSettings
@@ -13,6 +13,9 @@ from monedula.partitions import topic_names
 
 Mode = Literal["fail", "null", "drop"]
 """What becomes of a record that cannot be decoded."""
+
+RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
+"""What stands before a value of JSON or Protobuf."""
 
 CORRUPT_RECORD = "_corrupt_record"
 """The field that gets the text of a bad value, as in Spark."""
@@ -118,6 +121,12 @@ class Typed:
         """
         return self._with_schema(text, references, number)
 
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by this id, for which no registry is asked then."""
+        kind: type[Any] = type(self)
+        made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
+        return made
+
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
         raise NotImplementedError
@@ -174,7 +183,8 @@ class Json(Typed):
         corrupt_record: the field for the text of bad values; only with `mode="null"`.
         framing: what stands before a value: `"bare"`, the default, is nothing; `"confluent"` a zero byte and the
             schema's id in a registry, or a one and its GUID, there or in the header `__value_schema_id` or
-            `__key_schema_id`. For reading, any id will do, and no registry is asked. For writing,
+            `__key_schema_id`; `"apicurio"` and `"glue"` what Apicurio's and AWS Glue's serializers write, as with
+            `Avro`. For reading, any id will do, and no registry is asked. For writing, which is Confluent's alone,
             `schema.registry.url` is needed: the JSON Schema is registered there, `schema` if it is one, else that of
             the fields.
         subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the fields are those of its
@@ -213,21 +223,16 @@ class Json(Typed):
         dead_letter: str | None = None,
         flatten: bool = False,
         corrupt_record: str = CORRUPT_RECORD,
-        framing: Literal["bare", "confluent"] | None = None,
+        framing: RegistryFraming | None = None,
         subject: str | None = None,
         version: int | None = None,
         options: Mapping[str, str | bool] | None = None,
     ) -> None:
         behaviour = behaviour_of(mode, dead_letter)
-        if framing not in (None, "bare", "confluent"):
-            raise ArgumentError(f"framing={framing!r}: expected 'bare' or 'confluent'")
+        check_framing(framing)
         if subject is not None or version is not None:
             check_subject(subject, version, schema)
-            if framing == "bare":
-                raise ArgumentError(
-                    "subject is for framing='confluent', the values of which name their schema by its id"
-                )
-            framing = "confluent"
+            framing = framing_of_subject(framing)
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
         texts = {name: _option(name, value) for name, value in (options or {}).items()}
@@ -256,6 +261,12 @@ class Json(Typed):
         self.spec = ColumnSpec.json(
             schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
         )
+
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by this id, for which no registry is asked then."""
+        made = type(self)(self._given, **{**self._arguments, "version": None})
+        made.spec = made.spec.with_id(number)
+        return made
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         document = _document(text, references)
@@ -296,6 +307,29 @@ def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
     return given.pinned(settings) if isinstance(given, Typed) else given
 
 
+def check_framing(framing: object) -> None:
+    """Refuse a framing that values of JSON and Protobuf have not.
+
+    Raises:
+        ArgumentError: if it is none of them.
+    """
+    if framing not in (None, *get_args(RegistryFraming)):
+        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'apicurio' or 'glue'")
+
+
+def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
+    """The framing of values whose reader's schema is that of a subject.
+
+    Raises:
+        ArgumentError: if no registry knows what values of the given one name their schema by.
+    """
+    if framing not in (None, "confluent", "apicurio"):
+        raise ArgumentError(
+            "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
+        )
+    return framing or "confluent"
+
+
 def check_subject(subject: object, version: object, schema: object) -> None:
     """Refuse what is no subject of a registry, and no version of one.
 
@@ -311,8 +345,23 @@ def check_subject(subject: object, version: object, schema: object) -> None:
         raise ArgumentError("schema and version say two things about the reader's schema; give one of them")
 
 
-def schema_key(key: object) -> tuple[int, bytes | None]:
-    """What a registry knows a schema by: its id, or its GUID."""
+def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
+    """What values of a framing name their schema by: its id, or its GUID.
+
+    Raises:
+        ArgumentError: if it is neither, or not what this framing has.
+    """
+    if framing == "apicurio":
+        if type(key) is int and 0 <= key < 1 << 63:
+            return key, None
+        raise ArgumentError(f"schemas: {key!r} is not the id of a schema in Apicurio's registry, a number of 63 bits")
+    number, guid = _id_or_guid(key)
+    if framing == "glue" and guid is None:
+        raise ArgumentError(f"schemas: {key!r} is not the UUID of a schema's version in AWS Glue")
+    return number, guid
+
+
+def _id_or_guid(key: object) -> tuple[int, bytes | None]:
     if type(key) is int and 0 <= key < 1 << 32:
         return key, None
     if isinstance(key, str) and "-" in key:

@@ -64,6 +64,16 @@ def test_a_value_in_apicurios_json_is_refused(broker: Broker) -> None:
         values({"bootstrap.servers": broker.bootstrap_servers}, "json", value=value)
 
 
+@pytest.mark.parametrize("header", [b"", eight(7)[2:], eight(7)[1:] + b"x"])
+def test_a_header_with_another_length_than_an_id_is_bad(broker: Broker, header: bytes) -> None:
+    topic = f"header-{len(header)}"
+    produce(broker, topic, [(written(ORDER, order(1)), [("apicurio.value.globalId", header)])])
+    with pytest.raises(monedula.DecodeError, match=f"has {len(header)} bytes, and not 8"):
+        values(
+            {"bootstrap.servers": broker.bootstrap_servers}, topic, value=Avro(schemas={7: ORDER}, framing="apicurio")
+        )
+
+
 def test_contents_of_apicurio_are_asked_for_by_confluents_api(broker: Broker, registry: Registry) -> None:
     number = registry.avro("s", ORDER)
     produce(broker, "asked", [(eight(number) + written(ORDER, order(1)), [])])

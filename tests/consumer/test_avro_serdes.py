@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from monedula import Avro
 from monedula.testing import Broker
+from monedula.typed import Typed
 
 from tests.consumer.avro_values import records, written
 from tests.consumer.test_avro_values import decoded
@@ -54,7 +55,7 @@ def named(serde: Apicurio) -> int:
     return serde.content_id if serde.use_id == "contentId" else serde.global_id
 
 
-def read(broker: Broker, values: list[Written], typed: Avro, column: str = "value") -> list[Any]:
+def read(broker: Broker, values: list[Written], typed: Typed, column: str = "value") -> list[Any]:
     """What is read of records with these values, or keys."""
     topic = f"serdes-{next(TOPICS)}"
     broker.create_topic(topic, 1)
@@ -67,7 +68,7 @@ def read(broker: Broker, values: list[Written], typed: Avro, column: str = "valu
     return found
 
 
-def typed_as(column: str, typed: Avro) -> dict[str, Any]:
+def typed_as(column: str, typed: Typed) -> dict[str, Any]:
     return {column: typed}
 
 

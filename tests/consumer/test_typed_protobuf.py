@@ -221,6 +221,9 @@ def test_a_frame_must_name_the_message() -> None:
     for indexes, reason in refused.items():
         with pytest.raises(ValueError, match=reason):
             rows(spec, [framed(7, indexes, b"")])
+    for message in (written(3), Order(user="u").SerializeToString(), Order(tags=["t"] * 9).SerializeToString()):
+        with pytest.raises(ValueError, match="its serializer wrote no indexes, as Confluent's do"):
+            rows(spec, [framed(7, b"", message)])
     assert rows(Protobuf(Refund, framing="confluent"), [framed(7, b"\x02\x02", Refund(id=5).SerializeToString())]) == [
         {"id": 5, "reason": ""}
     ]
@@ -331,7 +334,7 @@ def test_it_is_pickled_and_shown() -> None:
         (lambda: Protobuf("message M { optional Item a = 1; }"), "type Item is nowhere declared"),
         (lambda: Protobuf("message M { optional int32 a = 0; }"), "0 is not the number of a field"),
         (lambda: Protobuf(anything(5)), "expected descriptors as bytes"),
-        (lambda: Protobuf(Order, framing=anything("x")), "expected 'bare' or 'confluent'"),
+        (lambda: Protobuf(Order, framing=anything("x")), "expected 'bare', 'confluent', 'apicurio' or 'glue'"),
         (lambda: Protobuf(Order, framing="bare", schemas={7: Order}), "schemas by id are for framing='confluent'"),
         (lambda: Protobuf(Order, schemas={7: Timestamp}), r"schemas\[7\]: there is no message t\.Order"),
         (lambda: Protobuf(Order, options={"convert.any.fields.to.json": True}), "is not supported"),

@@ -97,7 +97,8 @@ class Serdes(HelperProcess):
             AssertionError: it refuses one.
         """
         made = self._coded("write", serde, schema, [Written(value) for value in values])
-        assert not [each["error"] for each in made if "error" in each]
+        errors = [each["error"] for each in made if "error" in each]
+        assert not errors, errors
         return [
             Written(_bytes(each["value"]), [(name, _bytes(value)) for name, value in each["headers"]]) for each in made
         ]

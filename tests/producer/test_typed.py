@@ -1,10 +1,14 @@
 """Typed tables: rows are written, and reading, and other clients, give the table back."""
 
 import asyncio
+import signal
+import sys
+import threading
 from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
 import monedula
+import numpy
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -94,6 +98,48 @@ def test_no_row_is_sent_if_one_is_bad(ground: Ground, producer: ProducerFactory)
         sender.send_batch(pa.table({"value": rows}), topic, value=Avro(ORDER))
     sender.send_batch(pa.table({"value": rows[:3]}), topic, value=Avro(ORDER)).result(PATIENCE)
     assert len(stored(ground.bootstrap, topic)) == 3
+
+
+class Stopped(Exception):
+    """Raised by the handler of a signal."""
+
+
+def test_a_signal_ends_the_writing_of_one_large_chunk(producer: ProducerFactory) -> None:
+    def stop(_number: int, _frame: object) -> None:
+        raise Stopped
+
+    def is_writing() -> bool:
+        frame = sys._current_frames().get(main)
+        return frame is not None and frame.f_code.co_name == "_rows"
+
+    def send_signal() -> None:
+        while not (is_writing() or over.is_set()):
+            pass
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    # The last row is bad, which is only found if all rows before it are written.
+    table = pa.table({"id": pa.array(numpy.arange(8_000_000), mask=numpy.arange(8_000_000) == 7_999_999)})
+    main, over, before = threading.get_ident(), threading.Event(), signal.signal(signal.SIGUSR1, stop)
+    sending, sender = threading.Thread(target=send_signal), producer(bootstrap_servers="127.0.0.1:1")
+    try:
+        sending.start()
+        with pytest.raises(Stopped) as raised:
+            sender.send_batch(table, "never", value=Avro(record(field("id", "long"))))
+    finally:
+        over.set()
+        sending.join()
+        signal.signal(signal.SIGUSR1, before)
+    # It was heard while rows were written, and not by the error of the last one while that was made.
+    assert [each.name for each in raised.traceback][-2:] == ["_rows", "stop"]
+
+
+def test_rows_of_a_large_chunk_have_their_numbers(producer: ProducerFactory) -> None:
+    table = pa.table({"id": pa.array([*range(150_000), None, 0])})
+    form = Avro(record(field("id", "long")))
+    with pytest.raises(ArgumentError, match="row 150000: id: is null"):
+        producer(bootstrap_servers="127.0.0.1:1").send_batch(table, "never", value=form)
+    read = pa.table(form.spec.decode(form.spec.encode(table[:150_000]))).flatten()
+    assert read["value.id"].to_pylist() == [*range(150_000)]
 
 
 def test_a_table_without_rows_is_checked_and_sends_nothing(ground: Ground, producer: ProducerFactory) -> None:

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::avro::AvroReason;
+
 /// A value that is not what the fields ask for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{reason} (byte {position})", if path.is_empty() { String::new() } else { format!("{path}: ") })]
@@ -40,8 +42,14 @@ pub enum Reason {
     LoneSurrogate,
     /// The row would take more than this many bytes.
     RowTooLarge(usize),
-    /// No frame of Confluent's stands before the value.
-    NotFramed,
+    /// The value does not begin as the framing has it: what was expected.
+    NotFramed(&'static str),
+    /// What follows the frame is not compressed as the frame says.
+    BadCompression,
+    /// Bytes follow what is compressed: how many.
+    BehindCompressed(usize),
+    /// The header that names the schema in Apicurio's registry has another length than an id: which.
+    BadHeader(usize),
     /// A frame of Confluent's with this id stands before the value, which is not said to have one.
     Framed(u32),
 }
@@ -61,16 +69,34 @@ impl fmt::Display for Reason {
             Self::OutOfRange(wanted) => write!(formatter, "beyond the range of {wanted}"),
             Self::Unreadable(wanted) => write!(formatter, "cannot be read as {wanted}"),
             Self::LoneSurrogate => formatter.write_str("half of a surrogate pair"),
-            Self::NotFramed => formatter.write_str(
-                "the value does not begin with a zero byte and the id of a schema in a registry, or a one and its GUID; if \
-                 it is JSON alone, leave framing='confluent' out",
-            ),
+            Self::NotFramed(expected) => {
+                AvroReason::NotFramed(expected).fmt(formatter)?;
+                formatter.write_str("; if it is JSON alone, leave framing= out")
+            }
+            Self::BadCompression => AvroReason::BadCompression.fmt(formatter),
+            Self::BehindCompressed(bytes) => AvroReason::BehindCompressed(*bytes).fmt(formatter),
+            Self::BadHeader(bytes) => AvroReason::BadHeader(*bytes).fmt(formatter),
             Self::Framed(id) => write!(
                 formatter,
                 "the value is not JSON: a frame of Confluent's stands before it, a zero byte and the schema's id {id}; give \
                  framing='confluent'"
             ),
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
+        }
+    }
+}
+
+impl Reason {
+    /// What is wrong with the frame of a value.
+    #[cold]
+    pub(crate) fn of_frame(reason: AvroReason) -> Self {
+        match reason {
+            AvroReason::RowTooLarge(bytes) => Self::RowTooLarge(bytes),
+            AvroReason::BadCompression => Self::BadCompression,
+            AvroReason::BehindCompressed(bytes) => Self::BehindCompressed(bytes),
+            AvroReason::BadHeader(bytes) => Self::BadHeader(bytes),
+            AvroReason::NotFramed(expected) => Self::NotFramed(expected),
+            _ => Self::NotFramed("a frame"),
         }
     }
 }

@@ -33,8 +33,7 @@ impl TypedColumn for JsonDecoder {
     }
 
     fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
-        let header = if self.is_framed() { beside.schema_id() } else { None };
-        match self.append_framed(value, header) {
+        match self.append_beside(value, beside) {
             Ok(Appended::Good) => Ok(Decoded::Whole),
             Ok(Appended::Bad(_)) => Ok(Decoded::WithNulls),
             Err(bad) => Err(BadValue::from(bad).into()),
@@ -77,8 +76,7 @@ impl TypedColumn for ProtobufDecoder {
 
     #[inline]
     fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded> {
-        let header = if self.is_framed() { beside.schema_id() } else { None };
-        match self.append_framed(value, header) {
+        match self.append_beside(value, beside) {
             Ok(ProtobufAppended::Good) => Ok(Decoded::Whole),
             Ok(ProtobufAppended::Bad(_)) => Ok(Decoded::WithNulls),
             Err(bad) => Err(self.take_missing().unwrap_or_else(|| BadValue::from(bad).into())),

@@ -23,6 +23,7 @@ use crate::encoder::Encoder;
 use crate::error::argument_error;
 use crate::protobuf::{ProtobufGiven, Source, Writer};
 use crate::registered::{Place, new_references, referred};
+use crate::registry::RegistryCore;
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
@@ -95,8 +96,8 @@ impl ColumnSpec {
     ) -> PyResult<Self> {
         let fields = schema.map(capsule::import_schema).transpose()?.map(|schema| schema.fields);
         let (mode, on_bad) = behaviour(py, mode)?;
-        let is_framed = framing == "confluent";
-        let options = JsonOptions { mode, corrupt_record_field, is_framed, ..json_options(py, options)? };
+        let framing = framing_of(py, framing)?;
+        let options = JsonOptions { mode, corrupt_record_field, framing, ..json_options(py, options)? };
         JsonDecoder::new(fields.as_ref().unwrap_or(&Fields::empty()), options.clone(), BufferPool::new(0))
             .map_err(|unsupported| argument_error(py, format!("schema: {unsupported}")))?;
         let schema = registered.unwrap_or_default();
@@ -126,14 +127,7 @@ impl ColumnSpec {
         let parse = |name: &str, text: &str| {
             AvroSchema::parse(text).map_err(|bad| argument_error(py, format!("{name}: {bad}")))
         };
-        let framing = match framing {
-            "bare" => Framing::Bare,
-            "confluent" => Framing::Confluent,
-            "single_object" => Framing::SingleObject,
-            "apicurio" => Framing::Apicurio,
-            "glue" => Framing::Glue,
-            other => return Err(argument_error(py, format!("no such framing: {other}"))),
-        };
+        let framing = framing_of(py, framing)?;
         let reader_text = reader;
         let reader = AvroSchema::parse_beside(reader, &references)
             .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
@@ -265,6 +259,26 @@ impl ColumnSpec {
         encoded(py, capsule::import(data)?, None, Some(written)).map(drop)
     }
 
+    /// The id of the schema of a table's column `value` at a registry, where it is registered or looked up as the settings
+    /// say; `name` is what it is the column of, `key` or `value`. `None` if values of this form name no schema of it.
+    fn registered_id(
+        &self,
+        py: Python<'_>,
+        registry: &RegistryCore,
+        name: &str,
+        topic: Option<&str>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<u32>> {
+        let schema = capsule::import(data)?.schema();
+        let data_type = schema.column_with_name("value").map(|(_, field)| field.data_type());
+        let name = if name == "key" { "key" } else { "value" };
+        let registered = self.registered(py, Place { name, topic, registry: &registry.0, data_type })?;
+        Ok(registered.and_then(|written| {
+            let id = written.encoder.frame().strip_prefix(&[0])?.first_chunk()?;
+            Some(u32::from_be_bytes(*id))
+        }))
+    }
+
     /// Each field as `name: type`, or the type if there are none.
     #[getter]
     fn fields(&self) -> Vec<String> {
@@ -305,7 +319,8 @@ impl ColumnSpec {
         let flatten = self.typed.flatten;
         if let Some(json) = &self.json {
             let key = match (json.id, registry) {
-                _ if !json.options.is_framed => WriterKey::Only,
+                _ if json.options.framing == Framing::Bare => WriterKey::Only,
+                _ if json.options.framing != Framing::Confluent => return Err(refused(ONLY_READ)),
                 (Some(id), _) => WriterKey::Id(id),
                 (None, Some(_)) => WriterKey::Id(0),
                 (None, None) => {
@@ -335,7 +350,9 @@ impl ColumnSpec {
     /// is none.
     pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<Option<Written>> {
         let flatten = self.typed.flatten;
-        if let Some(json) = self.json.as_ref().filter(|json| json.options.is_framed && json.id.is_none()) {
+        if let Some(json) =
+            self.json.as_ref().filter(|json| json.options.framing == Framing::Confluent && json.id.is_none())
+        {
             let encoder = Encoder::Json(json.registered(py, place)?);
             return Ok(Some(Written { encoder, flatten }));
         }
@@ -467,7 +484,7 @@ impl AvroGiven {
             Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),
             Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
             Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
-            Framing::Apicurio | Framing::Glue => Err("values are read in this framing, and not written; give framing='confluent'"),
+            Framing::Apicurio | Framing::Glue => Err(ONLY_READ),
             Framing::Confluent => self.same.iter().max().copied().ok_or(
                 "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
                  give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
@@ -549,6 +566,21 @@ impl SchemaSource<AvroSchema> for Registry {
     fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
         self.ask(key, SchemaKind::Avro, |schema| AvroSchema::parse_beside(&schema.text, &schema.reference_texts()))
     }
+}
+
+/// Why rows are not written in Apicurio's and AWS Glue's framing.
+pub(crate) const ONLY_READ: &str = "values are read in this framing, and not written; give framing='confluent'";
+
+/// What stands before values, by the name that Python has for it.
+pub(crate) fn framing_of(py: Python<'_>, name: &str) -> PyResult<Framing> {
+    Ok(match name {
+        "bare" => Framing::Bare,
+        "confluent" => Framing::Confluent,
+        "single_object" => Framing::SingleObject,
+        "apicurio" => Framing::Apicurio,
+        "glue" => Framing::Glue,
+        other => return Err(argument_error(py, format!("no such framing: {other}"))),
+    })
 }
 
 /// What becomes of bad values: in the decoder, and of the records that it refuses.

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::argument_error;
-use crate::formats::Registry;
+use crate::formats::{ONLY_READ, Registry, framing_of};
 use crate::registered::Place;
 
 /// A schema: descriptors, or texts with the names of their files.
@@ -33,7 +33,7 @@ impl Source {
 }
 
 /// A writer's schema, behind its id, and its GUID if it is named by that.
-pub(crate) type Writer = (u32, Option<PyBackedBytes>, Source);
+pub(crate) type Writer = (u64, Option<PyBackedBytes>, Source);
 
 /// What a Protobuf column was asked for with.
 #[derive(Clone)]
@@ -72,13 +72,14 @@ impl ProtobufGiven {
         (may_ask, subject): (bool, Option<String>),
     ) -> PyResult<Self> {
         let refused = |name: &str, bad: BadSchema| argument_error(py, format!("{name}: {bad}"));
-        let framing = if framing == "confluent" { Framing::Confluent } else { Framing::Bare };
+        let framing = framing_of(py, framing)?;
         let schema = schema.schema(message).map_err(|bad| refused("schema", bad))?;
         let mut schemas = Vec::new();
         for (id, guid, source) in writers {
             let guid = guid.and_then(|guid| guid.first_chunk().copied()).map(u128::from_be_bytes);
             let (name, key) = match guid {
-                None => (format!("schemas[{id}]"), WriterKey::Id(id)),
+                None if framing == Framing::Apicurio => (format!("schemas[{id}]"), WriterKey::Apicurio(id)),
+                None => (format!("schemas[{id}]"), WriterKey::Id(id as u32)),
                 Some(guid) => (format!("schemas[{guid:032x}]"), WriterKey::Guid(guid)),
             };
             // The writer's message is that of the same name.
@@ -95,7 +96,10 @@ impl ProtobufGiven {
         registry: Option<&Arc<SchemaRegistry>>,
     ) -> PyResult<(Arc<MakeTyped>, DataType)> {
         let registry = registry.filter(|_| self.may_ask);
-        let framing = if registry.is_some() { Framing::Confluent } else { self.framing };
+        let framing = match self.framing {
+            Framing::Bare if registry.is_some() => Framing::Confluent,
+            given => given,
+        };
         let plan = ProtobufPlan::new(self.schema.clone(), self.writers.clone(), framing, self.options.clone())
             .map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         let plan = match registry {
@@ -114,7 +118,7 @@ impl ProtobufGiven {
 
     /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
     pub(crate) fn is_registered(&self) -> bool {
-        self.may_ask && self.own_key().is_none()
+        self.may_ask && self.framing != Framing::Apicurio && self.own_key().is_none()
     }
 
     /// The highest of the keys that the schema was given with.
@@ -132,13 +136,14 @@ impl ProtobufGiven {
                 "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
                  give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
             )?,
-            _ => WriterKey::Only,
+            Framing::Apicurio | Framing::Glue => return Err(ONLY_READ.to_owned()),
+            Framing::Bare | Framing::SingleObject => WriterKey::Only,
         };
         Ok(self.encoder_with(key))
     }
 
     pub(crate) fn encoder_with(&self, key: WriterKey) -> ProtobufEncoder {
-        ProtobufEncoder::new(self.schema.clone(), key)
+        self.encoder_of(self.schema.clone(), key)
     }
 
     /// What writes rows with the schema that a registry has for them.
@@ -154,7 +159,11 @@ impl ProtobufGiven {
                 ProtobufSchema::from_texts(&texts, Some(message)).map_err(|bad| place.unreadable(py, &subject, bad))?
             }
         };
-        Ok(ProtobufEncoder::new(schema, WriterKey::Id(found.id)))
+        Ok(self.encoder_of(schema, WriterKey::Id(found.id)))
+    }
+
+    fn encoder_of(&self, schema: ProtobufSchema, key: WriterKey) -> ProtobufEncoder {
+        ProtobufEncoder::new(schema, key).with_unsigned_as_signed(self.options.unsigned_as_signed)
     }
 
     /// The schema as it is registered: each file by itself. Those that every registry has are not.

@@ -8,7 +8,7 @@ use monedula_columns::{Beside, BufferPool, Undecoded};
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
-use super::framing::{Framing, WriterKey};
+use super::framing::{Framing, Named, WriterKey};
 use super::options::AvroOptions;
 use super::plan::{Step, resolve};
 use super::row::Row;
@@ -92,9 +92,6 @@ impl AvroPlan {
         &self.data_type
     }
 }
-
-/// What names the schema of a value, and where the value itself begins.
-type Named = Result<(WriterKey, usize), AvroReason>;
 
 /// What [`AvroDecoder::append`] made of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,7 +177,7 @@ impl AvroDecoder {
     pub(crate) fn append_beside(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<AvroAppended, BadAvro> {
         match (self.plan.framing, value) {
             (Framing::Confluent, _) => self.append_framed(value, beside.schema_id()),
-            (Framing::Apicurio, Some(value)) => self.append_named(value, Framing::key_of_apicurio(beside)),
+            (Framing::Apicurio, Some(value)) => self.append_named(value, Framing::key_of_apicurios_avro(beside)),
             _ => self.append_framed(value, None),
         }
     }

@@ -63,6 +63,10 @@ pub enum AvroReason {
     NotFramed(&'static str),
     /// What follows the frame is not compressed as the frame says.
     BadCompression,
+    /// Bytes follow what is compressed: how many.
+    BehindCompressed(usize),
+    /// The header that names the schema in Apicurio's registry has another length than an id: which.
+    BadHeader(usize),
     /// No schema can be had for this value: why.
     NoSchema(Box<str>),
     /// No schema was given with this id or fingerprint.
@@ -96,6 +100,10 @@ impl fmt::Display for AvroReason {
             Self::RowTooLarge(bytes) => write!(formatter, "the row takes more than {bytes} bytes as columns"),
             Self::NotFramed(expected) => write!(formatter, "the value does not begin with {expected}"),
             Self::BadCompression => formatter.write_str("the value is not compressed by zlib, as its frame says"),
+            Self::BehindCompressed(bytes) => write!(formatter, "{bytes} bytes follow the compressed value"),
+            Self::BadHeader(bytes) => {
+                write!(formatter, "the header with the schema's id in Apicurio's registry has {bytes} bytes, and not 8")
+            }
             Self::NoSchema(why) => formatter.write_str(why),
             Self::UnknownSchema(id) => write!(formatter, "no schema was given for {id}"),
         }

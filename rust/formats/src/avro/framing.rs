@@ -1,5 +1,6 @@
 //! What stands before a value and names the schema that it was written with.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
@@ -47,6 +48,17 @@ const GLUE_BYTES: usize = 18;
 const ZLIB: u8 = 5;
 
 const CONFLUENT: &str = "a zero byte and the id of a schema in a registry, or a one and its GUID";
+
+/// What names the schema of a value, and where the value itself begins.
+pub(crate) type Named = Result<(WriterKey, usize), AvroReason>;
+
+/// A value behind its frame.
+pub(crate) struct Unframed<'v> {
+    pub(crate) key: WriterKey,
+    pub(crate) bytes: Cow<'v, [u8]>,
+    /// Where in the bytes the value begins.
+    pub(crate) start: usize,
+}
 
 impl WriterKey {
     /// In messages; none if there is but one schema.
@@ -101,20 +113,41 @@ impl Framing {
     }
 
     /// The key in headers of Apicurio's; the value has no frame then.
-    pub(crate) fn key_of_apicurio(beside: Beside<'_>) -> Option<Result<(WriterKey, usize), AvroReason>> {
-        let id = |of_key, of_value| {
-            let header: &[u8; 8] = beside.header(of_key, of_value)?.first_chunk()?;
-            Some(u64::from_be_bytes(*header))
+    pub(crate) fn key_of_apicurio(beside: Beside<'_>) -> Option<Named> {
+        let id = |of_key, of_value, key: fn(u64) -> WriterKey| {
+            let header = beside.header(of_key, of_value)?;
+            Some(match <[u8; 8]>::try_from(header) {
+                Ok(id) => Ok((key(u64::from_be_bytes(id)), 0)),
+                Err(_) => Err(AvroReason::BadHeader(header.len())),
+            })
         };
-        let content = id("apicurio.key.contentId", "apicurio.value.contentId").map(WriterKey::Apicurio);
-        let key =
-            content.or_else(|| id("apicurio.key.globalId", "apicurio.value.globalId").map(WriterKey::GlobalId))?;
+        id("apicurio.key.contentId", "apicurio.value.contentId", WriterKey::Apicurio)
+            .or_else(|| id("apicurio.key.globalId", "apicurio.value.globalId", WriterKey::GlobalId))
+    }
+
+    /// As [`Self::key_of_apicurio`], of Avro, which these serializers may write as JSON.
+    pub(crate) fn key_of_apicurios_avro(beside: Beside<'_>) -> Option<Named> {
+        let key = Self::key_of_apicurio(beside)?;
         match beside.header("apicurio.key.encoding", "apicurio.value.encoding") {
             Some(b"JSON") => Some(Err(AvroReason::NoSchema(
                 "the header apicurio.value.encoding says JSON: the value is Avro's JSON and not its binary encoding"
                     .into(),
             ))),
-            _ => Some(Ok((key, 0))),
+            _ => Some(key),
+        }
+    }
+
+    /// A value behind its frame, or the whole of it if the key was `named` beside it. It may be inflated to so many bytes.
+    pub(crate) fn unframed(
+        self,
+        value: &[u8],
+        named: Option<Named>,
+        max_bytes: usize,
+    ) -> Result<Unframed<'_>, AvroReason> {
+        let (key, start) = named.unwrap_or_else(|| self.key(value))?;
+        match self.inflated(value, max_bytes) {
+            None => Ok(Unframed { key, bytes: value.into(), start }),
+            Some(inflated) => Ok(Unframed { key, bytes: inflated?.into(), start: 0 }),
         }
     }
 
@@ -122,10 +155,12 @@ impl Framing {
     pub(crate) fn inflated(self, value: &[u8], max_bytes: usize) -> Option<Result<Vec<u8>, AvroReason>> {
         let (Self::Glue, Some(&ZLIB)) = (self, value.get(1)) else { return None };
         let compressed = value.get(GLUE_BYTES..).unwrap_or_default();
-        let mut inflated = Vec::new();
-        let read = ZlibDecoder::new(compressed).take(max_bytes as u64 + 1).read_to_end(&mut inflated);
+        let (mut inflated, mut decoder) = (Vec::new(), ZlibDecoder::new(compressed));
+        let read = decoder.by_ref().take(max_bytes as u64 + 1).read_to_end(&mut inflated);
+        let behind = compressed.len() - usize::try_from(decoder.total_in()).unwrap_or_default();
         Some(match read {
             Ok(_) if inflated.len() > max_bytes => Err(AvroReason::RowTooLarge(max_bytes)),
+            Ok(_) if behind > 0 => Err(AvroReason::BehindCompressed(behind)),
             Ok(_) => Ok(inflated),
             Err(_) => Err(AvroReason::BadCompression),
         })

@@ -19,6 +19,7 @@ pub use decoder::{AvroAppended, AvroDecoder, AvroPlan};
 pub use encoder::AvroEncoder;
 pub use error::{AvroReason, BadAvro, BadSchema};
 pub use framing::{Framing, WriterKey};
+pub(crate) use framing::{Named, Unframed};
 pub use options::AvroOptions;
 pub use schema::AvroSchema;
 pub use stable::stable_text;

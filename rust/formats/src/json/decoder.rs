@@ -2,7 +2,7 @@
 
 use arrow_array::StructArray;
 use arrow_schema::{DataType, Fields};
-use monedula_columns::{BufferPool, text_of};
+use monedula_columns::{Beside, BufferPool, text_of};
 
 use super::comments;
 use super::cursor::{Cursor, Fault, MAX_DEPTH, Value};
@@ -10,7 +10,7 @@ use super::debezium::{Change, Marks};
 use super::object::{Objects, Outcome, Row};
 use super::options::{Envelope, JsonOptions, Mode};
 use super::path::Path;
-use crate::avro::Framing;
+use crate::avro::{Framing, Named};
 use crate::column::{Column, Finishing, nullable, structs};
 use crate::error::{BadValue, Reason, UnsupportedField};
 use crate::nested::Structs;
@@ -113,26 +113,67 @@ impl JsonDecoder {
     /// # Errors
     /// As [`Self::append`].
     pub fn append_framed(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<Appended, BadValue> {
+        self.append_named(value, header.map(Framing::key_of_header))
+    }
+
+    /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
+    pub(crate) fn append_beside(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Appended, BadValue> {
+        let named = match self.objects.options.framing {
+            Framing::Confluent => beside.schema_id().map(Framing::key_of_header),
+            Framing::Apicurio => Framing::key_of_apicurio(beside),
+            Framing::Bare | Framing::SingleObject | Framing::Glue => None,
+        };
+        self.append_named(value, named)
+    }
+
+    fn append_named(&mut self, value: Option<&[u8]>, named: Option<Named>) -> Result<Appended, BadValue> {
+        let (framing, max_bytes) = (self.objects.options.framing, self.objects.options.max_row_bytes);
+        let (Some(framed), true) = (value, framing != Framing::Bare) else {
+            return self.append_text(value.map(|value| (value, 0)));
+        };
+        match framing.unframed(framed, named, max_bytes) {
+            Ok(unframed) => self.append_text(Some((&unframed.bytes, unframed.start))),
+            Err(reason) => {
+                let (row, reason) = (self.root.rows(), Reason::of_frame(reason));
+                self.refuse(row, Err(whole(Fault { reason, position: 0 })), framed)
+            }
+        }
+    }
+
+    /// Appends the text that begins somewhere in a value.
+    fn append_text(&mut self, value: Option<(&[u8], usize)>) -> Result<Appended, BadValue> {
         let row = self.root.rows();
-        let is_framed = self.objects.options.is_framed;
         let decoded = match value {
-            Some(value) if is_framed => self.decode_framed(value, header),
-            Some(value) => self.decode(value),
+            Some((value, 0)) => self.decode(value),
+            Some((value, start)) => {
+                let at = |bad: BadValue| BadValue { position: bad.position + start, ..bad };
+                let made = self.decode(value.get(start..).unwrap_or_default());
+                made.map_err(at).map(|made| Made { bad: made.bad.map(at), ..made })
+            }
             None => Ok(self.null()),
         };
-        let bad = match decoded {
+        match decoded {
             Ok(Made { bad: None, bytes }) => {
                 self.bytes = match bytes {
                     Some(bytes) => self.bytes + self.row_bytes + bytes,
                     None => self.summed_bytes(),
                 };
                 debug_assert_eq!(self.bytes, self.summed_bytes());
-                return Ok(Appended::Good);
+                Ok(Appended::Good)
             }
-            Ok(Made { bad: Some(bad), .. }) => bad,
+            Ok(Made { bad: Some(bad), .. }) => self.refuse(row, Ok(bad), value.unwrap_or_default().0),
+            Err(bad) => self.refuse(row, Err(bad), value.unwrap_or_default().0),
+        }
+    }
+
+    /// What becomes of a bad value, which has a row or not.
+    #[cold]
+    fn refuse(&mut self, row: usize, bad: Result<BadValue, BadValue>, value: &[u8]) -> Result<Appended, BadValue> {
+        let bad = match bad {
+            Ok(bad) => bad,
             Err(mut bad) => {
                 self.root.truncate(row);
-                if let (false, Some([0, a, b, c, d, b'{', ..])) = (is_framed, value) {
+                if let (Framing::Bare, [0, a, b, c, d, b'{', ..]) = (self.objects.options.framing, value) {
                     bad.reason = Reason::Framed(u32::from_be_bytes([*a, *b, *c, *d]));
                 }
                 if self.objects.options.mode == Mode::Permissive {
@@ -145,7 +186,7 @@ impl JsonDecoder {
             self.root.truncate(row);
             return Err(bad);
         }
-        self.keep_text(row, value.unwrap_or_default());
+        self.keep_text(row, value);
         self.bytes = self.summed_bytes();
         Ok(Appended::Bad(bad))
     }
@@ -153,22 +194,6 @@ impl JsonDecoder {
     fn null(&mut self) -> Made {
         self.root.push_null();
         Made { bad: None, bytes: Some(0) }
-    }
-
-    /// A value behind its frame.
-    fn decode_framed(&mut self, value: &[u8], header: Option<&[u8]>) -> Result<Made, BadValue> {
-        let found = match header {
-            Some(header) => Framing::key_of_header(header),
-            None => Framing::Confluent.key(value),
-        };
-        let (_, start) = found.map_err(|_| whole(Fault { reason: Reason::NotFramed, position: 0 }))?;
-        let at = |bad: BadValue| BadValue { position: bad.position + start, ..bad };
-        let made = self.decode(value.get(start..).unwrap_or_default()).map_err(at)?;
-        Ok(Made { bad: made.bad.map(at), ..made })
-    }
-
-    pub(crate) fn is_framed(&self) -> bool {
-        self.objects.options.is_framed
     }
 
     /// Ok if there is a row.

@@ -1,6 +1,7 @@
 //! The options of a decoder, by the names that Spark's `from_json` has for them.
 
 use super::time::{Pattern, TimeZone};
+use crate::avro::Framing;
 
 /// What becomes of a bad value: Spark's `mode` of `from_json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,8 +52,8 @@ pub struct JsonOptions {
     pub syntax: Syntax,
     /// What stands around the objects. Default nothing.
     pub envelope: Envelope,
-    /// Whether the id or GUID of a schema stands before each value, as Confluent's serializers write it. Default no.
-    pub is_framed: bool,
+    /// What stands before each value. Any schema will do. Default nothing.
+    pub framing: Framing,
     /// How much one row may take as columns, in bytes: a list of empty objects grows by the width of its fields with every
     /// three bytes. Default 64 MiB.
     pub max_row_bytes: usize,
@@ -105,7 +106,7 @@ impl Default for JsonOptions {
             ignore_null_fields: true,
             syntax: Syntax::default(),
             envelope: Envelope::default(),
-            is_framed: false,
+            framing: Framing::Bare,
             max_row_bytes: 64 << 20,
         }
     }

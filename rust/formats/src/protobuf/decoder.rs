@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{BufferPool, Undecoded};
+use monedula_columns::{Beside, BufferPool, Undecoded};
 
 use super::error::{BadProtobuf, Decoded, Fault, ProtobufReason};
-use super::framing::{Frame, numbers};
+use super::framing::{By, Found, Frame, Framed, unframed};
 use super::options::ProtobufOptions;
 use super::plan::{MessagePlan, plan};
 use super::resolve;
 use super::row::{Part, Row};
 use super::schema::{ProtobufSchema, bad};
 use super::wire::Cursor;
-use crate::avro::{BadSchema, Framing, WriterKey};
+use crate::avro::{BadSchema, Framing, Unframed, WriterKey};
 use crate::column::{Column, Finishing, structs};
 use crate::json::Mode;
 use crate::nested::Structs;
@@ -33,7 +33,7 @@ pub struct ProtobufPlan {
     schema: ProtobufSchema,
     message: MessagePlan,
     data_type: DataType,
-    is_framed: bool,
+    framing: Framing,
     /// Those that were given. If there are none, and nobody to ask, any schema will do.
     writers: BTreeMap<WriterKey, Arc<Writer>>,
     /// Where other writers' schemas are asked for.
@@ -53,9 +53,9 @@ impl Writer {
 }
 
 impl ProtobufPlan {
-    /// The plan for a schema's message. Values are bare or framed as Confluent's serializers do it. Fields are known by
+    /// The plan for a schema's message. Values are bare, or framed as the serializers of a registry do it. Fields are known by
     /// their numbers, so the writers' schemas are not needed; where they are given, other ids are refused or asked for,
-    /// and they say what number the message has.
+    /// and they say which of its messages is meant.
     ///
     /// # Errors
     /// A schema that cannot be a column, or a writer's whose fields are written in another way.
@@ -66,19 +66,20 @@ impl ProtobufPlan {
         options: ProtobufOptions,
     ) -> Result<Self, BadSchema> {
         let (message, data_type) = plan(&schema, &options)?;
-        let is_framed = match framing {
-            Framing::Bare => false,
-            Framing::Confluent => true,
-            Framing::SingleObject | Framing::Apicurio | Framing::Glue => {
-                return Err(bad("", "this framing is read of Avro alone".to_owned()));
-            }
-        };
+        if framing == Framing::SingleObject {
+            return Err(bad("", "this framing is read of Avro alone".to_owned()));
+        }
         let mut given = BTreeMap::new();
         for (key, writer) in writers {
             let writer = Writer::new(writer, &schema).map_err(|bad| unreadable(key, &bad))?;
-            given.insert(key, Arc::new(writer));
+            let writer = Arc::new(writer);
+            if let WriterKey::Apicurio(id) = key {
+                // A schema that is given is meant by whichever id a value has.
+                given.insert(WriterKey::GlobalId(id), Arc::clone(&writer));
+            }
+            given.insert(key, writer);
         }
-        Ok(Self { schema, message, data_type, is_framed, writers: given, late: None, options })
+        Ok(Self { schema, message, data_type, framing, writers: given, late: None, options })
     }
 
     /// The same, with a source of the schemas that were not given. The message of each is to be that of the column's name.
@@ -112,21 +113,41 @@ impl ProtobufPlan {
     /// Whether the frame of a writer's value names the message of the column.
     fn check(&self, frame: &Frame<'_>, writer: Option<&Writer>) -> Result<(), ProtobufReason> {
         let schema = writer.map_or(&self.schema, |Writer(schema)| schema);
-        let found = numbers(frame.indexes);
-        if *found == *schema.indexes() || schema.indexes_without_maps().as_deref() == Some(&*found) {
+        let found = frame.found()?;
+        let is_ours = match &found {
+            Found::Indexes(found) => {
+                **found == *schema.indexes() || schema.indexes_without_maps().as_deref() == Some(&**found)
+            }
+            Found::Number(number) => {
+                schema.sorted_by_name().get(*number as usize).is_some_and(|name| name == schema.message())
+            }
+            Found::Name(name) => schema.is_called(name),
+        };
+        if is_ours {
             return Ok(());
         }
         let (key, message) = (frame.key.text().unwrap_or_default(), self.schema.message());
         let place = if writer.is_some() { "its schema" } else { "the given schema" };
-        let named = schema.named_by(&found).map_or_else(String::new, |name| format!(", which in {place} is {name}"));
+        let (what, name, ours) = match &found {
+            Found::Indexes(found) => {
+                let name = schema.named_by(found).map(ToOwned::to_owned);
+                (format!("{found:?}"), name, format!(", which is {:?}", schema.indexes()))
+            }
+            Found::Number(number) => {
+                let messages = schema.sorted_by_name();
+                let own = messages.iter().position(|name| *name == schema.message()).unwrap_or_default();
+                let name = messages.get(*number as usize).map(|name| name.to_string());
+                (number.to_string(), name, format!(", which is {own}"))
+            }
+            Found::Name(name) => (name.to_string(), None, String::new()),
+        };
+        let named = name.map_or_else(String::new, |name| format!(", which in {place} is {name}"));
         let advice = match writer {
             Some(_) => "",
             None => ": give message= another name, or schemas= with the schema of this id",
         };
-        let reason = format!(
-            "the frame of {key} names message {found:?}{named}; the column is of {message}, which is {:?}{advice}",
-            schema.indexes()
-        );
+        let reason =
+            format!("the frame of {key} names message {what}{named}; the column is of {message}{ours}{advice}",);
         Err(ProtobufReason::OtherMessage(reason.into()))
     }
 }
@@ -145,8 +166,8 @@ pub struct ProtobufDecoder {
     plan: Arc<ProtobufPlan>,
     root: Structs,
     parts: Vec<Part>,
-    /// The frames that were found to be of the message, ascending: their schemas and indexes.
-    known: Vec<(WriterKey, Box<[u8]>)>,
+    /// The frames that were found to be of the message, ascending: their schemas, and what names the message.
+    known: Vec<(WriterKey, By, Box<[u8]>)>,
     /// The frame of the last value: most are followed by one of the same.
     last: usize,
     /// Why the last value has no row, if that is not its own fault.
@@ -167,10 +188,6 @@ impl ProtobufDecoder {
     /// The type of the column.
     pub fn data_type(&self) -> &DataType {
         &self.plan.data_type
-    }
-
-    pub(crate) fn is_framed(&self) -> bool {
-        self.plan.is_framed
     }
 
     /// Number of rows so far.
@@ -215,12 +232,36 @@ impl ProtobufDecoder {
         value: Option<&[u8]>,
         header: Option<&[u8]>,
     ) -> Result<ProtobufAppended, BadProtobuf> {
+        let frame = if self.plan.framing == Framing::Confluent { header.map(Frame::of_header) } else { None };
+        self.append_named(value, frame)
+    }
+
+    /// As [`Self::append`], of a value whose frame may be, all or in part, beside it in its record.
+    #[inline]
+    pub(crate) fn append_beside(
+        &mut self,
+        value: Option<&[u8]>,
+        beside: Beside<'_>,
+    ) -> Result<ProtobufAppended, BadProtobuf> {
+        match (self.plan.framing, value) {
+            (Framing::Confluent, _) => self.append_framed(value, beside.schema_id()),
+            (Framing::Apicurio, Some(framed)) => self.append_named(value, Some(Frame::of_apicurio(framed, beside))),
+            _ => self.append_named(value, None),
+        }
+    }
+
+    #[inline]
+    fn append_named(
+        &mut self,
+        value: Option<&[u8]>,
+        frame: Option<Framed<'_>>,
+    ) -> Result<ProtobufAppended, BadProtobuf> {
         let Some(value) = value else {
             self.root.push_null();
             return Ok(ProtobufAppended::Good);
         };
         let row = self.root.rows();
-        match self.decode(value, header) {
+        match self.decode(value, frame) {
             Ok(()) => Ok(ProtobufAppended::Good),
             Err(fault) => self.refuse(row, *fault, value),
         }
@@ -232,6 +273,15 @@ impl ProtobufDecoder {
         let Fault { path, reason, position } = fault;
         let reason = match (reason, self.confluent_id(value)) {
             (reason, Some(id)) => ProtobufReason::Framed(Box::new(reason), id),
+            (ProtobufReason::NotFramed(why) | ProtobufReason::OtherMessage(why), None)
+                if self.is_without_indexes(value) =>
+            {
+                let reason = format!(
+                    "{why}; read right behind the schema's id the message is whole, so its serializer wrote no indexes, as \
+                     Confluent's do (00 for the first message of a file)"
+                );
+                ProtobufReason::NotFramed(reason.into())
+            }
             (ProtobufReason::NotFramed(why), None) if !value.is_empty() && self.message(value, 0).is_ok() => {
                 ProtobufReason::NotFramed(format!("{why}; it can be read without: give framing='bare'").into())
             }
@@ -250,21 +300,42 @@ impl ProtobufDecoder {
     /// The id in a frame of Confluent's, if a bare value has one and can be read behind it. It may leave a row.
     fn confluent_id(&mut self, value: &[u8]) -> Option<u32> {
         let Ok(Frame { key: WriterKey::Id(id), start, .. }) = Frame::of(value) else { return None };
-        (!self.plan.is_framed && self.message(value, start).is_ok()).then_some(id)
+        (self.plan.framing == Framing::Bare && self.message(value, start).is_ok()).then_some(id)
+    }
+
+    /// Whether the message follows the id in a frame of Confluent's at once. It may leave a row.
+    fn is_without_indexes(&mut self, value: &[u8]) -> bool {
+        let Ok((_, at)) = Framing::Confluent.key(value) else { return false };
+        // Below 8 there is no tag.
+        let is_tag = value.get(at).is_some_and(|first| *first >= 8);
+        self.plan.framing == Framing::Confluent && is_tag && self.message(value, at).is_ok()
+    }
+
+    /// A value, of which the frame may be known already.
+    #[inline]
+    fn decode(&mut self, value: &[u8], frame: Option<Framed<'_>>) -> Decoded {
+        let frame = match (self.plan.framing, frame) {
+            (Framing::Bare | Framing::SingleObject, _) => return self.message(value, 0),
+            (Framing::Glue, _) => return self.decode_glue(value),
+            (_, Some(frame)) => frame,
+            (Framing::Confluent, None) => Frame::of(value),
+            (Framing::Apicurio, None) => Frame::of_apicurio(value, Beside::NOTHING),
+        };
+        self.decode_framed(value, &frame.map_err(|reason| Fault::new(reason, 0))?)
+    }
+
+    fn decode_glue(&mut self, value: &[u8]) -> Decoded {
+        let framed = Framing::Glue.unframed(value, None, self.plan.options.max_row_bytes);
+        let Unframed { key, bytes, start } = framed.map_err(|reason| Fault::new(unframed(reason), 0))?;
+        let frame = Frame::of_glue(key, &bytes, start).map_err(|reason| Fault::new(reason, start))?;
+        self.decode_framed(&bytes, &frame)
     }
 
     #[inline]
-    fn decode(&mut self, value: &[u8], header: Option<&[u8]>) -> Decoded {
-        if !self.plan.is_framed {
-            return self.message(value, 0);
-        }
-        let frame = match header {
-            None => Frame::of(value),
-            Some(header) => Frame::of_header(header),
-        };
-        let frame = frame.map_err(|reason| Fault::new(reason, 0))?;
-        if self.known.get(self.last).is_none_or(|(key, indexes)| *key != frame.key || **indexes != *frame.indexes) {
-            self.last = self.find(&frame).map_err(|reason| Fault::new(reason, 0))?;
+    fn decode_framed(&mut self, value: &[u8], frame: &Frame<'_>) -> Decoded {
+        let named = (frame.key, frame.by, frame.named);
+        if self.known.get(self.last).is_none_or(|(key, by, name)| (*key, *by, &**name) != named) {
+            self.last = self.find(frame).map_err(|reason| Fault::new(reason, 0))?;
         }
         self.message(value, frame.start)
     }
@@ -272,7 +343,8 @@ impl ProtobufDecoder {
     /// Where a frame is among the known ones, after a check if it is new.
     #[cold]
     fn find(&mut self, frame: &Frame<'_>) -> Result<usize, ProtobufReason> {
-        let found = self.known.binary_search_by(|(key, indexes)| (*key, &**indexes).cmp(&(frame.key, frame.indexes)));
+        let named = (frame.key, frame.by, frame.named);
+        let found = self.known.binary_search_by(|(key, by, name)| (*key, *by, &**name).cmp(&named));
         let Err(place) = found else { return Ok(found.unwrap_or_default()) };
         let writer = match self.plan.writer(frame.key) {
             Asked::Known(writer) => writer,
@@ -290,10 +362,10 @@ impl ProtobufDecoder {
         self.plan.check(frame, writer.as_deref())?;
         if self.known.len() == MAX_KNOWN {
             self.known.clear();
-            self.known.push((frame.key, frame.indexes.into()));
+            self.known.push((frame.key, frame.by, frame.named.into()));
             return Ok(0);
         }
-        self.known.insert(place, (frame.key, frame.indexes.into()));
+        self.known.insert(place, (frame.key, frame.by, frame.named.into()));
         Ok(place)
     }
 

@@ -1,5 +1,6 @@
 //! A schema whose names have been looked up: messages, enums, and which message values are of.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -41,6 +42,25 @@ pub(crate) struct Message {
     pub(crate) indexes: Box<[u32]>,
     pub(crate) fields: Vec<Field>,
     pub(crate) is_map_entry: bool,
+}
+
+impl Message {
+    /// The name, for the entries of a map that was read of a text as compilers make it: `ByNameEntry` of the field `by_name`.
+    fn full_name(&self) -> Cow<'_, str> {
+        let Some((scope, field)) =
+            self.name.strip_suffix(text::MAP_ENTRY).map(|path| path.rsplit_once('.').unwrap_or(("", path)))
+        else {
+            return Cow::Borrowed(&self.name);
+        };
+        let mut name = format!("{scope}.");
+        for word in field.split('_') {
+            let mut letters = word.chars();
+            name.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+            name.push_str(letters.as_str());
+        }
+        name.push_str("Entry");
+        Cow::Owned(name)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -194,6 +214,26 @@ impl ProtobufSchema {
         let file = self.messages[self.root].file;
         let found = self.messages.iter().find(|message| message.file == file && *message.indexes == *indexes);
         found.filter(|message| !message.is_map_entry).map(|message| &*message.name)
+    }
+
+    /// The full names of all messages in the file of the schema's message, those of map entries too, as AWS Glue's
+    /// serializers count them.
+    pub(crate) fn sorted_by_name(&self) -> Vec<Cow<'_, str>> {
+        let file = self.messages[self.root].file;
+        let mut names: Vec<_> =
+            self.messages.iter().filter(|message| message.file == file).map(Message::full_name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Whether the schema's message is meant by a name without package, and without the messages that it is declared in.
+    /// Apicurio's deserializers look for it among those that are declared in no other.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        let root = &self.messages[self.root];
+        let is_called = |message: &Message| message.name.rsplit('.').next() == Some(name);
+        let is_outer = |message: &Message| message.file == root.file && message.indexes.len() == 1;
+        is_called(root)
+            && (is_outer(root) || !self.messages.iter().any(|message| is_outer(message) && is_called(message)))
     }
 
     /// The schema of files, the last of which has the message, or all of whose messages may be named.

@@ -14,6 +14,9 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<File, String> {
     Ok(file)
 }
 
+/// What follows the field's name in the name of a map's entries, which no message of a text can be called by.
+pub(crate) const MAP_ENTRY: &str = "<>";
+
 /// A name with its dots, a number, a text in its quotes, or one other character.
 struct Token<'t> {
     text: &'t str,
@@ -382,7 +385,7 @@ impl<'t> Parser<'t> {
             Field { name: name.to_owned(), number, kind, type_name, ..Field::default() }
         };
         // No name of the text has such a sign, so it is the name of no other message.
-        let entry = format!("{}<>", field.name);
+        let entry = format!("{}{MAP_ENTRY}", field.name);
         message.messages.push(Message {
             name: entry.clone(),
             fields: vec![of("key", 1, key), of("value", 2, value)],

@@ -87,3 +87,13 @@ fn what_is_inflated_is_bounded() {
     broken[18] ^= 0xff;
     assert_eq!(refused(&mut decoder, &broken), AvroReason::BadCompression);
 }
+
+#[test]
+fn bytes_behind_the_compressed_value_are_not_ignored() {
+    let mut decoder = decoder(Framing::Glue, WriterKey::Guid(UUID), 1 << 20);
+    let whole = glue(1_000, true);
+    assert_eq!(refused(&mut decoder, &[&whole[..], &[0]].concat()), AvroReason::BehindCompressed(1));
+    let twice = [&whole[..], &whole[18..]].concat();
+    assert_eq!(refused(&mut decoder, &twice), AvroReason::BehindCompressed(whole.len() - 18));
+    decoder.append(Some(&whole)).expect("a value");
+}
