@@ -253,7 +253,7 @@ def test_schemas_say_which_ids_there_are_and_what_number_the_message_has() -> No
 
 def test_a_writers_schema_without_messages_is_refused() -> None:
     reason = r"schemas\[7\]: there is no message M: the schema has no messages at all"
-    with pytest.raises(ArgumentError, match=reason):
+    with pytest.raises(monedula.ArgumentError, match=reason):
         Protobuf('syntax = "proto3"; message M { int32 a = 1; }', schemas={7: 'syntax = "proto3"; enum E { A = 0; }'})
 
 
