@@ -84,18 +84,37 @@ impl<'a> Entries<'a> {
     /// A key that two of these entries have, as text.
     #[inline]
     fn twice(&self, range: &Range<usize>) -> Option<String> {
-        if range.len() < 2 {
-            return None;
-        }
-        let key = |entry| self.keys.get(entry);
-        if range.len() <= FEW {
-            let twice = range.clone().find(|entry| (range.start..*entry).any(|before| key(before) == key(*entry)));
-            return twice.map(|entry| key(entry).text());
-        }
-        let mut keys: Vec<Key<'_>> = range.clone().map(key).collect();
-        keys.sort_unstable();
-        keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].text())
+        let found = match &self.keys {
+            _ if range.len() < 2 => None,
+            _ if range.len() > FEW => self.twice_of_many(range),
+            // Most keys differ in length or in the last byte, and need no call that compares the others.
+            Keys::Texts(texts) => twice_of_few(range, |entry| {
+                let text = texts.get(entry);
+                (text.len(), text.last(), text)
+            }),
+            keys => twice_of_few(range, |entry| keys.get(entry)),
+        };
+        found.map(|entry| self.keys.get(entry).text())
     }
+
+    fn twice_of_many(&self, range: &Range<usize>) -> Option<usize> {
+        let mut keys: Vec<_> = range.clone().map(|entry| (self.keys.get(entry), entry)).collect();
+        keys.sort_unstable();
+        keys.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1)
+    }
+}
+
+#[inline]
+fn twice_of_few<K: PartialEq>(range: &Range<usize>, key: impl Fn(usize) -> K) -> Option<usize> {
+    for entry in range.start + 1..range.end {
+        let own = key(entry);
+        for before in range.start..entry {
+            if key(before) == own {
+                return Some(entry);
+            }
+        }
+    }
+    None
 }
 
 impl<'a> Keys<'a> {
