@@ -121,6 +121,12 @@ class Typed:
         """
         return self._with_schema(text, references, number)
 
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by this id, for which no registry is asked then."""
+        kind: type[Any] = type(self)
+        made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
+        return made
+
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
         """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
         raise NotImplementedError
@@ -256,17 +262,37 @@ class Json(Typed):
             schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
         )
 
-    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
-        from monedula.schemas.json_schema import bundled
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by this id, for which no registry is asked then."""
+        made = type(self)(self._given, **{**self._arguments, "version": None})
+        made.spec = made.spec.with_id(number)
+        return made
 
-        try:
-            document = bundled(json.loads(text), {name: json.loads(each) for name, each in references})
-        except (ValueError, RecursionError) as error:
-            raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        document = _document(text, references)
         made = type(self)(document, **{**self._arguments, "version": None})
         if number is not None:
             made.spec = made.spec.with_id(number)
         return made
+
+
+def _document(text: str, references: list[tuple[str, str]]) -> Any:
+    """A JSON Schema of a registry, with those that it refers to in it."""
+    from monedula.schemas.json_schema import bundled
+
+    try:
+        return bundled(json.loads(text), {name: json.loads(each) for name, each in references})
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+
+
+def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
+    """The columns of a registry's JSON Schema, for the core, which writes rows with a subject's newest.
+
+    Raises:
+        ArgumentError: if it is none whose values are columns.
+    """
+    return _arrow(_document(text, references))
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A small registry over HTTP with Confluent's API, as far as its serializers and a consumer ask."""
+"""The embedded broker's registry behind a server of the tests' own, which lets them answer in its place."""
 
 import json
 import threading
@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote
 
-NOT_FOUND = 404, b'{"error_code": 40403, "message": "Schema not found"}'
+from monedula.testing.registry.errors import ApiError
+from monedula.testing.registry.routes import answer
+from monedula.testing.registry.store import Store
+
+Answer = tuple[int, bytes]
 
 
 class Registry:
-    """Schemas by id and subject, what was asked for, and what is answered instead.
+    """What was asked for, and what is answered instead. No schema has to be compatible with others.
 
     Attributes:
         asked: the paths of all GET requests, in order.
@@ -20,69 +24,61 @@ class Registry:
         posted: the paths of all POST requests, in order.
         instead: called with the path of a request; if it returns a status and a body, these are the answer.
         queries: what stood behind the `?` of each path the last time.
-        incompatible: why no schema is compatible with those that are there; empty if all are.
-        deleted: subjects that were deleted softly: found only by those that ask for deleted ones too.
+        incompatible: why no schema is compatible with those that are there, if that is what is answered.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.schemas: list[dict[str, Any]] = []
-        self.subjects: dict[str, list[int]] = {}
+        self.store = Store()
+        self.store.configs[""] = {"compatibilityLevel": "NONE"}
         self.asked: list[str] = []
         self.posted: list[str] = []
         self.authorizations: list[str | None] = []
-        self.instead: Callable[[str], tuple[int, bytes] | None] = lambda _path: None
-        self.deleted: set[str] = set()
+        self.instead: Callable[[str], Answer | None] = lambda _path: None
         self.queries: dict[str, str] = {}
         self.incompatible: list[str] = []
+        self._lock = threading.Lock()
 
     def register(self, subject: str, schema: dict[str, Any]) -> int:
         """The id of a schema, as the body of a registration has it."""
-        if schema not in self.schemas:
-            self.schemas.append(schema)
-        number = self.schemas.index(schema) + 1
-        if number not in self.subjects.setdefault(subject, []):
-            self.subjects[subject].append(number)
-        return number
+        with self._lock:
+            found = answer(self.store, "POST", f"/subjects/{quote(subject, safe='')}/versions", schema)
+        return int(found["id"])
 
     def avro(self, subject: str, schema: Any, *references: tuple[str, str, int], **more: Any) -> int:
         """The id of an Avro schema; a reference is a name, a subject and a version."""
         refers = [{"name": name, "subject": of, "version": version} for name, of, version in references]
-        return self.register(
-            subject, {"schema": json.dumps(schema), **({"references": refers} if refers else {}), **more}
-        )
+        return self.register(subject, {"schema": json.dumps(schema), "references": refers, **more})
 
-    def answer(self, path: str, query: str = "") -> tuple[int, bytes]:
-        """The answer to a GET request."""
-        match [unquote(part) for part in path.strip("/").split("/")]:
-            case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
-                return 200, json.dumps(self.schemas[int(number) - 1]).encode()
-            case ["subjects", subject, *_] if subject in self.deleted and query != "deleted=true":
-                pass
-            case ["subjects"]:
-                return 200, json.dumps(list(self.subjects)).encode()
-            case ["subjects", subject, "versions"] if subject in self.subjects:
-                return 200, json.dumps([*range(1, len(self.subjects[subject]) + 1)]).encode()
-            case ["subjects", subject, "versions", version] if self._has(subject, version):
-                numbers = self.subjects[subject]
-                wanted = len(numbers) if version == "latest" else int(version)
-                of_version = numbers[wanted - 1]
-                told = {"subject": subject, "version": wanted, "id": of_version}
-                return 200, json.dumps({**told, **self.schemas[of_version - 1]}).encode()
-        return NOT_FOUND
+    @property
+    def subjects(self) -> dict[str, list[int]]:
+        """The ids of each subject's versions, in the order in which the subjects were registered."""
+        return {
+            subject: [versions[number].id for number in versions] for subject, versions in self.store.subjects.items()
+        }
 
-    def answer_posted(self, path: str, schema: dict[str, Any]) -> tuple[int, bytes]:
-        """The answer to a schema that is to be registered, or looked up."""
-        parts = path.strip("/").split("/")
-        subject = unquote(parts[1])
-        if len(parts) == 2 and schema not in [self.schemas[number - 1] for number in self.subjects.get(subject, [])]:
-            return NOT_FOUND
-        number = self.register(subject, schema)
-        return 200, json.dumps({"id": number, "subject": subject, "version": 1, **schema}).encode()
+    @property
+    def schemas(self) -> list[dict[str, Any]]:
+        """All schemas of the default context as they are answered, in the order of their ids."""
+        return [definition.to_json() for _, definition in sorted(self.store.contexts["."].definitions.items())]
 
-    def _has(self, subject: str, version: str) -> bool:
-        count = len(self.subjects.get(subject, []))
-        return 0 < (count if version == "latest" else int(version)) <= count
+    @property
+    def texts(self) -> list[str]:
+        """The texts of these schemas."""
+        return [each["schema"] for each in self.schemas]
+
+    def delete(self, subject: str) -> None:
+        """Delete a subject softly, also one that others refer to."""
+        for version in self.store.subjects[subject].values():
+            version.is_deleted = True
+
+    def answered(self, method: str, target: str, body: Any = None) -> Answer:
+        """What the registry answers to a request."""
+        try:
+            with self._lock:
+                return 200, json.dumps(answer(self.store, method, target, body)).encode()
+        except ApiError as error:
+            return error.status, json.dumps({"error_code": error.code, "message": error.message}).encode()
 
 
 @contextmanager
@@ -94,23 +90,22 @@ def serving() -> Iterator[Registry]:
             pass
 
         def do_GET(self) -> None:
-            path, query = urlsplit(self.path)[2:4]
+            path, _, query = self.path.partition("?")
             registry.asked.append(path)
             registry.queries[path] = query
             registry.authorizations.append(self.headers["Authorization"])
-            self.respond(*(registry.instead(path) or registry.answer(path, query)))
+            self.respond(*(registry.instead(path) or registry.answered("GET", self.path)))
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            schema = {name: body[name] for name in ("schema", "schemaType", "references") if body.get(name)}
-            path, query = urlsplit(self.path)[2:4]
+            path, _, query = self.path.partition("?")
             registry.posted.append(path)
             registry.queries[path] = query
-            if self.path.startswith("/compatibility/"):
-                told = {"is_compatible": not registry.incompatible, "messages": registry.incompatible}
+            if registry.incompatible and path.startswith("/compatibility/"):
+                told = {"is_compatible": False, "messages": registry.incompatible}
                 self.respond(200, json.dumps(told).encode())
                 return
-            self.respond(*(registry.instead(path) or registry.answer_posted(path, schema)))
+            self.respond(*(registry.instead(path) or registry.answered("POST", self.path, body)))
 
         def respond(self, status: int, body: bytes) -> None:
             self.send_response(status)

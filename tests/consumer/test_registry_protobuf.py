@@ -1,6 +1,7 @@
 """Protobuf whose schemas a registry has: the reader's by subject, the writers' by the ids that values name."""
 
 import base64
+import json
 import pickle
 import threading
 from typing import Any
@@ -34,6 +35,8 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 
 def register(registry: Registry, subject: str, text: str, *references: tuple[str, str, int]) -> int:
     refers = [{"name": name, "subject": of, "version": version} for name, of, version in references]
+    # A registry takes no schema whose imports it does not have.
+    text = text.replace('import "a/that/is/not/given.proto";', "")
     schema: dict[str, Any] = {"schemaType": "PROTOBUF", "schema": text}
     return registry.register(subject, schema | ({"references": refers} if refers else {}))
 
@@ -99,7 +102,12 @@ def test_a_partition_that_waits_stops_no_other(broker: Broker, registry: Registr
 def test_values_of_a_schema_that_cannot_be_read_are_bad(
     broker: Broker, registry: Registry, topic: str, schema: str | None, indexes: bytes, why: str
 ) -> None:
-    number = registry.avro("s", "int") if schema is None else register(registry, "s", schema)
+    is_taken = schema != "message {"
+    number = registry.avro("s", "int") if schema is None else register(registry, "s", schema if is_taken else MOVED)
+    if not is_taken:
+        # No registry takes it, so it is answered in its place.
+        bad = json.dumps({"schemaType": "PROTOBUF", "schema": schema}).encode()
+        registry.instead = lambda path: (200, bad) if path == f"/schemas/ids/{number}" else None
     good = register(registry, "s", OLD)
     broker.append(topic, [framed(number, indexes, written(1)), framed(good, b"\x00", written(2))], partition=0)
     with pytest.raises(monedula.DecodeError, match=why) as caught:
@@ -154,7 +162,7 @@ def test_ids_of_a_context_are_asked_for_in_it(broker: Broker, registry: Registry
 def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
     broker: Broker, registry: Registry
 ) -> None:
-    with pytest.raises(monedula.SchemaRegistryError, match=r"latest version of subject none: .*40403"):
+    with pytest.raises(monedula.SchemaRegistryError, match=r"latest version of subject none: .*40401"):
         monedula.Consumer(settings(broker, registry), value=Protobuf(subject="none"))
     registry.avro("avro", "int")
     with pytest.raises(monedula.SchemaRegistryError, match="is a schema of type AVRO, where Protobuf is expected"):

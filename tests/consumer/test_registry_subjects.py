@@ -68,7 +68,9 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
 ) -> None:
     value = Avro(subject="none")
     assert repr(pickle.loads(pickle.dumps(value))) == "Avro(framing='confluent', subject='none')"
-    with pytest.raises(monedula.SchemaRegistryError, match=r"latest version of subject none: .*40403 Schema not found"):
+    with pytest.raises(
+        monedula.SchemaRegistryError, match=r"latest version of subject none: .*40401 Subject 'none' not found"
+    ):
         monedula.Consumer(settings(broker, registry), value=value)
     with pytest.raises(monedula.ArgumentError, match=r"schema\.registry\.url is not given"):
         monedula.Consumer({"bootstrap.servers": broker.bootstrap_servers}, value=value)
@@ -93,14 +95,14 @@ def test_what_contradicts_a_subject_is_refused(arguments: dict[str, Any], messag
 def test_a_registry_lists_shows_and_takes_schemas(registry: Registry) -> None:
     client = SchemaRegistry({"schema.registry.url": registry.url})
     assert client.register("b/1", ORDER) == 1
-    assert client.register("b/1", NEWER, references=[("x", "a", 1)]) == 2
-    client.register("a", ORDER)
+    assert client.register("a", {"type": "record", "name": "Item", "fields": []}) == 2
+    assert client.register("b/1", NEWER, references=[("x", "a", 1)]) == 3
     assert client.subjects() == ["a", "b/1"]
     assert client.versions("b/1") == [1, 2]
     latest = client.get("b/1")
-    assert (latest.version, latest.id, latest.kind, latest.references) == (2, 2, "AVRO", (("x", "a", 1),))
+    assert (latest.version, latest.id, latest.kind, latest.references) == (2, 3, "AVRO", (("x", "a", 1),))
     assert client.get("b/1", 1).id == 1
-    with pytest.raises(monedula.SchemaRegistryError, match="40403 Schema not found"):
+    with pytest.raises(monedula.SchemaRegistryError, match="40402 Version 3 not found"):
         client.get("b/1", 3)
 
 
@@ -108,8 +110,11 @@ def test_a_registry_says_why_a_schema_is_not_compatible(registry: Registry) -> N
     client = SchemaRegistry(schema_registry_url=registry.url)
     registry.avro("s", ORDER)
     assert client.check("s", ORDER) == []
-    registry.incompatible = ["amount has no default"]
-    assert client.check("s", NEWER, 1) == ["amount has no default"]
+    registry.store.configs[""] = {"compatibilityLevel": "BACKWARD"}
+    assert client.check("s", NEWER, 1) == []
+    without = {**NEWER, "fields": [*ORDER["fields"], {"name": "amount", "type": "double"}]}
+    reasons = client.check("s", without, 1)
+    assert "the field 'amount' has no default" in reasons[0]
 
 
 def test_a_choice_that_may_be_left_out_is_not_named_by_nothing() -> None:

@@ -36,7 +36,15 @@ def cut(message: Message) -> None:
 
 
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
-@pytest.mark.parametrize("options", [{}, {"upcast.unsigned.ints": True}, {"unwrap.primitive.wrapper.types": False}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"upcast.unsigned.ints": True},
+        {"unsigned.as.signed": True},
+        {"unwrap.primitive.wrapper.types": False},
+    ],
+)
 def test_every_kind_of_field_is_what_googles_package_writes(syntax: str, options: dict[str, Any]) -> None:
     (kind,) = every(syntax).build("Every")
     chance, values = random.Random(7), []

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.serialization import MessageField, SerializationContext
 from monedula import ArgumentError, Avro, Json, Protobuf, SchemaRegistryError
+from monedula.testing.registry import protobuf
 
 from tests.consumer.avro_values import field, record
 from tests.consumer.protobuf_values import File
@@ -62,9 +63,10 @@ def test_a_message_is_registered_with_the_files_that_it_imports(
     for _ in range(2):
         sender.send_batch(TABLE, topic, value=form).result(PATIENCE)
     item, order = registry.schemas
-    assert item == {"schema": ITEM, "schemaType": "PROTOBUF"}
+    assert item == {"schema": protobuf.parse(ITEM, []).canonical, "schemaType": "PROTOBUF"}
     references = [{"name": "item.proto", "subject": "item.proto", "version": 1}]
-    assert order == {"schema": ORDER, "schemaType": "PROTOBUF", "references": references}
+    text = protobuf.parse(ORDER, [("item.proto", ITEM)]).canonical
+    assert order == {"schema": text, "schemaType": "PROTOBUF", "references": references}
     assert registry.subjects == {"item.proto": [1], f"{topic}-value": [2]}
     first = stored(ground.bootstrap, topic)[0].value or b""
     # The id, and the place of the message, which is not the first one.
@@ -144,6 +146,41 @@ def test_json_is_registered_with_the_schema_of_its_fields(
     assert read(ground, registry, topic, Json(subject=f"{topic}-value")) == rows
 
 
+def test_numbers_of_64_bits_without_a_sign_are_read_back_by_the_subject(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry))
+    table = pa.table({"id": pa.array([2**64 - 1, 7], pa.uint64())})
+    sender.send_batch(table, topic, value=Json(framing="confluent")).result(PATIENCE)
+    form = Json(subject=f"{topic}-value")
+    assert read(ground, registry, topic, form) == [{"id": 2**64 - 1}, {"id": 7}]
+    sender.send_batch(table, topic, value=form).result(PATIENCE)
+    assert [record.value for record in stored(ground.bootstrap, topic)][2:] == [
+        b'\0\0\0\0\x01{"id":18446744073709551615}',
+        b'\0\0\0\0\x01{"id":7}',
+    ]
+
+
+def test_json_is_written_with_the_columns_of_the_newest_schema(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry, use_latest_version=True))
+    newest = {"type": "object", "properties": {"id": {"type": "integer"}, "user": {"type": "string"}}}
+    registry.register(f"{topic}-value", {"schema": json.dumps(newest), "schemaType": "JSON"})
+    for form in (Json(framing="confluent"), Json(TABLE.schema, framing="confluent", flatten=True)):
+        sender.send_batch(TABLE, topic, value=form).result(PATIENCE)
+        with pytest.raises(ArgumentError, match=r"id: the column is of type Utf8, and the schema has Int64 there"):
+            sender.send_batch(pa.table({"id": ["x"]}), topic, value=form)
+    with pytest.raises(ArgumentError, match="price: the schema has no such field"):
+        sender.send_batch(TABLE.append_column("price", pa.array([1, 2])), topic, value=Json(framing="confluent"))
+    assert len(stored(ground.bootstrap, topic)) == 4
+    registry.register(f"{topic}-key", {"schema": '{"type": "string"}', "schemaType": "JSON"})
+    keyed = pa.table({"key": [{"a": 1}], "id": [1]})
+    with pytest.raises(SchemaRegistryError, match=f"the newest schema of subject {topic}-key cannot be read"):
+        sender.send_batch(keyed, topic, key=Json(framing="confluent"), value=Json())
+    assert registry.posted == []
+
+
 DOCUMENT = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "Order",
@@ -220,7 +257,7 @@ def test_a_schema_of_avro_is_registered_with_those_that_it_refers_to(
     deserializer = confluent_avro.AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
     (read_back,) = [deserializer(record.value, context(topic)) for record in stored(ground.bootstrap, topic)]
     assert read_back == {"id": 1, "user": {"name": "a"}}
-    with pytest.raises(SchemaRegistryError, match=r"40403.*auto\.register\.schemas=false"):
+    with pytest.raises(SchemaRegistryError, match=r"40401.*auto\.register\.schemas=false"):
         producer(**at(registry, auto_register_schemas=False)).send_batch(
             table, ground.topic(), value=Avro(REFERRING, references=[USER])
         )

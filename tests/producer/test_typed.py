@@ -1,10 +1,14 @@
 """Typed tables: rows are written, and reading, and other clients, give the table back."""
 
 import asyncio
+import signal
+import sys
+import threading
 from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
 import monedula
+import numpy
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -96,11 +100,84 @@ def test_no_row_is_sent_if_one_is_bad(ground: Ground, producer: ProducerFactory)
     assert len(stored(ground.bootstrap, topic)) == 3
 
 
+class Stopped(Exception):
+    """Raised by the handler of a signal."""
+
+
+def test_a_signal_ends_the_writing_of_one_large_chunk(producer: ProducerFactory) -> None:
+    def stop(_number: int, _frame: object) -> None:
+        raise Stopped
+
+    def is_writing() -> bool:
+        frame = sys._current_frames().get(main)
+        return frame is not None and frame.f_code.co_name == "_rows"
+
+    def send_signal() -> None:
+        while not (is_writing() or over.is_set()):
+            pass
+        signal.pthread_kill(main, signal.SIGUSR1)
+
+    # The last row is bad, which is only found if all rows before it are written.
+    table = pa.table({"id": pa.array(numpy.arange(8_000_000), mask=numpy.arange(8_000_000) == 7_999_999)})
+    main, over, before = threading.get_ident(), threading.Event(), signal.signal(signal.SIGUSR1, stop)
+    sending, sender = threading.Thread(target=send_signal), producer(bootstrap_servers="127.0.0.1:1")
+    try:
+        sending.start()
+        with pytest.raises(Stopped) as raised:
+            sender.send_batch(table, "never", value=Avro(record(field("id", "long"))))
+    finally:
+        over.set()
+        sending.join()
+        signal.signal(signal.SIGUSR1, before)
+    # It was heard while rows were written, and not by the error of the last one while that was made.
+    assert [each.name for each in raised.traceback][-2:] == ["_rows", "stop"]
+
+
+def test_rows_of_a_large_chunk_have_their_numbers(producer: ProducerFactory) -> None:
+    table = pa.table({"id": pa.array([*range(150_000), None, 0])})
+    form = Avro(record(field("id", "long")))
+    with pytest.raises(ArgumentError, match="row 150000: id: is null"):
+        producer(bootstrap_servers="127.0.0.1:1").send_batch(table, "never", value=form)
+    read = pa.table(form.spec.decode(form.spec.encode(table[:150_000]))).flatten()
+    assert read["value.id"].to_pylist() == [*range(150_000)]
+
+
 def test_a_table_without_rows_is_checked_and_sends_nothing(ground: Ground, producer: ProducerFactory) -> None:
     topic, sender = ground.topic(), producer()
     assert sender.send_batch(orders(5)[:0], topic, key=Avro("int"), value=Avro(ORDER)).result(PATIENCE).num_rows == 0
     with pytest.raises(ArgumentError, match="key: the column is of type Int32"):
         sender.send_batch(orders(5)[:0], topic, key=Avro('"string"'), value=Avro(ORDER))
+
+
+class Broken:
+    """A frame whose export fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise self.error
+
+
+def test_a_frame_that_cannot_be_exported_is_a_bad_argument(ground: Ground, producer: ProducerFactory) -> None:
+    sender = producer()
+    for value in (None, Json()):
+        with pytest.raises(
+            ArgumentError, match="Broken does not export its data as Arrow: ValueError: no such"
+        ) as told:
+            sender.send_batch(Broken(ValueError("no such type")), ground.topic(), value=value)
+        assert isinstance(told.value.__cause__, ValueError)
+    for error in (KeyboardInterrupt(), MemoryError(), monedula.ClosedError("closed")):
+        with pytest.raises(type(error)):
+            sender.send_batch(Broken(error), ground.topic())
+
+
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_two_columns_of_one_name_are_refused(ground: Ground, producer: ProducerFactory, name: str) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=[name, name, "id"])
+    given = {name: Avro("long")}
+    with pytest.raises(ArgumentError, match=f'there are two columns "{name}"'):
+        producer().send_batch(table, ground.topic(), **given)
 
 
 def test_columns_of_polars_that_are_all_null_are_written(ground: Ground, producer: ProducerFactory) -> None:

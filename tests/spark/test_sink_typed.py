@@ -176,6 +176,109 @@ def test_schemas_are_registered_or_those_of_a_subject(
         assert said_of[0] == "SchemaRegistryError"
 
 
+def test_a_schema_is_registered_once_and_tasks_ask_for_nothing(
+    kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame
+) -> None:
+    name, key = topic(), {"key.format": "avro", "key.schema": '"long"'}
+    fields = {"value.format": "json", "value.framing": "confluent"}
+    forms = (
+        {"value.format": "avro", "value.schema": json.dumps(ORDER)},
+        {"value.format": "protobuf", "value.schema": PROTO},
+    )
+    with serving() as registry:
+        url = {"kafka.schema.registry.url": registry.url}
+        subjects = ["s0", "s1", f"{name}-value"]
+        given = [{"value.subject": subject, **form} for subject, form in zip(subjects, forms, strict=False)]
+        for options in (*given, fields):
+            write(frame.selectExpr("id AS key", "*"), OURS, to(kafka, name) | url | key | options)
+        # The driver asks for the key and the value of each query.
+        asked = [f"/subjects/{each}/versions" for subject in subjects for each in (f"{name}-key", subject)]
+        assert (registry.posted, registry.asked) == (asked, [])
+        ids = [versions[0] for versions in registry.subjects.values()]
+        rows = rows_in(frame.sparkSession, kafka, name)
+        assert {int.from_bytes(row.key[1:5]) for row in rows} == {ids[0]}
+        assert {int.from_bytes(row.value[1:5]) for row in rows} == set(ids[1:])
+        # It may be one that is there already, and a client that writes with the newest one asks by itself.
+        del registry.posted[:]
+        lookup = {"kafka.auto.register.schemas": "false"}
+        write(frame, OURS, to(kafka, topic()) | url | {"value.subject": "s0"} | forms[0] | lookup)
+        assert registry.posted == ["/subjects/s0"]
+        kind, told = said(
+            lambda: write(frame, OURS, to(kafka, name) | url | {"value.subject": "none"} | forms[0] | lookup)
+        )
+        assert kind == "SchemaRegistryError"
+        assert "auto.register.schemas=false" in told
+
+
+def test_a_subject_that_nothing_names_is_told_on_the_driver(
+    kafka: KafkaCluster, topic: TopicFactory, frame: DataFrame
+) -> None:
+    name = topic()
+    options = to(kafka, name) | {"value.format": "avro", "value.schema": json.dumps(ORDER)}
+    del options["topic"]
+    with serving() as registry:
+        url = {"kafka.schema.registry.url": registry.url}
+        routed = frame.selectExpr(f"'{name}' AS topic", "*")
+        kind, told = said(lambda: write(routed, OURS, options | url))
+        assert kind == "ConfigError"
+        assert "set the option topic, or value.subject, or kafka.value.subject.name.strategy=RecordNameStrategy" in told
+        write(routed, OURS, options | url | {"kafka.value.subject.name.strategy": "RecordNameStrategy"})
+        assert list(registry.subjects) == ["Order"]
+
+
+UNSIGNED = """
+syntax = "proto3"; import "google/protobuf/wrappers.proto";
+message Order {
+    uint32 a = 1; uint64 b = 2; fixed32 c = 3; fixed64 d = 4; repeated uint32 e = 5; google.protobuf.UInt64Value f = 6;
+}
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"value.upcast.unsigned.ints": "true"}])
+def test_unsigned_numbers_that_the_source_has_read_are_written_as_they_were(
+    kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession, options: dict[str, str]
+) -> None:
+    name, again = topic(), topic()
+    row = {
+        "a": (1 << 32) - 1,
+        "b": (1 << 64) - 1,
+        "c": 1 << 31,
+        "d": 1 << 63,
+        "e": [0, (1 << 32) - 1],
+        "f": (1 << 64) - 1,
+    }
+    with monedula.Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
+        table = pa.table({"value": [row]}, schema=pa.table(Protobuf(UNSIGNED).spec.decode([])).schema)
+        producer.send_batch(table, name, value=Protobuf(UNSIGNED)).result()
+    given = {"value.format": "protobuf", "value.schema": UNSIGNED, **options}
+    read_from = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, **given}
+    frame = spark.read.format(OURS).options(**read_from).load().select("value")
+    write(frame, OURS, to(kafka, again) | given)
+    assert [bytes(row.value) for row in rows_in(spark, kafka, again)] == [
+        bytes(row.value) for row in rows_in(spark, kafka, name)
+    ]
+
+
+def test_unions_that_the_source_has_read_with_names_of_their_own_are_written(
+    kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession
+) -> None:
+    name, again, schema = topic(), topic(), record(field("id", "long"), field("u", ["int", "string"]))
+    given = {
+        "value.format": "avro",
+        "value.schema": json.dumps(schema),
+        "value.enableStableIdentifiersForUnionType": "true",
+        "value.stableIdentifierPrefixForUnionType": "or_",
+    }
+    frame = spark.range(3).selectExpr(
+        "id", "named_struct('or_int', CAST(IF(id = 1, NULL, id) AS INT), 'or_string', IF(id = 1, 'x', NULL)) AS u"
+    )
+    write(frame, OURS, to(kafka, name) | given)
+    read_from = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, **given}
+    write(spark.read.format(OURS).options(**read_from).load().select("value"), OURS, to(kafka, again) | given)
+    values = [sorted(bytes(row.value) for row in rows_in(spark, kafka, each)) for each in (name, again)]
+    assert values[0] == values[1] == [b"\x00\x00\x00", b"\x02\x02\x02x", b"\x04\x00\x04"]
+
+
 def test_a_streaming_query_writes_too(
     kafka: KafkaCluster, topic: TopicFactory, spark: SparkSession, checkpoint: Any
 ) -> None:
@@ -237,6 +340,11 @@ REFUSED: dict[str, tuple[list[str], dict[str, str], str]] = {
         ["1 AS id"],
         {"value.format": "json", "value.dateFormat": "{"},
         r"option 'value\.dateFormat': pattern",
+    ),
+    "fields without a format": (
+        ["id"],
+        {"value.flatten": "true"},
+        r"'value\.flatten' makes values .* set value\.format",
     ),
     "a text that is no struct": (["'{}' AS value"], {"value.format": "json"}, "Texts that are JSON already"),
 }

@@ -1,7 +1,7 @@
 """The writers of `df.write.format("monedula")` and `df.writeStream.format("monedula")`.
 
 Rows are written at least once, as with Spark's own sink: a failed task is run again as a whole, and so is a micro-batch
-that was not committed. Commit and abort only write log messages, and the driver opens no connections.
+that was not committed. Commit and abort only write log messages, and the driver opens no connections but to a registry.
 """
 
 import logging
@@ -59,7 +59,8 @@ class Sink:
         parsed = SinkOptions.parse(options)
         self.schema = schema
         kafka = ClientSettings.of(parsed.kafka)
-        written = tuple(each.pinned(kafka.here).of(schema) for each in parsed.written)
+        pinned = tuple(each.pinned(kafka.here).of(schema) for each in parsed.written)
+        written = tuple(each.registered(schema, kafka.here, parsed.topic) for each in pinned)
         self.settings = WriteSettings(
             kafka=kafka,
             topic=parsed.topic,

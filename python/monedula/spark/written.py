@@ -11,6 +11,7 @@ from monedula.protobuf import Protobuf
 from monedula.registry import SchemaRegistry
 from monedula.spark.readers import ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
+from monedula.spark.typed import FROM_AVRO
 from monedula.spark.values import INT_MAX, boolean, whole_number
 from monedula.typed import Json
 
@@ -49,6 +50,8 @@ class WrittenColumn:
     number: int | None = None
     """Of a subject without a schema: the version that is wanted, or `None` for the latest."""
     framing: str | None = None
+    id: int | None = None
+    """Of a schema that is registered: its id, which the driver has asked for."""
     version: tuple[int, str, tuple[tuple[str, str], ...]] | None = None
     """Of a subject without a schema: the id, the text, and the schemas that it refers to, as a registry has them."""
     source: bytes | tuple[tuple[str, str], ...] = b""
@@ -68,10 +71,12 @@ class WrittenColumn:
         if self.format == "json":
             form = Json(self.schema, options=dict(self.options), **given)
         elif self.format == "avro":
-            form = Avro(self.schema, **given)
+            form = Avro(self.schema, options=dict(self.options), **given)
         else:
             source = self.source if isinstance(self.source, bytes) else dict(self.source)
-            form = Protobuf(source or None, message=self.message, **given)
+            form = Protobuf(source or None, message=self.message, options=_AS_TO_PROTOBUF, **given)
+        if self.id is not None:
+            return form.of_id(self.id)
         if self.version is None:
             return form
         number, text, references = self.version
@@ -103,6 +108,31 @@ class WrittenColumn:
             raise ConfigError(f"option '{name}': {reason}", key=name) from None
         return replace(self, version=(number, text, tuple(references)))
 
+    def registered(
+        self, schema: "StructType", settings: Callable[[], RawSettings], topic: str | None
+    ) -> "WrittenColumn":
+        """The same with the id of its schema, which is registered or looked up once, and not by each task.
+
+        Raises:
+            ConfigError: if nothing says under which subject.
+            SchemaRegistryError: if the registry refuses it, or cannot be asked.
+        """
+        raw = settings()
+        # The newest schema may be another than the given one: each client asks for it.
+        if self.version is not None or not any(_is_url(name) for name, _ in raw) or any(map(_is_latest, raw)):
+            return self
+        registry = SchemaRegistry(raw).core
+        try:
+            number = self.form().spec.registered_id(registry, self.column, topic, _table(self._type(schema)))
+        except ArgumentError as error:
+            reason = (
+                str(error).removeprefix(f"{self.column}: ").replace(" give subject=", f" give {self.column}.subject")
+            )
+            for python, here in _WORDS:
+                reason = reason.replace(python, here.format(self.column))
+            raise ConfigError(f"{self.column}.format: {reason}", key=f"{self.column}.format") from None
+        return replace(self, id=number)
+
     def in_task(self) -> "WrittenColumn":
         """The same with the session's zone, as `to_json` has it."""
         if self.format != "json" or any(name == "timeZone" for name, _ in self.options):
@@ -117,7 +147,7 @@ class WrittenColumn:
         """
         names = schema.fieldNames()
         if self.column in names and not self.flatten:
-            return self._checked(schema[names.index(self.column)].dataType)
+            return self._checked(self._type(schema))
         if self.column == "key":
             raise ConfigError("key.format says how the column 'key' is written, which there is not", key="key.format")
         if lost := next((name for name in names if name in _READ_ONLY), None):
@@ -130,14 +160,18 @@ class WrittenColumn:
         fields = tuple((name, place) for place, name in enumerate(names) if name not in taken)
         if not fields:
             raise ConfigError("value.format: there is no column of values, nor one that could be a field of them")
+        made = replace(self, fields=fields)
+        return made._checked(made._type(schema))
+
+    def _type(self, schema: "StructType") -> "DataType":
+        """The type of the column in a frame, which may be made of several ones."""
+        if not self.fields:
+            return schema[schema.fieldNames().index(self.column)].dataType
         from pyspark.sql.types import StructType
 
-        return replace(self, fields=fields)._checked(StructType([schema[place] for _, place in fields]))
+        return StructType([schema[place] for _, place in self.fields])
 
     def _checked(self, kind: "DataType") -> "WrittenColumn":
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_type
-
         name = f"{self.column}.format"
         if (path := _variant(kind, self.column)) is not None:
             raise ConfigError(
@@ -146,8 +180,7 @@ class WrittenColumn:
                 key=name,
             )
         try:
-            arrow: Any = to_arrow_type(kind, timezone="UTC")
-            self.form().spec.check(pa.table({"value": pa.nulls(0, arrow)}))
+            self.form().spec.check(_table(kind))
         except ArgumentError as error:
             what = str(error)
             if what.startswith("option "):
@@ -161,8 +194,32 @@ class WrittenColumn:
         return self
 
 
+_AS_TO_PROTOBUF = {"unsigned.as.signed": "true"}
+"""As Spark's `to_protobuf`: signed columns are unsigned numbers of the same bits, as the source has read them."""
+
+_WORDS = (
+    ("give send_batch(data, topic, ...), or set value.", "set the option topic, or {0}.subject, or kafka.{0}."),
+    ("the setting ", "the setting kafka."),
+)
+"""What errors call by Python's names, and what it is here; `{0}` is the column."""
+
+
+def _table(kind: "DataType") -> Any:
+    """A table without rows, with a column of this type."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    arrow: Any = to_arrow_type(kind, timezone="UTC")
+    return pa.table({"value": pa.nulls(0, arrow)})
+
+
 def _is_url(setting: str) -> bool:
     return setting.replace("_", ".") == "schema.registry.url"
+
+
+def _is_latest(setting: tuple[str, Any]) -> bool:
+    name, value = setting
+    return name.replace("_", ".") == "use.latest.version" and str(value).strip().lower() == "true"
 
 
 def _variant(kind: "DataType", path: str) -> str | None:
@@ -215,6 +272,12 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
             if idle := next((suffix for suffix in SUFFIXES[1:-1] if suffix in given), None):
                 name = f"{column}.{idle}"
                 raise ConfigError(f"option '{name}' is for {column}.format={', '.join(_FORMATS)}", key=name)
+            if "flatten" in given and boolean("value.flatten", given["flatten"]):
+                raise ConfigError(
+                    "option 'value.flatten' makes values of the columns of the frame, which needs a format: set "
+                    f"value.format to {', '.join(_FORMATS)}",
+                    key="value.flatten",
+                )
             continue
         if known not in _FORMATS:
             name = f"{column}.format"
@@ -238,6 +301,7 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
                 "the registry that kafka.schema.registry.url names",
                 key=name,
             )
+        of_format = {"json": TO_JSON, "avro": FROM_AVRO}.get(known, ())
         written.append(
             WrittenColumn(
                 column,
@@ -248,7 +312,9 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
                 _number(column, given),
                 given.get("framing"),
                 flatten=column == "value" and boolean("value.flatten", given.get("flatten", "false")),
-                options=tuple((name, given[name]) for name in TO_JSON if name in given),
+                options=tuple(
+                    (name, options[key]) for name in of_format if (key := f"{column}.{name}".lower()) in options
+                ),
                 driver_time_zone=time_zone_here(),
             )
         )

@@ -1,6 +1,6 @@
 """Faults that a test sets in the broker, and observers, with which a test waits for requests instead of sleeping."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
@@ -195,11 +195,8 @@ class FaultSetter:
             corrupt_offset=(corrupt_offset, 0),
             corrupt_bytes=(corrupt_bytes, 1),
             throttle_ms=(throttle_ms, 0),
-            skip=(skip, 0),
-            count=(count, 1),
         )
-        if probability is not None and not 0 < probability <= 1:
-            raise ArgumentError(f"probability={probability!r}: expected a number above 0, up to 1")
+        check_how_often(skip, count, probability)
         corrupts = corrupt or corrupt_offset is not None
         lies = scram is not None or scram_iterations is not None
         effects: dict[str, dict[str, object] | None] = {
@@ -216,12 +213,7 @@ class FaultSetter:
             "throttle": None if throttle_ms is None else {"ms": throttle_ms},
             "scram": {"lie": scram, "iterations": scram_iterations} if lies else None,
         }
-        given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
-        if len(given) != 1:
-            found = ", ".join(_ARGUMENTS.get(effect, effect) for effect, _ in given) or "none"
-            names = ", ".join(_ARGUMENTS.get(effect, effect) for effect in effects)
-            raise ArgumentError(f"a fault has exactly one effect of {names}; given: {found}")
-        ((effect, arguments),) = given
+        effect, arguments = one_effect(effects, _ARGUMENTS)
         when = _selector(api, node, client_id, topic, partition, group, transactional_id, min_version, max_version)
         what = {"effect": effect, **arguments}
         how = {"on": on, "skip": skip, "count": count, "probability": probability}
@@ -267,6 +259,33 @@ class FaultSetter:
     def _set(self, fault: dict[str, Any]) -> Fault:
         effect = str(fault["what"]["effect"])
         return Fault(self._control, int(self._control("fault", fault=fault)["fault"]), effect)
+
+
+def one_effect(
+    effects: Mapping[str, dict[str, object] | None], names: Mapping[str, str]
+) -> tuple[str, dict[str, object]]:
+    """The effect that is given, with its arguments.
+
+    Args:
+        effects: all that there are; `None` for those that are not given.
+        names: the arguments that are not named as their effect.
+
+    Raises:
+        ArgumentError: if not exactly one is given.
+    """
+    given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
+    if len(given) != 1:
+        found = ", ".join(names.get(effect, effect) for effect, _ in given) or "none"
+        known = ", ".join(names.get(effect, effect) for effect in effects)
+        raise ArgumentError(f"a fault has exactly one effect of {known}; given: {found}")
+    return given[0]
+
+
+def check_how_often(skip: object, count: object, probability: float | None) -> None:
+    """Check on which of the requests that match a fault takes effect."""
+    check_numbers(skip=(skip, 0), count=(count, 1))
+    if probability is not None and not 0 < probability <= 1:
+        raise ArgumentError(f"probability={probability!r}: expected a number above 0, up to 1")
 
 
 def check_numbers(**numbers: tuple[object, int]) -> None:

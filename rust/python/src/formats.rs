@@ -23,6 +23,7 @@ use crate::encoder::Encoder;
 use crate::error::argument_error;
 use crate::protobuf::{ProtobufGiven, Source, Writer};
 use crate::registered::{Place, new_references, referred};
+use crate::registry::RegistryCore;
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
@@ -258,6 +259,26 @@ impl ColumnSpec {
         encoded(py, capsule::import(data)?, None, Some(written)).map(drop)
     }
 
+    /// The id of the schema of a table's column `value` at a registry, where it is registered or looked up as the settings
+    /// say; `name` is what it is the column of, `key` or `value`. `None` if values of this form name no schema of it.
+    fn registered_id(
+        &self,
+        py: Python<'_>,
+        registry: &RegistryCore,
+        name: &str,
+        topic: Option<&str>,
+        data: &Bound<'_, PyAny>,
+    ) -> PyResult<Option<u32>> {
+        let schema = capsule::import(data)?.schema();
+        let data_type = schema.column_with_name("value").map(|(_, field)| field.data_type());
+        let name = if name == "key" { "key" } else { "value" };
+        let registered = self.registered(py, Place { name, topic, registry: &registry.0, data_type })?;
+        Ok(registered.and_then(|written| {
+            let id = written.encoder.frame().strip_prefix(&[0])?.first_chunk()?;
+            Some(u32::from_be_bytes(*id))
+        }))
+    }
+
     /// Each field as `name: type`, or the type if there are none.
     #[getter]
     fn fields(&self) -> Vec<String> {
@@ -419,7 +440,17 @@ impl JsonGiven {
         };
         let new = NewSchema { kind: SchemaKind::Json, text, refers_to: Vec::new(), references: Vec::new() };
         let found = place.ask(py, &subject, new)?;
-        self.encoder(WriterKey::Id(found.id)).map_err(|bad| refused(bad.to_string()))
+        let instead = match &found.instead {
+            None => None,
+            Some(instead) => {
+                let module = py.import("monedula.typed")?;
+                let columns = module.call_method1("registered_columns", (&instead.text, &instead.references));
+                let columns = columns.map_err(|bad| place.unreadable(py, &subject, bad.value(py)))?;
+                Some(capsule::import_schema(&columns)?.fields)
+            }
+        };
+        let fields = instead.as_ref().or(self.fields.as_ref());
+        JsonEncoder::new(fields, WriterKey::Id(found.id), self.options.clone()).map_err(|bad| refused(bad.to_string()))
     }
 }
 

@@ -143,7 +143,7 @@ impl ProtobufGiven {
     }
 
     pub(crate) fn encoder_with(&self, key: WriterKey) -> ProtobufEncoder {
-        ProtobufEncoder::new(self.schema.clone(), key)
+        self.encoder_of(self.schema.clone(), key)
     }
 
     /// What writes rows with the schema that a registry has for them.
@@ -159,7 +159,11 @@ impl ProtobufGiven {
                 ProtobufSchema::from_texts(&texts, Some(message)).map_err(|bad| place.unreadable(py, &subject, bad))?
             }
         };
-        Ok(ProtobufEncoder::new(schema, WriterKey::Id(found.id)))
+        Ok(self.encoder_of(schema, WriterKey::Id(found.id)))
+    }
+
+    fn encoder_of(&self, schema: ProtobufSchema, key: WriterKey) -> ProtobufEncoder {
+        ProtobufEncoder::new(schema, key).with_unsigned_as_signed(self.options.unsigned_as_signed)
     }
 
     /// The schema as it is registered: each file by itself. Those that every registry has are not.

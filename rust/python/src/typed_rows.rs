@@ -22,6 +22,9 @@ use crate::registered::Place;
 /// Columns that a record has besides its value.
 const BESIDE: [&str; 7] = ["key", "headers", "topic", "partition", "timestamp", "offset", "timestampType"];
 
+/// The most rows that are written at once: some ten milliseconds, for which Ctrl-C is not heard.
+const PIECE_ROWS: usize = 1 << 16;
+
 /// How the keys or values of rows are written.
 #[derive(Clone)]
 pub(crate) struct Written {
@@ -120,6 +123,11 @@ struct Rows {
 impl Rows {
     fn of(given: &Schema, key: Option<Written>, value: Option<Written>) -> Result<Self, String> {
         let mut made = Vec::new();
+        for name in ["key", "value"] {
+            if given.fields().iter().filter(|field| field.name() == name).count() > 1 {
+                return Err(format!("there are two columns {name:?}; keep one"));
+            }
+        }
         if let Some(written) = key {
             let Some((index, _)) = given.column_with_name("key") else {
                 return Err("key= says how the column \"key\" is written, which the table has not".to_owned());
@@ -146,14 +154,19 @@ impl Rows {
         Ok(Self { made, kept, schema })
     }
 
-    /// All rows with their bytes; Ctrl-C is heard between batches.
+    /// All rows with their bytes, in batches of at most [`PIECE_ROWS`]; Ctrl-C is heard between these.
     fn write(&self, py: Python<'_>, mut reader: Box<dyn RecordBatchReader + Send>) -> PyResult<Vec<RecordBatch>> {
         let (mut batches, mut first_row) = (Vec::new(), 0);
         while let Some(batch) = py.detach(|| reader.next()) {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
-            batches.push(py.detach(|| self.make(&batch, first_row)).map_err(|message| argument_error(py, message))?);
+            // Also one without rows: its columns are checked.
+            for first in (0..batch.num_rows().max(1)).step_by(PIECE_ROWS) {
+                let piece = batch.slice(first, PIECE_ROWS.min(batch.num_rows() - first));
+                let made = py.detach(|| self.make(&piece, first_row + first));
+                batches.push(made.map_err(|message| argument_error(py, message))?);
+                py.check_signals()?;
+            }
             first_row += batch.num_rows();
-            py.check_signals()?;
         }
         Ok(batches)
     }

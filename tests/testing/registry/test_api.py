@@ -99,6 +99,11 @@ def test_what_is_not_there_has_the_code_for_it(ask: Ask) -> None:
         ("POST", "/subjects/a/versions", b"{", (400, 400)),
         ("PUT", "/config", {"compatibility": "SOMEWHAT"}, (422, 42203)),
         ("PUT", "/config", {"alias": "b"}, (422, 422)),
+        ("PUT", "/config", {}, (422, 42203)),
+        ("PUT", "/config/a", {"compatibility": None}, (422, 42203)),
+        ("OPTIONS", "/subjects", None, (405, 405)),
+        ("PATCH", "/subjects", None, (405, 405)),
+        ("TRACE", "/subjects", None, (405, 405)),
         ("PUT", "/mode", {"mode": "SOMEWHAT"}, (422, 42204)),
         ("POST", "/subjects/__GLOBAL/versions", {"schema": '"int"'}, (422, 42208)),
     ]
@@ -323,6 +328,25 @@ def test_what_follows_a_chunked_body_that_is_too_large_is_the_next_request(regis
     with connection.getresponse() as response:
         assert json.loads(response.read()) == ["s"]
     connection.close()
+
+
+def test_what_is_no_method_or_no_request_is_told_as_json(registry: Registry) -> None:
+    connection = http.client.HTTPConnection(urlsplit(registry.url).netloc, timeout=20)
+    for method in ("HEAD", "GET"):
+        # The answer to HEAD has no body, so that the next request of the connection is understood.
+        connection.request(method, "/subjects")
+        with connection.getresponse() as response:
+            assert (response.status, response.getheader("Content-Type")) == (
+                405 if method == "HEAD" else 200,
+                "application/vnd.schemaregistry.v1+json",
+            )
+            assert response.read() == (b"" if method == "HEAD" else b"[]")
+    connection.close()
+    with socket.create_connection((urlsplit(registry.url).hostname, urlsplit(registry.url).port), timeout=20) as raw:
+        raw.sendall(b"nonsense of a peer\r\n\r\n")
+        head, _, body = b"".join(iter(lambda: raw.recv(4096), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["error_code"] == 400
 
 
 @pytest.mark.parametrize(

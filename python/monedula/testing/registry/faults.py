@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from monedula.errors import ArgumentError, BrokerCommandError
-from monedula.testing.faults import Fault, check_numbers
+from monedula.testing.faults import Fault, check_how_often, check_numbers, one_effect
 
 On = Literal["request", "answer"]
 
@@ -173,15 +173,8 @@ class RegistryFaults:
         Raises:
             ArgumentError: not exactly one effect is given, or an argument is out of its range.
         """
-        check_numbers(
-            delay_ms=(delay_ms, 0),
-            truncate_bytes=(truncate_bytes, 0),
-            skip=(skip, 0),
-            count=(count, 1),
-            status=(status, 100),
-        )
-        if probability is not None and not 0 < probability <= 1:
-            raise ArgumentError(f"probability={probability!r}: expected a number above 0, up to 1")
+        check_numbers(delay_ms=(delay_ms, 0), truncate_bytes=(truncate_bytes, 0), status=(status, 100))
+        check_how_often(skip, count, probability)
         if status is not None and status > 599:
             raise ArgumentError(f"status={status!r}: expected a status of HTTP, 100 to 599")
         answers = None
@@ -199,12 +192,7 @@ class RegistryFaults:
             "reset": {} if reset else None,
             "truncate": None if truncate_bytes is None else {"bytes": truncate_bytes},
         }
-        given = [(effect, arguments) for effect, arguments in effects.items() if arguments is not None]
-        if len(given) != 1:
-            found = ", ".join(_NAMES.get(effect, effect) for effect, _ in given) or "none"
-            names = ", ".join(_NAMES.get(effect, effect) for effect in effects)
-            raise ArgumentError(f"a fault has exactly one effect of {names}; given: {found}")
-        ((effect, arguments),) = given
+        effect, arguments = one_effect(effects, _NAMES)
         when = on or ("answer" if effect == "truncate" else "request")
         if effect == "truncate" and on == "request":
             raise ArgumentError("truncate_bytes is about the answer, not on='request'")

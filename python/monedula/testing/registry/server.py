@@ -158,7 +158,13 @@ class Handler(BaseHTTPRequestHandler):
         """See `_respond`."""
         self._respond()
 
-    do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+    do_POST = do_PUT = do_DELETE = do_HEAD = do_OPTIONS = do_PATCH = do_GET  # noqa: N815
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request, and a method that HTTP does not have, is told as JSON too, and ends the connection."""
+        self.close_connection = True
+        status, told = (405, "HTTP 405 Method Not Allowed") if code == 501 else (int(code), message or explain or "")
+        self.wfile.write(self._message(status, _told(status, told), {}))
 
     def _respond(self) -> None:
         self._started = time.perf_counter()
@@ -299,7 +305,8 @@ class Handler(BaseHTTPRequestHandler):
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if self.close_connection:
             lines.append("Connection: close")
-        return "\r\n".join([*lines, "", ""]).encode() + content
+        head = "\r\n".join([*lines, "", ""]).encode()
+        return head if self.command == "HEAD" else head + content
 
 
 def _told(code: int, message: str) -> bytes:

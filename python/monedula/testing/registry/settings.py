@@ -7,6 +7,7 @@ from monedula.testing.registry.errors import ApiError, not_permitted
 from monedula.testing.registry.requests import Request
 from monedula.testing.registry.store import Store
 
+_VALID = "none, backward, forward, full, backward_transitive, forward_transitive, and full_transitive"
 _MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
 
 
@@ -27,12 +28,13 @@ def set_config(store: Store, request: Request) -> dict[str, Any]:
     others = sorted(given.keys() - {"compatibility", "normalize"})
     if others:
         raise ApiError(422, f"the embedded registry has compatibility and normalize; not {', '.join(others)}")
+    if not given:
+        raise ApiError(42203, f"Invalid compatibility level. Valid values are {_VALID}")
     changed: dict[str, Any] = {}
     if "compatibility" in given:
         level = str(given["compatibility"]).upper()
         if level not in LEVELS:
-            valid = "none, backward, forward, full, backward_transitive, forward_transitive, and full_transitive"
-            raise ApiError(42203, f"Invalid compatibility level. Valid values are {valid}")
+            raise ApiError(42203, f"Invalid compatibility level. Valid values are {_VALID}")
         changed["compatibilityLevel"] = level
     if "normalize" in given:
         if not isinstance(given["normalize"], bool):

@@ -1,12 +1,13 @@
 """A Protobuf schema as the registry asks it."""
 
 import base64
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from monedula.testing.registry.errors import invalid_schema
 from monedula.testing.registry.protobuf import descriptor, well_known
 from monedula.testing.registry.protobuf.differences import Types, differences
-from monedula.testing.registry.protobuf.model import SCALARS, File, Message, ProtoError
+from monedula.testing.registry.protobuf.model import SCALARS, Enum, Field, File, Message, ProtoError
 from monedula.testing.registry.protobuf.serialized import serialized
 from monedula.testing.registry.protobuf.text import Parser, canonical, tokens_of
 
@@ -56,6 +57,7 @@ def parse(text: str, references: Sequence[tuple[str, str]]) -> ProtobufSchema:
         if not file.messages and not file.enums:
             raise ProtoError("no message is declared in it")
         types = Types(file, list(_imports(file, imported, set())))
+        _check_names(file)
         _check_types(file, types)
     except ProtoError as error:
         raise invalid_schema(str(error)) from None
@@ -75,6 +77,31 @@ def _imports(file: File, given: dict[str, File], seen: set[str]) -> Iterator[Fil
             yield found
         elif not name.startswith(well_known.UNCHECKED):
             raise ProtoError(f"it imports {name!r}, which is none of its references")
+
+
+def _check_names(file: File) -> None:
+    """Refuse what is declared twice, as compilers do.
+
+    Raises:
+        ProtoError: if there is such.
+    """
+    for scope, names in _names(file):
+        counts = Counter(names)
+        if twice := next((name for name in names if counts[name] > 1), None):
+            raise ProtoError(f"{twice!r} is declared twice in {scope}")
+
+
+def _names(file: File) -> Iterator[tuple[str, list[str]]]:
+    """The names that are declared in each place."""
+    place = repr(file.package) if file.package else "the file"
+    yield place, [*_named(file.messages), *_named(file.enums)]
+    for scope, declared in file.types():
+        if isinstance(declared, Message):
+            yield repr(scope), [*_named(declared.fields), *_named(declared.messages), *_named(declared.enums)]
+
+
+def _named(parts: Sequence[Field] | Sequence[Message] | Sequence[Enum]) -> Iterator[str]:
+    return (each.name for each in parts)
 
 
 def _check_types(file: File, types: Types) -> None:

@@ -18,6 +18,7 @@ const MAX_DEPTH: usize = 64;
 
 pub(super) struct Binder<'s> {
     pub(super) schema: &'s ProtobufSchema,
+    pub(super) unsigned_as_signed: bool,
 }
 
 type Bound<T> = Result<T, BadSchema>;
@@ -187,6 +188,12 @@ impl Binder<'_> {
         let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
         let decimals = || Decimals::of(array, 20, 0);
         match kind {
+            Kind::UInt32 | Kind::Fixed32 if self.has_bits_of(array, &DataType::Int32) => {
+                ints().map(|ints| Values::BitsOf32(ints, kind == Kind::Fixed32))
+            }
+            Kind::UInt64 | Kind::Fixed64 if self.has_bits_of(array, &DataType::Int64) => {
+                ints().map(|ints| Values::BitsOf64(ints, kind == Kind::Fixed64))
+            }
             Kind::Double => Floats::of(array).map(Values::Double).or_else(|| whole(true)),
             Kind::Float => Floats::of(array).map(Values::Float).or_else(|| whole(false)),
             Kind::Int32 => ints().map(Values::Int32),
@@ -209,6 +216,11 @@ impl Binder<'_> {
             }
             Kind::Message(_) | Kind::Group(_) => None,
         }
+    }
+
+    /// Whether a column has the bits of unsigned numbers. Those of other widths have the numbers themselves.
+    fn has_bits_of(&self, array: &ArrayRef, data_type: &DataType) -> bool {
+        self.unsigned_as_signed && array.data_type() == data_type
     }
 
     /// The columns that a type is written from, in messages.

@@ -22,6 +22,8 @@ pub struct ProtobufEncoder {
     schema: ProtobufSchema,
     /// What stands before each message.
     frame: Vec<u8>,
+    /// Whether signed columns are unsigned numbers of the same bits.
+    unsigned_as_signed: bool,
 }
 
 impl ProtobufEncoder {
@@ -38,7 +40,14 @@ impl ProtobufEncoder {
                 }
             }
         }
-        Self { schema, frame }
+        Self { schema, frame, unsigned_as_signed: false }
+    }
+
+    /// The same for columns that were read with the option `unsigned.as.signed`, or not: int32 and int64 are then unsigned
+    /// numbers of the same bits.
+    #[must_use]
+    pub fn with_unsigned_as_signed(self, unsigned_as_signed: bool) -> Self {
+        Self { unsigned_as_signed, ..self }
     }
 
     /// The names of the message's fields.
@@ -69,6 +78,8 @@ impl ProtobufEncoder {
     }
 
     fn bind<'a>(&self, column: &'a ArrayRef) -> Result<Root<'a>, Unwritable> {
-        Binder { schema: &self.schema }.root(column).map_err(Unwritable::Column)
+        Binder { schema: &self.schema, unsigned_as_signed: self.unsigned_as_signed }
+            .root(column)
+            .map_err(Unwritable::Column)
     }
 }

@@ -84,6 +84,9 @@ pub(super) enum Values<'a> {
     Fixed32(Ints<'a>),
     Fixed64(Ints<'a>),
     Fixed64OfDecimal(Decimals<'a>),
+    /// Unsigned numbers as signed ones of the same bits: whether of fixed width.
+    BitsOf32(Ints<'a>, bool),
+    BitsOf64(Ints<'a>, bool),
     SFixed32(Ints<'a>),
     SFixed64(Ints<'a>),
     Float(Floats<'a>),
@@ -238,6 +241,20 @@ impl Values<'_> {
             Self::Fixed64(ints) => out.extend_from_slice(&within::<u64>(ints, row, "fixed64")?.to_le_bytes()),
             Self::Fixed64OfDecimal(decimals) => {
                 out.extend_from_slice(&unsigned(decimals, row, "fixed64")?.to_le_bytes());
+            }
+            Self::BitsOf32(ints, is_fixed) => {
+                let bits = within::<i32>(ints, row, "int32")? as u32;
+                match is_fixed {
+                    true => out.extend_from_slice(&bits.to_le_bytes()),
+                    false => put_varint(bits.into(), out),
+                }
+            }
+            Self::BitsOf64(ints, is_fixed) => {
+                let bits = within::<i64>(ints, row, "int64")? as u64;
+                match is_fixed {
+                    true => out.extend_from_slice(&bits.to_le_bytes()),
+                    false => put_varint(bits, out),
+                }
             }
             Self::SFixed32(ints) => out.extend_from_slice(&within::<i32>(ints, row, "sfixed32")?.to_le_bytes()),
             Self::SFixed64(ints) => out.extend_from_slice(&within::<i64>(ints, row, "sfixed64")?.to_le_bytes()),
