@@ -1,4 +1,4 @@
-"""Fixtures over a real PySpark: `spark` (a session, `local[2]`), `registry`, `checkpoint`, `driver` (another session)."""
+"""Fixtures over a real PySpark: `spark` (a session), `registry`, `checkpoint`, `driver` (another process's session)."""
 
 import shutil
 import tempfile
