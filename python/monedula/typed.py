@@ -269,16 +269,30 @@ class Json(Typed):
         return made
 
     def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
-        from monedula.schemas.json_schema import bundled
-
-        try:
-            document = bundled(json.loads(text), {name: json.loads(each) for name, each in references})
-        except (ValueError, RecursionError) as error:
-            raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+        document = _document(text, references)
         made = type(self)(document, **{**self._arguments, "version": None})
         if number is not None:
             made.spec = made.spec.with_id(number)
         return made
+
+
+def _document(text: str, references: list[tuple[str, str]]) -> Any:
+    """A JSON Schema of a registry, with those that it refers to in it."""
+    from monedula.schemas.json_schema import bundled
+
+    try:
+        return bundled(json.loads(text), {name: json.loads(each) for name, each in references})
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+
+
+def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
+    """The columns of a registry's JSON Schema, for the core, which writes rows with a subject's newest.
+
+    Raises:
+        ArgumentError: if it is none whose values are columns.
+    """
+    return _arrow(_document(text, references))
 
 
 def _json_schema(schema: Any) -> dict[str, Any] | None:

@@ -146,6 +146,41 @@ def test_json_is_registered_with_the_schema_of_its_fields(
     assert read(ground, registry, topic, Json(subject=f"{topic}-value")) == rows
 
 
+def test_numbers_of_64_bits_without_a_sign_are_read_back_by_the_subject(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry))
+    table = pa.table({"id": pa.array([2**64 - 1, 7], pa.uint64())})
+    sender.send_batch(table, topic, value=Json(framing="confluent")).result(PATIENCE)
+    form = Json(subject=f"{topic}-value")
+    assert read(ground, registry, topic, form) == [{"id": 2**64 - 1}, {"id": 7}]
+    sender.send_batch(table, topic, value=form).result(PATIENCE)
+    assert [record.value for record in stored(ground.bootstrap, topic)][2:] == [
+        b'\0\0\0\0\x01{"id":18446744073709551615}',
+        b'\0\0\0\0\x01{"id":7}',
+    ]
+
+
+def test_json_is_written_with_the_columns_of_the_newest_schema(
+    ground: Ground, producer: ProducerFactory, registry: Registry
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry, use_latest_version=True))
+    newest = {"type": "object", "properties": {"id": {"type": "integer"}, "user": {"type": "string"}}}
+    registry.register(f"{topic}-value", {"schema": json.dumps(newest), "schemaType": "JSON"})
+    for form in (Json(framing="confluent"), Json(TABLE.schema, framing="confluent", flatten=True)):
+        sender.send_batch(TABLE, topic, value=form).result(PATIENCE)
+        with pytest.raises(ArgumentError, match=r"id: the column is of type Utf8, and the schema has Int64 there"):
+            sender.send_batch(pa.table({"id": ["x"]}), topic, value=form)
+    with pytest.raises(ArgumentError, match="price: the schema has no such field"):
+        sender.send_batch(TABLE.append_column("price", pa.array([1, 2])), topic, value=Json(framing="confluent"))
+    assert len(stored(ground.bootstrap, topic)) == 4
+    registry.register(f"{topic}-key", {"schema": '{"type": "string"}', "schemaType": "JSON"})
+    keyed = pa.table({"key": [{"a": 1}], "id": [1]})
+    with pytest.raises(SchemaRegistryError, match=f"the newest schema of subject {topic}-key cannot be read"):
+        sender.send_batch(keyed, topic, key=Json(framing="confluent"), value=Json())
+    assert registry.posted == []
+
+
 DOCUMENT = {
     "$schema": "http://json-schema.org/draft-07/schema#",
     "title": "Order",

@@ -149,6 +149,37 @@ def test_a_table_without_rows_is_checked_and_sends_nothing(ground: Ground, produ
         sender.send_batch(orders(5)[:0], topic, key=Avro('"string"'), value=Avro(ORDER))
 
 
+class Broken:
+    """A frame whose export fails."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        raise self.error
+
+
+def test_a_frame_that_cannot_be_exported_is_a_bad_argument(ground: Ground, producer: ProducerFactory) -> None:
+    sender = producer()
+    for value in (None, Json()):
+        with pytest.raises(
+            ArgumentError, match="Broken does not export its data as Arrow: ValueError: no such"
+        ) as told:
+            sender.send_batch(Broken(ValueError("no such type")), ground.topic(), value=value)
+        assert isinstance(told.value.__cause__, ValueError)
+    for error in (KeyboardInterrupt(), MemoryError(), monedula.ClosedError("closed")):
+        with pytest.raises(type(error)):
+            sender.send_batch(Broken(error), ground.topic())
+
+
+@pytest.mark.parametrize("name", ["key", "value"])
+def test_two_columns_of_one_name_are_refused(ground: Ground, producer: ProducerFactory, name: str) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], names=[name, name, "id"])
+    given = {name: Avro("long")}
+    with pytest.raises(ArgumentError, match=f'there are two columns "{name}"'):
+        producer().send_batch(table, ground.topic(), **given)
+
+
 def test_columns_of_polars_that_are_all_null_are_written(ground: Ground, producer: ProducerFactory) -> None:
     topic, sender = ground.topic(), producer()
     frame = pl.DataFrame({"key": [None], "id": [7], "user": [None], "tags": [[]], "more": [{"a": None}]})

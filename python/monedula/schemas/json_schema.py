@@ -26,10 +26,11 @@ _EXPECTED: dict[str, tuple[type | tuple[type, ...], str]] = {
 def fields_of(document: Mapping[str, Any]) -> "list[pa.Field[Any]]":
     """The fields of the objects that a JSON Schema describes.
 
-    integer becomes int64, number float64; a string with the format date-time a timestamp in UTC, with date a date, with
-    the contentEncoding base64 binary; `connect.type` narrows numbers, and Kafka Connect's decimals are decimals. An
-    object with `additionalProperties` alone becomes a map. What `oneOf`, `anyOf` or a list of types has beside null
-    becomes a nullable field. `$ref` is followed within the document.
+    integer becomes int64, or decimal128(20, 0) if its `maximum` is beyond that; number float64; a string with the
+    format date-time a timestamp in UTC, with date a date, with the contentEncoding base64 binary. `connect.type`
+    narrows numbers, and Kafka Connect's decimals are decimals. An object with `additionalProperties` alone becomes a
+    map. What `oneOf`, `anyOf` or a list of types has beside null becomes a nullable field. `$ref` is followed within
+    the document.
 
     Raises:
         ArgumentError: for a schema that has no Arrow type, with the path of its field and the reason.
@@ -195,7 +196,7 @@ class _Reader:
             case "integer" | "number":
                 if schema.get("title") == _DECIMAL:
                     return _decimal(schema, path)
-                default = pa.int64() if kind == "integer" else pa.float64()
+                default = _whole(schema) if kind == "integer" else pa.float64()
                 return _numbers().get(schema.get("connect.type"), default)
             case "string":
                 return _text(schema)
@@ -234,6 +235,14 @@ class _Reader:
 
 
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def _whole(schema: Mapping[str, Any]) -> "pa.DataType":
+    """int64, unless numbers are said to be larger: those of 64 bits without a sign have 20 digits."""
+    import pyarrow as pa
+
+    maximum = schema.get("maximum")
+    return pa.decimal128(20, 0) if isinstance(maximum, int) and 2**63 <= maximum < 10**20 else pa.int64()
 
 
 def _decimal(schema: Mapping[str, Any], path: str) -> "pa.DataType":

@@ -11,11 +11,11 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
-use crate::error::argument_error;
+use crate::error::{argument_error, is_own};
 use crate::imported::{Arrays, of_type};
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
@@ -55,7 +55,7 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
     // A class has the method too, but it can be called only on an instance.
     let is_object = !data.is_instance_of::<pyo3::types::PyType>();
     if is_object && data.hasattr("__arrow_c_stream__")? {
-        let capsule = data.call_method0("__arrow_c_stream__")?;
+        let capsule = exported(data, "__arrow_c_stream__")?;
         let stream = pointer::<FFI_ArrowArrayStream>(&capsule, c"arrow_array_stream")?;
         // SAFETY: the capsule's name guarantees the type; `from_raw` marks the struct as taken for the capsule's owner.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
@@ -64,7 +64,7 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
         return Ok(Box::new(reader));
     }
     if is_object && data.hasattr("__arrow_c_array__")? {
-        let capsules = data.call_method0("__arrow_c_array__")?;
+        let capsules = exported(data, "__arrow_c_array__")?;
         let capsules = capsules.cast::<PyTuple>()?;
         let schema = pointer::<FFI_ArrowSchema>(&capsules.get_item(0)?, c"arrow_schema")?;
         let array = pointer::<FFI_ArrowArray>(&capsules.get_item(1)?, c"arrow_array")?;
@@ -81,6 +81,21 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
          pyarrow.Table.from_pylist() makes a table"
     );
     Err(argument_error(py, message))
+}
+
+/// What a frame exports. Its own errors are those of the argument, unless they are monedula's.
+fn exported<'py>(data: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = data.py();
+    data.call_method0(method).map_err(|error| {
+        let is_told = !error.is_instance_of::<PyException>(py) || is_own(py, &error);
+        if is_told || error.is_instance_of::<PyMemoryError>(py) {
+            return error;
+        }
+        let name = data.get_type().name().map_or_else(|_| "this object".to_owned(), |name| name.to_string());
+        let told = argument_error(py, format!("{name} does not export its data as Arrow: {error}"));
+        told.set_cause(py, Some(error));
+        told
+    })
 }
 
 /// A stream of struct arrays, the form in which Arrow streams transfer tables.

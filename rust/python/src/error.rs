@@ -256,6 +256,12 @@ pub(crate) fn fork_error() -> PyErr {
     })
 }
 
+/// Whether it is one of monedula's exceptions.
+pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
+    let class = py.import("monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
+    class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())
+}
+
 /// An `ArgumentError`.
 pub(crate) fn argument_error(py: Python<'_>, message: String) -> PyErr {
     to_py(py, ClientError::Argument(message))

@@ -123,6 +123,11 @@ struct Rows {
 impl Rows {
     fn of(given: &Schema, key: Option<Written>, value: Option<Written>) -> Result<Self, String> {
         let mut made = Vec::new();
+        for name in ["key", "value"] {
+            if given.fields().iter().filter(|field| field.name() == name).count() > 1 {
+                return Err(format!("there are two columns {name:?}; keep one"));
+            }
+        }
         if let Some(written) = key {
             let Some((index, _)) = given.column_with_name("key") else {
                 return Err("key= says how the column \"key\" is written, which the table has not".to_owned());

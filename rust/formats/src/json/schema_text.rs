@@ -48,7 +48,8 @@ fn kind(data_type: &DataType, text: &mut String) {
         DataType::Int16 => r#""type":"integer","connect.type":"int16""#,
         DataType::Int32 => r#""type":"integer","connect.type":"int32""#,
         DataType::Int64 => r#""type":"integer","connect.type":"int64""#,
-        DataType::UInt64 => r#""type":"integer""#,
+        // By its range it is read back as what takes it.
+        DataType::UInt64 => r#""type":"integer","minimum":0,"maximum":18446744073709551615"#,
         DataType::Float32 => r#""type":"number","connect.type":"float32""#,
         DataType::Float64 => r#""type":"number","connect.type":"float64""#,
         DataType::Binary => r#""type":"string","contentEncoding":"base64","connect.type":"bytes""#,

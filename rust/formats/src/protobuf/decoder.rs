@@ -157,7 +157,7 @@ impl ProtobufPlan {
 pub enum ProtobufAppended {
     /// A row with all that the schema asks for.
     Good,
-    /// A row of nulls: why.
+    /// A row that is null: why.
     Bad(BadProtobuf),
 }
 
@@ -292,8 +292,8 @@ impl ProtobufDecoder {
         if self.plan.options.mode == Mode::FailFast || self.missing.is_some() {
             return Err(bad);
         }
-        // A struct of nulls; a tombstone alone is null.
-        self.root.end_row();
+        // As Spark's `from_protobuf` has it, unlike its `from_avro` and `from_json`.
+        self.root.push_null();
         Ok(ProtobufAppended::Bad(bad))
     }
 

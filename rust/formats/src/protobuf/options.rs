@@ -5,7 +5,7 @@ use crate::json::{BadOption, Mode};
 /// The options of a decoder. [`ProtobufOptions::set`] takes them by Spark's names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtobufOptions {
-    /// What becomes of a bad value: no row and an error, or a row of nulls. Default permissive.
+    /// What becomes of a bad value: no row and an error, or a row that is null. Default permissive.
     pub mode: Mode,
     /// How often a message may be in itself as columns; 0 is not at all, and such a schema is refused. Default 0.
     pub recursive_fields_max_depth: usize,

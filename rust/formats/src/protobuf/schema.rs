@@ -267,6 +267,9 @@ impl ProtobufSchema {
             // Those of the last file first, which the others are mostly imported by.
             let known = names(messages.iter().rev());
             let reason = match message {
+                Some(name) if known.is_empty() => {
+                    format!("there is no message {name}: the schema has no messages at all")
+                }
                 Some(name) => format!("there is no message {name}; there are {known}"),
                 None => "there is no message in the schema".to_owned(),
             };

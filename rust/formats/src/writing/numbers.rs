@@ -271,7 +271,7 @@ impl<'a> Times<'a> {
     }
 }
 
-/// Decimal numbers, in another scale perhaps.
+/// Decimal and whole numbers as decimal ones, in another scale perhaps.
 #[derive(Debug)]
 pub(crate) struct Decimals<'a> {
     array: &'a ArrayRef,
@@ -285,6 +285,7 @@ impl<'a> Decimals<'a> {
         let scale = match array.data_type() {
             DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) => *scale,
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
+            _ if array.data_type().is_integer() => 0,
             _ => return None,
         };
         Some(Self { array, scale, wanted_scale: i8::try_from(wanted_scale).ok()?, precision })
@@ -296,7 +297,8 @@ impl<'a> Decimals<'a> {
             DataType::Decimal32(..) => i256::from_i128(self.array.as_primitive::<Decimal32Type>().value(row).into()),
             DataType::Decimal64(..) => i256::from_i128(self.array.as_primitive::<Decimal64Type>().value(row).into()),
             DataType::Decimal128(..) => i256::from_i128(self.array.as_primitive::<Decimal128Type>().value(row)),
-            _ => self.array.as_primitive::<Decimal256Type>().value(row),
+            DataType::Decimal256(..) => self.array.as_primitive::<Decimal256Type>().value(row),
+            _ => i256::from_i128(Ints::of(self.array).map_or(0, |ints| ints.wide(row))),
         }
     }
 
