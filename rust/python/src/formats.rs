@@ -1,68 +1,32 @@
-//! Typed decoding of keys and values: how one column is decoded, and a function for tests, which compare the decoder with
-//! Spark's `from_json`.
+//! Typed keys and values: how one column is decoded, and written.
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
-use monedula_client::registry::{
-    Answer, NewReference, NewSchema, RegisteredSchema, SchemaKey, SchemaKind, SchemaRegistry,
-};
-use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, MakeTyped, OnBadValue, TypedColumn, TypedSpec};
+use monedula_client::registry::SchemaRegistry;
+use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
 use monedula_formats::{
-    Asked, AvroDecoder, AvroEncoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, JsonDecoder, JsonEncoder,
-    JsonOptions, Mode, ProtobufOptions, SchemaSource, UnsupportedField, WriterKey, stable_text,
+    AvroEncoder, AvroOptions, AvroSchema, Framing, JsonDecoder, JsonOptions, Mode, ProtobufOptions, UnsupportedField,
+    WriterKey, stable_text,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
+use crate::avro::{AvroGiven, make_avro};
 use crate::encoder::Encoder;
 use crate::error::argument_error;
+use crate::json::{JsonGiven, JsonSchemaGiven, json_options};
 use crate::protobuf::{ProtobufGiven, Source, Writer};
-use crate::registered::{Place, new_references, referred};
+use crate::registered::{Place, new_references};
 use crate::registry::RegistryCore;
+use crate::registry_source::Registry;
 use crate::table::Table;
 use crate::typed_rows::{Written, encoded};
 use crate::{capsule, config};
-
-/// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
-/// first bad value is an error. Options are those of Spark's `from_json`.
-#[pyfunction]
-#[pyo3(signature = (schema, values, fail_fast = false, options = Vec::new()))]
-pub(crate) fn decode_json(
-    py: Python<'_>,
-    schema: &Bound<'_, PyAny>,
-    values: Vec<Option<PyBackedBytes>>,
-    fail_fast: bool,
-    options: Vec<(String, String)>,
-) -> PyResult<Table> {
-    let fields = capsule::import_schema(schema)?.fields;
-    let mode = if fail_fast { Mode::FailFast } else { Mode::Permissive };
-    let options = JsonOptions { mode, ..json_options(py, options)? };
-    let mut decoder = JsonDecoder::new(&fields, options, BufferPool::new(0))
-        .map_err(|unsupported| argument_error(py, unsupported.to_string()))?;
-    py.detach(|| {
-        for (row, value) in values.iter().enumerate() {
-            decoder.append(value.as_deref()).map_err(|bad| PyValueError::new_err(format!("row {row}: {bad}")))?;
-        }
-        let field = Field::new("value", DataType::Struct(decoder.fields().clone()), true);
-        let schema = Arc::new(Schema::new(vec![field]));
-        let columns = RecordBatch::try_new(schema, vec![Arc::new(decoder.finish().0)]);
-        columns.map(Table).map_err(|error| PyValueError::new_err(error.to_string()))
-    })
-}
-
-/// Options by Spark's names.
-fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOptions> {
-    let mut options = JsonOptions::default();
-    for (name, value) in given {
-        options.set(&name, &value).map_err(|bad| argument_error(py, bad.to_string()))?;
-    }
-    Ok(options)
-}
 
 /// How a column is decoded; see `monedula.Json`, `monedula.Avro` and `monedula.Protobuf`.
 #[pyclass(frozen, module = "monedula._monedula")]
@@ -393,178 +357,6 @@ impl ColumnSpec {
         let framing = if avro.framing == Framing::Apicurio { Framing::Apicurio } else { Framing::Confluent };
         let plan = avro.plan(framing).map_err(|bad| argument_error(py, format!("schema: {bad}")))?;
         Ok(TypedSpec { make: make_avro(plan.asking(Arc::new(registry))), ..self.typed.clone() })
-    }
-}
-
-/// What a column of JSON was asked for with.
-#[derive(Clone)]
-struct JsonGiven {
-    /// None if rows are written with the fields of their column.
-    fields: Option<Fields>,
-    options: JsonOptions,
-    /// What is said about the schema in a registry.
-    schema: JsonSchemaGiven,
-    /// Its id there, if that is known.
-    id: Option<u32>,
-}
-
-/// The JSON Schema that values are registered with.
-#[derive(Clone, Default, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct JsonSchemaGiven {
-    /// Its text; none if it follows from the columns.
-    text: Option<String>,
-    /// The name of what it describes.
-    title: Option<String>,
-    subject: Option<String>,
-}
-
-impl JsonGiven {
-    fn encoder(&self, key: WriterKey) -> Result<JsonEncoder, UnsupportedField> {
-        JsonEncoder::new(self.fields.as_ref(), key, self.options.clone())
-    }
-
-    /// What writes rows with the id that a registry has for their schema.
-    fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<JsonEncoder> {
-        let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
-        let JsonSchemaGiven { text, title, subject } = &self.schema;
-        let subject = place.subject(py, subject.as_deref(), title.as_deref())?;
-        let text = match (text, place.data_type) {
-            (Some(text), _) => text.clone(),
-            (None, Some(data_type)) => {
-                let encoder = self.encoder(WriterKey::Only).map_err(|bad| refused(bad.to_string()))?;
-                encoder.schema_text(data_type).map_err(|bad| refused(bad.to_string()))?
-            }
-            // The registry's own is written with.
-            (None, None) => String::new(),
-        };
-        let new = NewSchema { kind: SchemaKind::Json, text, refers_to: Vec::new(), references: Vec::new() };
-        let found = place.ask(py, &subject, new)?;
-        let instead = match &found.instead {
-            None => None,
-            Some(instead) => {
-                let module = py.import("monedula.typed")?;
-                let columns = module.call_method1("registered_columns", (&instead.text, &instead.references));
-                let columns = columns.map_err(|bad| place.unreadable(py, &subject, bad.value(py)))?;
-                Some(capsule::import_schema(&columns)?.fields)
-            }
-        };
-        let fields = instead.as_ref().or(self.fields.as_ref());
-        JsonEncoder::new(fields, WriterKey::Id(found.id), self.options.clone()).map_err(|bad| refused(bad.to_string()))
-    }
-}
-
-/// What an Avro column was asked for with.
-#[derive(Clone)]
-struct AvroGiven {
-    reader: AvroSchema,
-    /// The reader's schema, as it is registered.
-    text: String,
-    /// Those that it refers to, as they are registered.
-    beside: Vec<NewReference>,
-    schemas: Vec<(WriterKey, AvroSchema)>,
-    /// The keys of those that are the reader's own.
-    same: Vec<WriterKey>,
-    framing: Framing,
-    options: AvroOptions,
-    may_ask: bool,
-    /// Of the context of the schemas that are asked for.
-    subject: Option<Arc<str>>,
-}
-
-impl AvroGiven {
-    /// Whether a registry, if there is one, is asked for the id of the schema that rows are written with.
-    fn is_registered(&self) -> bool {
-        self.may_ask && (self.framing == Framing::Bare || (self.framing == Framing::Confluent && self.same.is_empty()))
-    }
-
-    /// What values that are written name the schema by.
-    fn key(&self) -> Result<WriterKey, &'static str> {
-        match self.framing {
-            Framing::Bare if self.schemas.len() == self.same.len() => Ok(WriterKey::Only),
-            Framing::Bare => Err("writer= is for reading; values are written with the schema itself"),
-            Framing::SingleObject => Ok(WriterKey::Fingerprint(self.reader.fingerprint())),
-            Framing::Apicurio | Framing::Glue => Err(ONLY_READ),
-            Framing::Confluent => self.same.iter().max().copied().ok_or(
-                "values of Confluent's framing begin with the id of the schema that they are written with, which is schema=: \
-                 give it as schemas={7: schema}, or set schema.registry.url, where it is registered",
-            ),
-        }
-    }
-
-    /// The schema that a registry has values written with, and its id.
-    fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<(AvroSchema, WriterKey)> {
-        let subject = place.subject(py, self.subject.as_deref(), self.reader.record_name())?;
-        let new = NewSchema {
-            kind: SchemaKind::Avro,
-            text: self.text.clone(),
-            refers_to: referred(&self.text, &self.beside),
-            references: self.beside.clone(),
-        };
-        let found = place.ask(py, &subject, new)?;
-        let schema = match &found.instead {
-            None => self.reader.clone(),
-            Some(instead) => AvroSchema::parse_beside(&instead.text, &instead.reference_texts())
-                .map_err(|bad| place.unreadable(py, &subject, bad))?,
-        };
-        Ok((schema, WriterKey::Id(found.id)))
-    }
-
-    /// In another framing than the given, no given schema is a writer's.
-    fn plan(&self, framing: Framing) -> Result<AvroPlan, BadSchema> {
-        let schemas = if framing == self.framing { self.schemas.clone() } else { Vec::new() };
-        AvroPlan::new(self.reader.clone(), schemas, framing, self.options.clone())
-    }
-}
-
-fn make_avro(plan: AvroPlan) -> Arc<MakeTyped> {
-    let plan = Arc::new(plan);
-    Arc::new(move |pool: &BufferPool| Box::new(AvroDecoder::new(Arc::clone(&plan), pool.clone())))
-}
-
-/// A registry as a source of schemas, and a subject of their context.
-#[derive(Debug)]
-pub(crate) struct Registry(pub(crate) Arc<SchemaRegistry>, pub(crate) Option<Arc<str>>);
-
-impl Registry {
-    /// The schema with this key, of this kind, as `parse` reads it.
-    pub(crate) fn ask<S>(
-        &self,
-        key: WriterKey,
-        kind: SchemaKind,
-        parse: impl FnOnce(&RegisteredSchema) -> Result<S, BadSchema>,
-    ) -> Asked<Result<S, BadSchema>> {
-        let key = match key {
-            WriterKey::Id(id) => SchemaKey::Id(id),
-            WriterKey::Guid(guid) => SchemaKey::Guid(guid),
-            WriterKey::Apicurio(id) => match u32::try_from(id) {
-                Ok(id) => SchemaKey::Id(id),
-                Err(_) => {
-                    return Asked::Refused(format!("there is no schema with the id {id}: it has more than 32 bits"));
-                }
-            },
-            WriterKey::GlobalId(id) => {
-                return Asked::Refused(format!(
-                    "its schema is named by globalId {id}, which the API of Confluent's registry does not know; give its \
-                     schema by that, schemas={{{id}: schema}}, or write with contentIds (use-id)"
-                ));
-            }
-            WriterKey::Only | WriterKey::Fingerprint(_) => {
-                return Asked::Refused("a registry knows schemas by id and GUID".into());
-            }
-        };
-        match self.0.ask(key, self.1.as_ref(), kind) {
-            Answer::Awaits(awaited) => Asked::Awaits(awaited),
-            Answer::Missing(why) => Asked::Refused(why),
-            Answer::Failed(why) => Asked::Failed(why),
-            Answer::Known(schema) => Asked::Known(parse(&schema)),
-        }
-    }
-}
-
-impl SchemaSource<AvroSchema> for Registry {
-    fn ask(&self, key: WriterKey) -> Asked<Result<AvroSchema, BadSchema>> {
-        self.ask(key, SchemaKind::Avro, |schema| AvroSchema::parse_beside(&schema.text, &schema.reference_texts()))
     }
 }
 

@@ -13,8 +13,9 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::argument_error;
-use crate::formats::{ONLY_READ, Registry, framing_of};
+use crate::formats::{ONLY_READ, framing_of};
 use crate::registered::Place;
+use crate::registry_source::Registry;
 
 /// A schema: descriptors, or texts with the names of their files.
 #[derive(FromPyObject)]

@@ -1,0 +1,112 @@
+//! JSON as a column: what it was asked for with, and what writes it; and a function for tests, which compare the decoder with
+//! Spark's `from_json`.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Fields, Schema};
+use monedula_client::registry::{NewSchema, SchemaKind};
+use monedula_columns::BufferPool;
+use monedula_formats::{JsonDecoder, JsonEncoder, JsonOptions, Mode, UnsupportedField, WriterKey};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::capsule;
+use crate::error::argument_error;
+use crate::registered::Place;
+use crate::table::Table;
+
+/// What a column of JSON was asked for with.
+#[derive(Clone)]
+pub(crate) struct JsonGiven {
+    /// None if rows are written with the fields of their column.
+    pub(crate) fields: Option<Fields>,
+    pub(crate) options: JsonOptions,
+    /// What is said about the schema in a registry.
+    pub(crate) schema: JsonSchemaGiven,
+    /// Its id there, if that is known.
+    pub(crate) id: Option<u32>,
+}
+
+/// The JSON Schema that values are registered with.
+#[derive(Clone, Default, FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct JsonSchemaGiven {
+    /// Its text; none if it follows from the columns.
+    text: Option<String>,
+    /// The name of what it describes.
+    title: Option<String>,
+    subject: Option<String>,
+}
+
+impl JsonGiven {
+    pub(crate) fn encoder(&self, key: WriterKey) -> Result<JsonEncoder, UnsupportedField> {
+        JsonEncoder::new(self.fields.as_ref(), key, self.options.clone())
+    }
+
+    /// What writes rows with the id that a registry has for their schema.
+    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<JsonEncoder> {
+        let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
+        let JsonSchemaGiven { text, title, subject } = &self.schema;
+        let subject = place.subject(py, subject.as_deref(), title.as_deref())?;
+        let text = match (text, place.data_type) {
+            (Some(text), _) => text.clone(),
+            (None, Some(data_type)) => {
+                let encoder = self.encoder(WriterKey::Only).map_err(|bad| refused(bad.to_string()))?;
+                encoder.schema_text(data_type).map_err(|bad| refused(bad.to_string()))?
+            }
+            // The registry's own is written with.
+            (None, None) => String::new(),
+        };
+        let new = NewSchema { kind: SchemaKind::Json, text, refers_to: Vec::new(), references: Vec::new() };
+        let found = place.ask(py, &subject, new)?;
+        let instead = match &found.instead {
+            None => None,
+            Some(instead) => {
+                let module = py.import("monedula.typed")?;
+                let columns = module.call_method1("registered_columns", (&instead.text, &instead.references));
+                let columns = columns.map_err(|bad| place.unreadable(py, &subject, bad.value(py)))?;
+                Some(capsule::import_schema(&columns)?.fields)
+            }
+        };
+        let fields = instead.as_ref().or(self.fields.as_ref());
+        JsonEncoder::new(fields, WriterKey::Id(found.id), self.options.clone()).map_err(|bad| refused(bad.to_string()))
+    }
+}
+
+/// Decodes JSON texts to a table of one struct column, `value`, with the fields of an Arrow schema. With `fail_fast`, the
+/// first bad value is an error. Options are those of Spark's `from_json`.
+#[pyfunction]
+#[pyo3(signature = (schema, values, fail_fast = false, options = Vec::new()))]
+pub(crate) fn decode_json(
+    py: Python<'_>,
+    schema: &Bound<'_, PyAny>,
+    values: Vec<Option<PyBackedBytes>>,
+    fail_fast: bool,
+    options: Vec<(String, String)>,
+) -> PyResult<Table> {
+    let fields = capsule::import_schema(schema)?.fields;
+    let mode = if fail_fast { Mode::FailFast } else { Mode::Permissive };
+    let options = JsonOptions { mode, ..json_options(py, options)? };
+    let mut decoder = JsonDecoder::new(&fields, options, BufferPool::new(0))
+        .map_err(|unsupported| argument_error(py, unsupported.to_string()))?;
+    py.detach(|| {
+        for (row, value) in values.iter().enumerate() {
+            decoder.append(value.as_deref()).map_err(|bad| PyValueError::new_err(format!("row {row}: {bad}")))?;
+        }
+        let field = Field::new("value", DataType::Struct(decoder.fields().clone()), true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let columns = RecordBatch::try_new(schema, vec![Arc::new(decoder.finish().0)]);
+        columns.map(Table).map_err(|error| PyValueError::new_err(error.to_string()))
+    })
+}
+
+/// Options by Spark's names.
+pub(crate) fn json_options(py: Python<'_>, given: Vec<(String, String)>) -> PyResult<JsonOptions> {
+    let mut options = JsonOptions::default();
+    for (name, value) in given {
+        options.set(&name, &value).map_err(|bad| argument_error(py, bad.to_string()))?;
+    }
+    Ok(options)
+}
