@@ -163,7 +163,8 @@ def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Fr
     return framing or "confluent"
 
 
-_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+"""The schemas that are one word, which is no JSON."""
 
 _Writer = tuple[int, bytes | None, str]
 """A writer's schema: its id or position, its GUID if it is named by that, and its text."""
@@ -212,7 +213,7 @@ def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framin
 
 def _schema_text(name: str, schema: Any) -> str:
     if isinstance(schema, str):
-        if not schema.lstrip().startswith(("{", "[", '"')) and schema.strip() not in _PRIMITIVES:
+        if not schema.lstrip().startswith(("{", "[", '"')) and schema.strip() not in PRIMITIVES:
             file = "; that of a file is Path(...).read_text()"
             raise ArgumentError(f"{name}: is not JSON, as Avro schemas are, but {schema[:60]!r}{file}")
         return schema

@@ -71,7 +71,7 @@ class Protobuf(Typed):
             default), `unwrap.primitive.wrapper.types` (here `true`), `enums.as.ints`, `upcast.unsigned.ints`,
             `recursive.fields.max.depth`, `retain.empty.message.types` (here `true`: a message without fields is a
             struct without fields); and `unsigned.as.signed` (of monedula alone): unsigned numbers become signed ones
-            of the same bits, as in Spark by default.
+            of the same bits, as in Spark by default, and are written from int32 and int64 of these bits.
         fields: the fields that become columns, as `["id", "items.price"]`, in this order; all if it is left out. The
             others are skipped.
         subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its

@@ -122,7 +122,7 @@ class Typed:
         return self._with_schema(text, references, number)
 
     def of_id(self, number: int) -> Self:
-        """The same for writing with its schema by this id, for which no registry is asked then."""
+        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
         kind: type[Any] = type(self)
         made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
         return made
@@ -263,7 +263,7 @@ class Json(Typed):
         )
 
     def of_id(self, number: int) -> Self:
-        """The same for writing with its schema by this id, for which no registry is asked then."""
+        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
         made = type(self)(self._given, **{**self._arguments, "version": None})
         made.spec = made.spec.with_id(number)
         return made

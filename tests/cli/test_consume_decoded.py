@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import fastavro
 import pyarrow.parquet
 import pytest
 from google.protobuf import descriptor_pb2
@@ -83,11 +85,11 @@ def test_errors_speak_of_the_options_of_the_command_line(broker: Broker) -> None
     servers = orders(broker, "framed", FRAME + VALUE)
     schema = ["--schema", PROTO, "--message"]
     told = run("consume", "framed", "--decode", "protobuf", *schema, "shop.Order", servers=servers).stderr.decode()
-    assert "it can be read: give -X schema.registry.url=http://... (byte 0)" in told
+    assert "it can be read: give --framing confluent (byte 0)" in told
     broker.create_topic("avro", 1)
     broker.append("avro", [b"\x00\x00\x00\x00\x01" + written("string", "x")])
     told = run("consume", "avro", "--decode", "avro", "--schema", '"string"', servers=servers).stderr.decode()
-    assert "it can be read: give -X schema.registry.url=http://..., where it is asked for" in told
+    assert "it can be read: give --schemas, or -X schema.registry.url, where it is asked for" in told
 
 
 def test_options_that_say_nothing_of_decoded_values_are_refused(broker: Broker) -> None:
@@ -155,10 +157,79 @@ def test_json_behind_a_frame_has_the_fields_of_its_subject(broker: Broker, regis
         assert found == [{"id": 7}, None]
     ended = run(*options, "--schema", "id bigint", servers=servers)
     assert ended.returncode == 1
-    assert (
-        "give --subject in place of --schema, and a registry: -X schema.registry.url=http://..."
-        in ended.stderr.decode()
-    )
+    assert "the schema's id 1; give --framing confluent" in ended.stderr.decode()
+    text = output(*options, "--schema", "id bigint", "--framing", "confluent", servers=servers)
+    assert json.loads(text.splitlines()[0])["value"] == {"id": 7}
     ended = run("consume", "framed", "--decode", "json", servers=servers)
     assert ended.returncode == 2
     assert "--decode json needs the fields: --schema 'id bigint, user string'" in ended.stderr.decode()
+
+
+def fingerprint(schema: Any) -> bytes:
+    form = fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema(schema))
+    return bytes.fromhex(fastavro.schema.fingerprint(form, "CRC-64-AVRO"))
+
+
+UUID_TEXT = "89791762-2336-4186-9674-299b90a802e2"
+GLUE = b"\x03\x00" + UUID(UUID_TEXT).bytes
+APICURIO = bytes(8) + b"\x07"
+ORDER = record(field("id", "long"), name="Order")
+FRAMED = [
+    ("json", "bare", b'{"id": 7}', ["--schema", "id bigint"]),
+    ("json", "confluent", b'\0\0\0\0\7{"id": 7}', ["--schema", "id bigint"]),
+    ("json", "apicurio", APICURIO + b'{"id": 7}', ["--schema", "id bigint"]),
+    ("json", "glue", GLUE + b'{"id": 7}', ["--schema", "id bigint"]),
+    ("avro", "bare", b"\x0e", ["--schema", json.dumps(ORDER), "-X", "schema.registry.url=http://127.0.0.1:1"]),
+    ("avro", "confluent", b"\0\0\0\0\7\x0e", ["--schemas", json.dumps({"7": ORDER})]),
+    ("avro", "single_object", b"\xc3\1" + fingerprint(ORDER) + b"\x0e", ["--schemas", json.dumps([ORDER])]),
+    ("avro", "apicurio", APICURIO + b"\x0e", ["--schemas", "FILE"]),
+    ("avro", "glue", GLUE + b"\x0e", ["--schemas", json.dumps({UUID_TEXT: ORDER})]),
+    ("protobuf", "bare", b"\x08\x07", ["-X", "schema.registry.url=http://127.0.0.1:1"]),
+    ("protobuf", "confluent", b"\0\0\0\0\7\0\x08\x07", []),
+    ("protobuf", "apicurio", APICURIO + b"\7\n\5Order\x08\x07", ["--schemas", "FILE"]),
+    ("protobuf", "glue", GLUE + b"\1\x08\x07", []),
+]
+
+
+@pytest.mark.parametrize(
+    ("decode", "framing", "value", "more"), FRAMED, ids=[f"{decode}-{framing}" for decode, framing, *_ in FRAMED]
+)
+def test_values_may_stand_behind_any_frame(
+    broker: Broker, tmp_path: Path, decode: str, framing: str, value: bytes, more: list[str]
+) -> None:
+    servers = orders(broker, f"{decode}-{framing}", value)
+    (tmp_path / "old").write_text(PROTO if decode == "protobuf" else json.dumps(ORDER))
+    (tmp_path / "old.proto").write_text(PROTO)
+    old = str(tmp_path / ("old.proto" if decode == "protobuf" else "old"))
+    (tmp_path / "FILE").write_text(json.dumps({"7": old}))
+    more = [str(tmp_path / each) if each == "FILE" else each for each in more]
+    if decode == "protobuf":
+        more += ["--schema", PROTO, "--message", "shop.Order"]
+    arguments = ["consume", f"{decode}-{framing}", "--decode", decode, "--framing", framing, *more, "-f", "json"]
+    found = [json.loads(line)["value"] for line in output(*arguments, servers=servers).splitlines()]
+    assert found[0]["id"] == 7
+    assert found[1] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--framing", "glue"], "say how values are decoded; add --decode"),
+        (["--decode", "avro", "--schemas", "none.json"], "--schemas: none.json: No such file or directory; expected {"),
+        (["--decode", "avro", "--schemas", "{"], "--schemas: no JSON, "),
+        (["--decode", "avro", "--schemas", '{"7": "none.avsc"}'], "--schemas none.avsc: there is no such file"),
+        (["--decode", "avro", "--schemas", '{"x": "\\"long\\""}'], "--schemas: 'x' is neither the id of a schema"),
+        (
+            ["--decode", "avro", "--schemas", "[]", "--framing", "confluent"],
+            "--framing confluent: a list of schemas",
+        ),
+        (["--decode", "avro", "--schema", '"long"', "--framing", "glue"], "--framing glue needs --schemas with those"),
+        (["--decode", "json", "--schema", "id bigint", "--schemas", "{}"], "--schemas is for --decode avro and proto"),
+        (["--decode", "json", "--schema", "id bigint", "--framing", "single_object"], "is for --decode avro"),
+        (["--decode", "avro", "--schema", '"long"', "--framing", "apicurio"], "need -X schema.registry.url, where"),
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_refused(broker: Broker, options: list[str], reason: str) -> None:
+    ended = run("consume", "mistakes", *options, servers=broker.bootstrap_servers)
+    assert ended.returncode == 2
+    assert reason in ended.stderr.decode()

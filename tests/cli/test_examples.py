@@ -75,6 +75,8 @@ def shell(broker: Broker, registry: Registry, tmp_path: Path) -> Callable[[str],
     (tmp_path / "registry.properties").write_text(f"schema.registry.url={registry.url}\n")
     for name in ("order.avsc", "line.avsc"):
         (tmp_path / name).write_text(json.dumps(subject))
+    glue = "89791762-2336-4186-9674-299b90a802e2"
+    (tmp_path / "schemas.json").write_text(json.dumps({glue: "order.avsc"}))
     (tmp_path / "order.proto").write_text('syntax = "proto3"; message Order { int64 id = 1; }')
     (tmp_path / "secrets.properties").write_text("log.cleaner.threads=1\n")
     variables = environment(broker.bootstrap_servers, KAFKA_PASSWORD="secret")

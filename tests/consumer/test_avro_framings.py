@@ -8,7 +8,7 @@ from uuid import UUID
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import Avro
+from monedula import Avro, Protobuf
 from monedula.testing import Broker
 
 from tests.consumer.avro_values import written
@@ -126,3 +126,22 @@ def test_these_framings_are_not_written(broker: Broker) -> None:
         pytest.raises(monedula.ArgumentError, match="are read in this framing, and not written"),
     ):
         producer.send_batch(pa.table({"id": [1]}), "x", value=Avro(schemas={7: ORDER}, framing="apicurio"))
+
+
+def test_schemas_of_protobuf_in_apicurios_frame_are_asked_for(broker: Broker, registry: Registry) -> None:
+    text = 'syntax = "proto3"; message Aye { int64 x = 1; } message Order { int64 id = 1; }'
+    number = registry.register("proto-value", {"schemaType": "PROTOBUF", "schema": text})
+    named = b"\x07\x0a\x05Order\x08\x05"
+    header = [("apicurio.value.globalId", eight(number)[1:]), ("apicurio.protobuf.type", b"Order")]
+    produce(broker, "proto", [(eight(number) + named, []), (four(number) + named, [])])
+    produce(broker, "proto-global", [(b"\x08\x05", header)])
+    value = Protobuf(text, message="Order", framing="apicurio")
+    assert values(settings(broker, registry), "proto", value=value) == [{"id": 5}, {"id": 5}]
+    assert f"/schemas/ids/{number}" in registry.asked
+    with pytest.raises(monedula.DecodeError, match=r"named by globalId 1, which .* give its schema by that"):
+        values(settings(broker, registry), "proto-global", value=value)
+    of_subject = Protobuf(subject="proto-value", message="Order", framing="apicurio")
+    assert values(settings(broker, registry), "proto", value=of_subject) == [{"id": 5}, {"id": 5}]
+    given = Protobuf(text, message="Order", framing="apicurio", schemas={number: text})
+    for topic in ("proto", "proto-global"):
+        assert {"id": 5} in values({"bootstrap.servers": broker.bootstrap_servers}, topic, value=given)

@@ -21,6 +21,7 @@ from tests.kafka import jars, prepared, wire
 from tests.kafka.errors import NodeFailed
 from tests.kafka.reaper import Reaper
 from tests.kafka.tools import KafkaHelper
+from tests.standing import stand_still
 
 HOST = "127.0.0.1"
 # Below the ephemeral range of Linux and macOS: while a node is down, no outgoing connection can take its port.
@@ -206,7 +207,7 @@ class KafkaCluster:
 
     def pause(self, node_id: int) -> None:
         """Freeze a node (SIGSTOP): its connections stay open and nothing answers."""
-        self._signal(self.nodes[node_id], signal.SIGSTOP)
+        stand_still(self._process(self.nodes[node_id]).pid)
         self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
@@ -356,9 +357,12 @@ class KafkaCluster:
             self._reaper.watch(node.process.pid)
 
     def _signal(self, node: Node, number: signal.Signals) -> None:
+        self._process(node).send_signal(number)
+
+    def _process(self, node: Node) -> subprocess.Popen[bytes]:
         if node.process is None or node.process.poll() is not None:
             raise ValueError(f"node {node.id} is not running")
-        node.process.send_signal(number)
+        return node.process
 
     def _reap(self, node: Node, timeout_seconds: float) -> None:
         if node.process is None:

@@ -13,6 +13,7 @@ from tests.kafka import HelperError, KafkaError, KafkaHelper
 from tests.kafka.embedded import EmbeddedCluster
 from tests.kafka.helper_process import HelperProcess
 from tests.kafka.tools import Record
+from tests.standing import stand_still
 
 STALLED_SECONDS = 1.0
 
@@ -63,11 +64,16 @@ def cut_off_after(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGUSR2, before)
 
 
-def send(helper: KafkaHelper, number: signal.Signals) -> int:
-    """Send its JVM a signal; returns its pid."""
+def pid_of(helper: KafkaHelper) -> int:
     pid = helper.pid
     assert pid > 1  # -1 would be every process
-    os.kill(pid, number)
+    return pid
+
+
+def freeze(helper: KafkaHelper) -> int:
+    """Freeze its JVM; returns its pid."""
+    pid = pid_of(helper)
+    stand_still(pid)
     return pid
 
 
@@ -86,7 +92,7 @@ def assert_answers_fit(helper: KafkaHelper) -> None:
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_test_that_was_cut_off_does_not_shift_the_answers_of_later_ones(helper: KafkaHelper, times: int) -> None:
     for _ in range(times):
-        stalled = send(helper, signal.SIGSTOP)
+        stalled = freeze(helper)
         try:
             with pytest.raises(CutOffError), cut_off_after(0.2):
                 helper.describe_topic("of-1")
@@ -96,7 +102,7 @@ def test_a_test_that_was_cut_off_does_not_shift_the_answers_of_later_ones(helper
 
 
 def test_a_helper_that_timed_out_is_replaced(impatient: KafkaHelper, monkeypatch: pytest.MonkeyPatch) -> None:
-    stalled = send(impatient, signal.SIGSTOP)
+    stalled = freeze(impatient)
     with pytest.raises(KafkaError, match=r"describe_topic: no answer from the helper JVM within 1\.0 s"):
         impatient.describe_topic("of-1")
     monkeypatch.undo()
@@ -106,14 +112,14 @@ def test_a_helper_that_timed_out_is_replaced(impatient: KafkaHelper, monkeypatch
 
 @pytest.mark.parametrize("size", [1, 10_000_000], ids=["small", "larger than a pipe holds"])
 def test_a_helper_that_does_not_read_is_no_hang(impatient: KafkaHelper, size: int) -> None:
-    send(impatient, signal.SIGSTOP)
+    freeze(impatient)
     with pytest.raises(KafkaError, match="produce: no answer"):
         impatient.produce("of-1", [{"value": b"x" * size}])
 
 
 def test_a_helper_that_was_killed_is_replaced(helper: KafkaHelper) -> None:
     for _ in range(2):
-        send(helper, signal.SIGKILL)
+        os.kill(pid_of(helper), signal.SIGKILL)
         # Seen at once, or only in the midst of the command.
         with suppress(KafkaError):
             helper.describe_topic("of-1")
@@ -122,7 +128,7 @@ def test_a_helper_that_was_killed_is_replaced(helper: KafkaHelper) -> None:
 
 def test_what_a_lost_helper_left_open_is_named(helper: KafkaHelper) -> None:
     helper.produce("of-1", [{"value": "open"}], transaction="open", transactional_id="left")
-    send(helper, signal.SIGSTOP)
+    freeze(helper)
     with pytest.raises(CutOffError), cut_off_after(0.2):
         helper.end_transaction("left", "commit")
     with pytest.raises(HelperError, match="no open transaction of left"):

@@ -1,4 +1,4 @@
-"""Fixtures over a real PySpark: `spark` (a session, `local[2]`), `checkpoint`, `driver` (another process's session)."""
+"""Fixtures over a real PySpark: `spark` (a session), `registry`, `checkpoint`, `driver` (another process's session)."""
 
 import shutil
 import tempfile
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.conftest import give_up
+from tests.consumer.schema_registry import Registry, serving
 from tests.kafka import KafkaUnavailable, jars
 from tests.kafka.reaper import Reaper
 from tests.spark import session
@@ -51,6 +52,13 @@ def spark_log(spark: "SparkSession", spark_directory: Path) -> Callable[[], str]
     path = spark_directory / session.LOG_NAME
     before = path.stat().st_size
     return lambda: path.read_bytes()[before:].decode(errors="replace")
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """A registry of the test's own, which can be told what to answer."""
+    with serving() as registry:
+        yield registry
 
 
 @pytest.fixture

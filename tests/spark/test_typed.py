@@ -15,7 +15,8 @@ from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.spark.sources import JVM, OURS, load, options_for
-from tests.spark.streams import committed_batches, forget_commits, run_stream
+from tests.spark.streams import forget_commits, run_stream
+from tests.spark.typed import once, rows
 
 FIELDS = "id: bigint, user: string, amount: decimal(10,2), at: timestamp, items: array<struct<n: int, t: date>>"
 COUNT = 60
@@ -55,10 +56,6 @@ def typed(spark: SparkSession, kafka: KafkaCluster, name: str, schema: str, **op
 def by_spark(spark: SparkSession, kafka: KafkaCluster, name: str, fields: str, **options: str) -> DataFrame:
     frame = load(spark, JVM, options_for(kafka, subscribe=name))
     return frame.withColumn("value", f.from_json(f.col("value").cast("string"), f"struct<{fields}>", options))
-
-
-def rows(frame: DataFrame) -> list[Any]:
-    return sorted(frame.select("partition", "offset", "value").collect(), key=lambda row: row[:2])
 
 
 def test_values_are_those_of_from_json(spark: SparkSession, kafka: KafkaCluster, filled: str) -> None:
@@ -193,13 +190,7 @@ def test_a_restarted_stream_reads_each_record_once(
     fill(kafka, filled, range(COUNT, COUNT + 20))
     kafka.helper.produce(filled, BROKEN[:2])
     second = run_stream(_stream(spark, kafka, filled, schema), checkpoint, columns)
-    by_id = {batch.batch_id: batch.rows for batch in (*first, *second)}
-    assert sorted(by_id) == committed_batches(checkpoint)
-    # A batch that ran twice had the same rows twice.
-    for batch in first:
-        again = next((each for each in second if each.batch_id == batch.batch_id), batch)
-        assert sorted(again.rows) == sorted(batch.rows)
-    got = sorted(tuple(row) for batch in by_id.values() for row in batch)
+    got = once(first, second, checkpoint)
     expected = [(n % 2, n // 2, n) for n in range(COUNT + 20)] + [(0, 40, None), (1, 40, None)]
     assert [row[:2] for row in got] == sorted(row[:2] for row in expected)
     assert {row[:2]: row[2] for row in got} == {row[:2]: row[2] for row in expected}

@@ -1,11 +1,10 @@
 """Avro values as typed columns of the source: what Spark's own source has with `from_avro`."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import monedula
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,10 +12,12 @@ from pyspark.sql import functions as f
 
 from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record, written
-from tests.consumer.schema_registry import Registry, serving
+from tests.consumer.schema_registry import Registry
+from tests.consumer.test_schema_registry import framed
 from tests.kafka import KafkaCluster
 from tests.spark.sources import JVM, OURS, load, options_for
-from tests.spark.streams import committed_batches, forget_commits, run_stream
+from tests.spark.streams import forget_commits, run_stream
+from tests.spark.typed import SUBJECT, once, rows, send, typed, with_registry
 
 ITEM = record(field("n", "int"), field("day", {"type": "int", "logicalType": "date"}), name="Item")
 ORDER: dict[str, Any] = record(
@@ -48,16 +49,6 @@ def order(number: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def framed(number: int, schema: Any, value: dict[str, Any]) -> bytes:
-    return b"\x00" + number.to_bytes(4, "big") + written(schema, value)
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
-
-
 @pytest.fixture
 def filled(kafka: KafkaCluster, topic: TopicFactory, registry: Registry) -> str:
     """A topic of two partitions with 40 orders, whose schema is version 1 of a subject."""
@@ -67,29 +58,12 @@ def filled(kafka: KafkaCluster, topic: TopicFactory, registry: Registry) -> str:
 
 
 def produce(kafka: KafkaCluster, name: str, registry: Registry, schema: Any, numbers: range, **more: Any) -> None:
-    number = registry.avro("orders/value", schema)
+    number = registry.avro(SUBJECT, schema)
     send(kafka, name, [(n % 2, framed(number, schema, order(n, **more))) for n in numbers])
 
 
-def send(kafka: KafkaCluster, name: str, values: list[tuple[int, bytes | None]]) -> None:
-    with monedula.Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
-        for partition, value in values:
-            producer.send(name, value, partition=partition)
-
-
 def options(kafka: KafkaCluster, name: str, registry: Registry, **more: Any) -> dict[str, str]:
-    more = {"value_subject": "orders/value", **more}
-    given = options_for(kafka, subscribe=name, value_format="avro", **more)
-    return {
-        **given,
-        "kafka.schema.registry.url": registry.url.replace("://", "://me:hush@"),
-        "kafka.schema.registry.retries.wait.ms": "1",
-    }
-
-
-def typed(spark: SparkSession, given: dict[str, str], schema: str | None = None) -> DataFrame:
-    reader = spark.read.format(OURS).options(**given)
-    return (reader if schema is None else reader.schema(schema)).load()
+    return with_registry(kafka, name, registry, "avro", **more)
 
 
 def by_spark(
@@ -100,10 +74,6 @@ def by_spark(
     frame = load(spark, JVM, options_for(kafka, subscribe=name))
     bare = f.expr(f"substring(value, {skipped + 1})")
     return frame.withColumn("value", from_avro(bare, json.dumps(schema), more))
-
-
-def rows(frame: DataFrame) -> list[Any]:
-    return sorted(frame.select("partition", "offset", "value").collect(), key=lambda row: row[:2])
 
 
 def nullable(frame: DataFrame) -> str:
@@ -208,7 +178,7 @@ def test_mistakes_are_said_before_anything_is_read(
     given: dict[str, str],
     message: str,
 ) -> None:
-    registry.avro("orders/value", ORDER)
+    registry.avro(SUBJECT, ORDER)
     with pytest.raises(PySparkException, match=message):
         typed(spark, options(kafka, "nothing", registry, **given), schema).collect()
 
@@ -245,12 +215,7 @@ def test_a_restarted_stream_reads_each_record_once_also_those_of_a_newer_schema(
     produce(kafka, filled, registry, NEWER, range(40, 60), amount=2.5)
     assert "amount" not in frame.schema.simpleString()
     second = run_stream(frame, checkpoint, columns)
-    by_id = {batch.batch_id: batch.rows for batch in (*first, *second)}
-    assert sorted(by_id) == committed_batches(checkpoint)
-    for batch in first:
-        again = next((each for each in second if each.batch_id == batch.batch_id), batch)
-        assert sorted(again.rows) == sorted(batch.rows)
-    got = sorted(tuple(row) for batch in by_id.values() for row in batch)
+    got = once(first, second, checkpoint)
     assert got == sorted((n % 2, n // 2, n) for n in range(60))
     newest = typed(spark, given)
     assert newest.agg(f.sum("value.amount")).collect()[0][0] == 40 * 1.5 + 20 * 2.5

@@ -1,12 +1,10 @@
 """Protobuf values as typed columns of the source, with the types that Spark's `from_protobuf` has."""
 
 import random
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import monedula
 import pytest
 from google.protobuf import descriptor_pb2
 from pyspark.errors import PySparkException
@@ -14,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.conftest import TopicFactory
 from tests.consumer.protobuf_values import SCALARS, File, fill
-from tests.consumer.schema_registry import Registry, serving
+from tests.consumer.schema_registry import Registry
 from tests.consumer.test_typed_protobuf import framed
 from tests.kafka import KafkaCluster
-from tests.spark.sources import OURS, options_for
+from tests.spark.sources import options_for
+from tests.spark.typed import SUBJECT, rows, send, typed, with_registry
 
 FILE = File("spark.proto")
 FILE.message("Item", {"name": "string", "price": "double", "tags": "repeated string"})
@@ -75,45 +74,22 @@ def messages(count: int) -> list[Any]:
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
-    with serving() as registry:
-        yield registry
-
-
-@pytest.fixture
 def filled(kafka: KafkaCluster, topic: TopicFactory, registry: Registry) -> str:
     """A topic of two partitions with 40 framed orders, whose schema is version 1 of a subject."""
     name = topic(2)
-    number = registry.register("orders/value", {"schemaType": "PROTOBUF", "schema": REGISTERED})
+    number = registry.register(SUBJECT, {"schemaType": "PROTOBUF", "schema": REGISTERED})
     place = (b"\x00", b"\x02\x02")[FILE.proto.message_type[0].name != "Order"]
     send(kafka, name, [(n % 2, framed(number, place, each.SerializeToString())) for n, each in enumerate(messages(40))])
     return name
 
 
-def send(kafka: KafkaCluster, name: str, values: list[tuple[int, bytes | None]]) -> None:
-    with monedula.Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
-        for partition, value in values:
-            producer.send(name, value, partition=partition)
-
-
 def options(kafka: KafkaCluster, name: str, registry: Registry, **more: Any) -> dict[str, str]:
-    more = {"value_subject": "orders/value", "value_message": "t.Order", **more}
-    given = options_for(kafka, subscribe=name, value_format="protobuf", **more)
-    return {
-        **given,
-        "kafka.schema.registry.url": registry.url,
-        "kafka.schema.registry.retries.wait.ms": "1",
-    }
-
-
-def typed(spark: SparkSession, given: dict[str, str], schema: str | None = None) -> DataFrame:
-    reader = spark.read.format(OURS).options(**given)
-    return (reader if schema is None else reader.schema(schema)).load()
+    return with_registry(kafka, name, registry, "protobuf", **{"value_message": "t.Order", **more})
 
 
 def values(frame: DataFrame) -> list[Any]:
-    rows = sorted(frame.select("partition", "offset", "value").collect(), key=lambda row: (row.offset, row.partition))
-    return [None if row.value is None else row.value.asDict(recursive=True) for row in rows]
+    in_order = sorted(rows(frame), key=lambda row: (row.offset, row.partition))
+    return [None if row.value is None else row.value.asDict(recursive=True) for row in in_order]
 
 
 def signed(bits: int, value: int) -> int:
@@ -261,7 +237,7 @@ def test_mistakes_are_said_before_anything_is_read(
     given: dict[str, str],
     message: str,
 ) -> None:
-    registry.register("orders/value", {"schemaType": "PROTOBUF", "schema": REGISTERED})
+    registry.register(SUBJECT, {"schemaType": "PROTOBUF", "schema": REGISTERED})
     with pytest.raises(PySparkException, match=message):
         typed(spark, options(kafka, "nothing", registry, **given), schema).collect()
 

@@ -46,6 +46,7 @@ def test_a_version_of_a_subject_is_written_as_asked_for(registry: Registry) -> N
         ({"value_format": "json", "value_version": "1"}, r"'value\.version' is that of value\.subject"),
         ({"value_format": "avro", "value_subject": "s", "value_version": "new"}, r"value\.version.*whole number"),
         ({"value_format": "json", "value_framing": "confluent"}, r"confluent needs kafka\.schema\.registry\.url"),
+        ({"value_format": "json", "value_framing": "glue"}, r"'value\.framing' is 'glue': expected bare or confluent"),
     ],
 )
 def test_options_that_cannot_be_met_are_refused_on_the_driver(options: dict[str, str], says: str) -> None:

@@ -17,6 +17,7 @@ from monedula._consumer_base import MAX_ROWS
 from monedula.cli.consume_options import (
     BadValues,
     Columns,
+    DecodedFraming,
     DecodedMessage,
     DecodedSchema,
     DecodedSubject,
@@ -39,6 +40,7 @@ from monedula.cli.consume_options import (
     ValueAs,
     Values,
     WithHeader,
+    WritersSchemas,
 )
 from monedula.cli.decoding import Schema, decoder
 from monedula.cli.elsewhere import POSITIONS
@@ -72,6 +74,7 @@ monedula consume '^ord' --key =key-7 -o key-7.csv
 monedula consume orders --group etl --timeout 10 --key-separator :
 monedula consume orders --decode json --schema 'id bigint, user string' --flatten -o orders.parquet
 monedula consume orders --decode avro --bad null -o orders.parquet -F registry.properties
+monedula consume orders --decode avro --framing glue --schemas schemas.json --bad null
 monedula consume orders --decode protobuf --schema order.proto --bad null --format json --max-rows 3
 """
 
@@ -102,6 +105,8 @@ def consume(
     schema: DecodedSchema = None,
     message: DecodedMessage = None,
     subject: DecodedSubject = None,
+    framing: DecodedFraming = None,
+    schemas: WritersSchemas = None,
     bad: BadValues = None,
     flatten: Flatten = False,
     setting: Setting = None,
@@ -127,7 +132,7 @@ def consume(
     kind = format_of(format_, output)
     target = _Target(kind, output, look, Filter(key, value, header), headers, max_rows)
     has_registry = any(name.replace("_", ".") == "schema.registry.url" for name in settings)
-    told = Schema(schema, message, subject, topics, has_registry)
+    told = Schema(schema, message, subject, topics, has_registry, framing, schemas)
     target.shape["value"] = decoder(decode, told, bad, flatten, kind)
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))

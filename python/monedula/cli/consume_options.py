@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from monedula.cli.completing import complete_groups
-from monedula.cli.decoding import Bad, Decode
+from monedula.cli.decoding import Bad, Decode, Framing
 from monedula.cli.filters import SYNTAX
 from monedula.cli.formats import Format
 from monedula.cli.rendering import Form
@@ -113,6 +113,22 @@ DecodedSubject = Annotated[
         metavar="SUBJECT",
         help="The subject of the registry of schema.registry.url whose latest version has the fields; by default the "
         "topic's, TOPIC-value. Of JSON, values have Confluent's frame then.",
+    ),
+]
+DecodedFraming = Annotated[
+    Framing | None,
+    typer.Option(
+        "--framing",
+        help="What stands before values and names their schema; by default what --schemas and the settings' registry "
+        "say.",
+    ),
+]
+WritersSchemas = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JSON",
+        help="The schemas that values were written with, by their ids or GUIDs: "
+        """'{"7": "old.avsc", "9": "new.avsc"}', or a file with that.""",
     ),
 ]
 BadValues = Annotated[

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from monedula.avro import Avro
 from monedula.cli.formats import BINARY, Format
@@ -13,6 +14,7 @@ from monedula.cli.templates import Template
 from monedula.cli.topic_names import is_pattern
 from monedula.errors import ArgumentError
 from monedula.protobuf import Protobuf
+from monedula.schemas_by_id import schemas_by_id
 from monedula.typed import Json, Typed
 
 
@@ -22,6 +24,16 @@ class Decode(StrEnum):
     json = "json"
     avro = "avro"
     protobuf = "protobuf"
+
+
+class Framing(StrEnum):
+    """What stands before values."""
+
+    bare = "bare"
+    confluent = "confluent"
+    single_object = "single_object"
+    apicurio = "apicurio"
+    glue = "glue"
 
 
 class Bad(StrEnum):
@@ -42,6 +54,9 @@ class Schema(NamedTuple):
     """The topics that are read."""
     has_registry: bool
     """Whether the settings name a registry."""
+    framing: Framing | None = None
+    schemas: str | None = None
+    """Those that values were written with."""
 
 
 Mode = Literal["fail", "null", "drop"]
@@ -56,10 +71,11 @@ def decoder(
         UsageError: if the options contradict each other, or the schema cannot be read.
     """
     if decode is None:
-        if any(given is not None for given in (schema.given, schema.message, schema.subject, bad)) or flatten:
+        told = (schema.given, schema.message, schema.subject, schema.framing, schema.schemas, bad)
+        if any(given is not None for given in told) or flatten:
             raise UsageError(
-                "--schema, --message, --subject, --bad and --flatten say how values are decoded; add --decode json, "
-                "avro or protobuf"
+                "--schema, --message, --subject, --framing, --schemas, --bad and --flatten say how values are decoded; "
+                "add --decode json, avro or protobuf"
             )
         return None
     if flatten and kind not in BINARY:
@@ -70,12 +86,17 @@ def decoder(
         )
     if decode is not Decode.protobuf and schema.message is not None:
         raise UsageError("--message is for --decode protobuf")
+    if decode is Decode.json and schema.schemas is not None:
+        raise UsageError("--schemas is for --decode avro and protobuf: of JSON, --schema says all")
+    if decode is not Decode.avro and schema.framing is Framing.single_object:
+        raise UsageError("--framing single_object is for --decode avro")
     require("pyarrow", "arrow", "--decode")
     mode: Mode = (bad or Bad.fail).value
     try:
         return _with_reader(decode, schema, mode, flatten)
     except ArgumentError as error:
-        raise UsageError(f"--schema: {in_options(str(error))}") from None
+        reason = in_options(str(error))
+        raise UsageError(reason if reason.startswith("--") else f"--schema: {reason}") from None
 
 
 def in_options(reason: str) -> str:
@@ -85,12 +106,7 @@ def in_options(reason: str) -> str:
     return reason.removeprefix("schema: ")
 
 
-_REGISTRY = "give -X schema.registry.url=http://..."
 _WORDS = (
-    (
-        r"(the value is not JSON: .*); give framing='confluent'",
-        r"\1; give --subject in place of --schema, and a registry: -X schema.registry.url=http://...",
-    ),
     (
         r"columns: ('.*?') is a field of value: .*",
         r"--columns: \1 is a field, all of which column value has: give --columns value, and a --schema of the wanted",
@@ -98,8 +114,13 @@ _WORDS = (
     (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
     (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
     (r"give message=,", "give --message,"),
-    (r"give schemas=\{.*?\}, or the setting schema\.registry\.url", _REGISTRY),
-    (r"give framing='confluent'", _REGISTRY),
+    (r"schemas=\{.*?\}(?=, or the setting)", "--schemas"),
+    (r"the setting (?=schema\.registry\.url)", "-X "),
+    (r"schemas=\{UUID.*?\}", "--schemas with those of the UUIDs of versions"),
+    (r"schemas=\{.*?\}", "--schemas"),
+    (r"framing='(\w+)'", r"--framing \1"),
+    (r"framing=", "--framing"),
+    (r"^schemas", "--schemas"),
 )
 
 
@@ -107,12 +128,20 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
     """Values with the schema that is given, or that of a subject: by default the topic's."""
     if schema.given is not None and schema.subject is not None:
         raise UsageError("--schema and --subject say two things about the fields; give one of them")
+    given: dict[str, Any] = {"mode": mode, "flatten": flatten, "framing": schema.framing and schema.framing.value}
+    if schema.schemas is not None:
+        read = text_of if decode is Decode.avro else proto_of
+        given["schemas"] = schemas_by_id(schema.schemas, partial(read, option="--schemas"))
+    if decode is Decode.protobuf:
+        given["message"] = schema.message
     if schema.given is not None and decode is Decode.json:
-        return Json(text_of(schema.given), mode=mode, flatten=flatten)
+        return Json(text_of(schema.given), **given)
     if schema.given is not None and decode is Decode.avro:
-        return Avro(text_of(schema.given), mode=mode, flatten=flatten)
+        return Avro(text_of(schema.given), **given)
     if schema.given is not None:
-        return Protobuf(proto_of(schema.given), message=schema.message, mode=mode, flatten=flatten)
+        return Protobuf(proto_of(schema.given), **given)
+    if decode is Decode.avro and schema.schemas is not None and schema.subject is None:
+        return Avro(**given)
     if not schema.has_registry and decode is Decode.json:
         raise UsageError(
             "--decode json needs the fields: --schema 'id bigint, user string'; monedula schema infer finds them. "
@@ -132,10 +161,10 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
             )
         subject = f"{schema.topics[0]}-value"
     if decode is Decode.json:
-        return Json(subject=subject, mode=mode, flatten=flatten)
+        return Json(subject=subject, **given)
     if decode is Decode.avro:
-        return Avro(subject=subject, mode=mode, flatten=flatten)
-    return Protobuf(subject=subject, message=schema.message, mode=mode, flatten=flatten)
+        return Avro(subject=subject, **given)
+    return Protobuf(subject=subject, **given)
 
 
 _ENDINGS = (".avsc", ".json", ".ddl", ".sql", ".txt", ".proto", ".pb", ".desc", ".binpb")

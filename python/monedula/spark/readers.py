@@ -3,16 +3,18 @@
 It is given, or that of a subject, which the driver asks a registry for.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from monedula.avro import Avro
+from monedula.avro import PRIMITIVES, Avro
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError
 from monedula.protobuf import Protobuf
+from monedula.schemas_by_id import schemas_by_id
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -31,6 +33,11 @@ class Reader(ABC):
     subject: str | None = None
     version: int | None = None
     options: tuple[tuple[str, str], ...] = ()
+    framing: str | None = None
+    schemas: str | None = None
+    """The writers' schemas, as the option has them."""
+    writers: tuple[tuple[int | str, Any], ...] | None = None
+    """The writers' schemas by their ids, once they are known; by their places if they have none."""
 
     @abstractmethod
     def pinned(self, settings: RawSettings) -> Self:
@@ -62,8 +69,40 @@ class Reader(ABC):
         kind: DataType = from_arrow_type(rows.schema.field("value").type, prefer_timestamp_ntz=True)
         return kind
 
-    def _framing(self) -> Any:
-        return None if self.subject is None else "confluent"
+    def _framed(self) -> dict[str, Any]:
+        """The arguments about what stands before values."""
+        framing = self.framing or (None if self.subject is None else "confluent")
+        given: dict[str, Any] = {"framing": framing}
+        if self.writers is not None:
+            schemas = {key: dict(each) if isinstance(each, tuple) else each for key, each in self.writers}
+            given["schemas"] = [*schemas.values()] if framing == "single_object" else schemas
+        return given
+
+
+def _writers(given: str | None, read: Callable[[str], Any]) -> tuple[tuple[int | str, Any], ...] | None:
+    """The writers' schemas of an option, in a form that is compared and sent to tasks."""
+    if given is None:
+        return None
+    schemas = schemas_by_id(given, read)
+    pairs = enumerate(schemas) if isinstance(schemas, list) else schemas.items()
+    return tuple((key, _plain(each)) for key, each in pairs)
+
+
+def _plain(schema: Any) -> Any:
+    if isinstance(schema, dict) and schema and all(name.endswith(".proto") for name in schema):
+        return tuple(schema.items())
+    return schema if isinstance(schema, str | bytes) else json.dumps(schema)
+
+
+def _avro_text(schema: str) -> str:
+    """The text of an Avro schema, or what the file of that name has."""
+    if schema.lstrip().startswith(("{", "[", '"')) or schema.strip() in PRIMITIVES:
+        return schema
+    try:
+        return Path(schema).read_text()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArgumentError(f"schemas: {schema}: {reason}; expected an Avro schema, or a file with it") from None
 
 
 @dataclass(frozen=True)
@@ -79,8 +118,11 @@ class AvroReader(Reader):
 
     def pinned(self, settings: RawSettings) -> Self:
         """The same with the schema of its subject."""
+        self = replace(self, writers=_writers(self.schemas, _avro_text))
         if self.schema is not None:
             return replace(self, text=self.schema)
+        if self.subject is None:
+            return replace(self, text=Avro(**self._framed()).reader)
         avro = Avro(subject=self.subject, version=self.version, options=dict(self.options)).pinned(settings)
         return replace(self, text=avro.reader, references=avro.references)
 
@@ -98,8 +140,8 @@ class AvroReader(Reader):
             mode=mode,
             flatten=flatten,
             options=dict(self.options),
-            framing=self._framing(),
             subject=self.subject,
+            **self._framed(),
         )
 
 
@@ -131,7 +173,8 @@ class ProtobufReader(Reader):
         else:
             given = Protobuf(subject=self.subject, version=self.version, message=self.message)
             found = given.pinned(settings).source
-        return replace(self, source=found if isinstance(found, bytes) else tuple(found.items()))
+        source = found if isinstance(found, bytes) else tuple(found.items())
+        return replace(self, source=source, writers=_writers(self.schemas, _source))
 
     def narrowed(self, wanted: "DataType | None" = None) -> Self:
         """The same with what a query wants of the schema."""
@@ -146,8 +189,8 @@ class ProtobufReader(Reader):
             flatten=flatten,
             options={**_AS_FROM_PROTOBUF, **dict(self.options)},
             fields=self.fields,
-            framing=self._framing(),
             subject=self.subject,
+            **self._framed(),
         )
 
 

@@ -5,6 +5,7 @@ of them.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -22,12 +23,17 @@ from monedula.typed import CORRUPT_RECORD, Json
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-SUFFIXES = ("format", "mode", "columnNameOfCorruptRecord", "schema", "message", "subject", "version", "flatten")
+SUFFIXES = (
+    *("format", "mode", "columnNameOfCorruptRecord", "schema", "message", "subject", "version", "framing", "schemas"),
+    "flatten",
+)
 """What stands behind `value.` and `key.` in the names of the options."""
 
 _OF_JSON = ("columnNameOfCorruptRecord",)
 
-_OF_READERS = ("schema", "subject", "version")
+_OF_READERS = ("schema", "subject", "version", "schemas")
+
+_FRAMINGS = ("bare", "confluent", "single_object", "apicurio", "glue")
 
 _OF_PROTOBUF = ("message",)
 
@@ -100,6 +106,8 @@ class TypedColumn:
     """The zone of timestamps that name none, if neither an option nor the session says it."""
     reader: AvroReader | ProtobufReader | None = None
     """How Avro or Protobuf is read; `None` for JSON."""
+    framing: str | None = None
+    """What stands before JSON."""
 
     @property
     def format(self) -> str:
@@ -115,18 +123,21 @@ class TypedColumn:
         """
         if self.reader is None:
             return self
-        given = "schema" if self.reader.schema is not None else "subject"
+        given = "subject" if self.reader.subject is not None else "schema"
         try:
-            reader = self.reader.pinned(RawSettings() if self.reader.schema is not None else settings())
+            reader = self.reader.pinned(RawSettings() if self.reader.subject is None else settings())
             reader.decoder()
         except ArgumentError as error:
-            name = f"{self.column}.{given}"
+            about = next((each for each in ("schemas", "framing") if str(error).startswith(each)), given)
+            name = f"{self.column}.{about}"
             raise ConfigError(f"option '{name}': {self._in_options(str(error))}", key=name) from None
         return replace(self, reader=reader)
 
     def _in_options(self, reason: str) -> str:
         """A reason with Spark's options for what it says about arguments."""
         reason = reason.removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
+        reason = re.sub(r"^schemas: ", "", reason)
+        reason = re.sub(r"\b(framing|schemas)=", rf"{self.column}.\1=", reason)
         return reason.replace("give message=", f"give {self.column}.message").replace(
             "the option recursive", f"the option {self.column}.recursive"
         )
@@ -180,6 +191,8 @@ class TypedColumn:
         # As in from_json, the option may name a field that the schema does not have.
         has_field = self.mode == "null" and self.corrupt_record in schema.names
         given: dict[str, Any] = {"corrupt_record": self.corrupt_record} if has_field else {}
+        if self.framing is not None:
+            given["framing"] = self.framing
         return Json(schema, mode=self.mode, flatten=self.flatten, options=dict(self.from_json), **given)
 
 
@@ -209,6 +222,7 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
             raise ConfigError(f"option '{name}' is '{given['mode']}': expected {', '.join(_MODES)}", key=name)
         flatten = column == "value" and boolean("value.flatten", given.get("flatten", "false"))
         corrupt_record = given.get("columnNameOfCorruptRecord", CORRUPT_RECORD)
+        framing = _framing(column, known, given)
         typed.append(
             TypedColumn(
                 column,
@@ -217,7 +231,8 @@ def typed_columns(options: Mapping[str, str]) -> tuple[TypedColumn, ...]:
                 flatten,
                 from_json=tuple(sorted(options_of.items())) if known == "json" else (),
                 driver_time_zone=time_zone_here(),
-                reader=None if known == "json" else _reader(options, column, known, given, options_of),
+                reader=None if known == "json" else _reader(options, column, known, given, options_of, framing),
+                framing=framing,
             )
         )
     if typed:
@@ -242,13 +257,30 @@ def _check_format(column: str, known: str, given: Mapping[str, str]) -> None:
             raise ConfigError(f"option '{name}' is for {column}.format={' or '.join(formats)}", key=name)
 
 
+def _framing(column: str, known: str, given: Mapping[str, str]) -> str | None:
+    """What stands before values, if an option says it."""
+    if "framing" not in given:
+        return None
+    framings = [each for each in _FRAMINGS if known == "avro" or each != "single_object"]
+    framing = given["framing"].strip().lower()
+    if framing not in framings:
+        name = f"{column}.framing"
+        raise ConfigError(f"option '{name}' is '{given['framing']}': expected {', '.join(framings)}", key=name)
+    return framing
+
+
 _SCHEMA_OF = {"avro": "its JSON text", "protobuf": "its .proto text, or the name of a file with descriptors"}
 
 
 def _reader(
-    options: Mapping[str, str], column: str, known: str, given: Mapping[str, str], options_of: Mapping[str, str]
+    options: Mapping[str, str],
+    column: str,
+    known: str,
+    given: Mapping[str, str],
+    options_of: Mapping[str, str],
+    framing: str | None,
 ) -> AvroReader | ProtobufReader:
-    schema, subject, version = (given.get(suffix) for suffix in _OF_READERS)
+    schema, subject, version, schemas = (given.get(suffix) for suffix in _OF_READERS)
     if schema is not None and subject is not None:
         raise ConfigError(
             f"{column}.schema and {column}.subject say two things about the reader's schema; give one of them",
@@ -258,7 +290,7 @@ def _reader(
         name = f"{column}.version"
         what = f"is for {column}.subject" if subject is None else f"is '{version}': expected the number of a version"
         raise ConfigError(f"option '{name}' {what}", key=name)
-    if schema is None and subject is None:
+    if schema is None and subject is None and not (known == "avro" and schemas is not None):
         name = f"{column}.format"
         raise ConfigError(
             f"{name}={known} needs the reader's schema: {column}.schema with {_SCHEMA_OF[known]}, or {column}.subject "
@@ -271,8 +303,8 @@ def _reader(
     number = None if version is None else int(version)
     of_format = tuple(sorted(options_of.items()))
     if known == "avro":
-        return AvroReader(schema, subject, number, of_format)
-    return ProtobufReader(schema, subject, number, of_format, given.get("message"))
+        return AvroReader(schema, subject, number, of_format, framing, schemas)
+    return ProtobufReader(schema, subject, number, of_format, framing, schemas, message=given.get("message"))
 
 
 def check_part(path: str, wanted: "DataType", whole: "DataType", form: str) -> None:

@@ -288,6 +288,12 @@ def written_columns(options: Mapping[str, str]) -> tuple[WrittenColumn, ...]:
             if known not in _FOR.get(suffix, _FORMATS):
                 name = f"{column}.{suffix}"
                 raise ConfigError(f"option '{name}' is for {column}.format={_FOR[suffix][0]}", key=name)
+        if (framing := given.get("framing")) not in (None, "bare", "confluent"):
+            name = f"{column}.framing"
+            raise ConfigError(
+                f"option '{name}' is '{framing}': expected bare or confluent; values are not written in other framings",
+                key=name,
+            )
         if known != "json" and not {"schema", "subject"} & given.keys():
             name = f"{column}.format"
             raise ConfigError(

@@ -13,6 +13,7 @@ from typing import Any, Self
 from tests.groups.behaviour.checker import Checker, Verdict, in_words
 from tests.groups.behaviour.history import Event, TopicPartition, Truth, merged, of_kind, partitions_of, save
 from tests.interop.process import Driver, eventually
+from tests.standing import stand_still
 
 ROOT = Path(__file__).resolve().parents[3]
 WAIT_SECONDS = 90.0
@@ -83,8 +84,7 @@ class Member:
 
     def stop(self) -> None:
         """Send SIGSTOP; returns when the process is stopped."""
-        os.kill(self.driver.pid, signal.SIGSTOP)
-        eventually("the process to stand still", lambda: self._process_state() == "T")
+        stand_still(self.driver.pid)
         self.note("stopped")
 
     def go_on(self) -> None:
@@ -138,10 +138,6 @@ class Member:
                 case "finished":
                     for topic, partition, _, last, _, _ in self._batches.pop(event["n"]):
                         self._finished[topic, partition] = last + 1
-
-    def _process_state(self) -> str:
-        stat = Path(f"/proc/{self.driver.pid}/stat").read_text()
-        return stat.rpartition(")")[2].split()[0]
 
 
 class Group:

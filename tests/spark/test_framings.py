@@ -1,0 +1,110 @@
+"""Values of Apicurio's and AWS Glue's serializers, and of other framings, as typed columns of the source."""
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import monedula
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tests.conftest import TopicFactory
+from tests.consumer.avro_values import field, record, written
+from tests.kafka import KafkaCluster
+from tests.spark.sources import OURS, options_for
+
+VERSION = "89791762-2336-4186-9674-299b90a802e2"
+PLAIN, ZLIB = b"\x03\x00" + UUID(VERSION).bytes, b"\x03\x05" + UUID(VERSION).bytes
+APICURIO = bytes(8) + b"\x07"
+ORDER = record(field("id", "long"), name="Order")
+NEWER = record(field("id", "long"), field("more", "string", default=""), name="Order")
+PROTO = 'syntax = "proto3"; message Aye { int64 x = 1; } message Order { int64 id = 1; }'
+NEWER_PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string more = 2; }'
+OF_PROTO = {"value.schema": PROTO, "value.message": "Order"}
+
+old, second = (written(ORDER, {"id": number}) for number in (1, 2))
+new = written(NEWER, {"id": 2, "more": "x"})
+
+
+def fingerprint(schema: Any) -> bytes:
+    form = fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema(schema))
+    return bytes.fromhex(fastavro.schema.fingerprint(form, "CRC-64-AVRO"))
+
+
+CASES: dict[str, tuple[list[bytes], dict[str, str]]] = {
+    "avro apicurio": (
+        [APICURIO + old, b"\0\0\0\0\x09" + new],
+        {"value.schemas": json.dumps({"7": ORDER, "9": NEWER}), "value.schema": json.dumps(ORDER)},
+    ),
+    "avro glue": ([PLAIN + old, ZLIB + zlib.compress(second)], {"value.schemas": json.dumps({VERSION: ORDER})}),
+    "avro confluent": ([b"\0\0\0\0\x07" + old, b"\0\0\0\0\x09" + new], {"value.schemas": "FILE"}),
+    "avro single_object": (
+        [b"\xc3\1" + fingerprint(ORDER) + old, b"\xc3\1" + fingerprint(NEWER) + new],
+        {"value.schemas": json.dumps([NEWER, ORDER])},
+    ),
+    "avro bare": (
+        [old, second],
+        {"value.schema": json.dumps(ORDER), "kafka.schema.registry.url": "http://127.0.0.1:1"},
+    ),
+    "protobuf apicurio": ([APICURIO + b"\7\n\5Order\x08\1", b"\0\0\0\0\x09\7\n\5Order\x08\2"], OF_PROTO),
+    "protobuf glue": ([PLAIN + b"\1\x08\1", ZLIB + zlib.compress(b"\1\x08\2")], OF_PROTO),
+    "protobuf confluent": (
+        [b"\0\0\0\0\7\2\2\x08\1", b"\0\0\0\0\x09\0\x08\2\x12\1x"],
+        {**OF_PROTO, "value.schemas": json.dumps({"7": PROTO, "9": NEWER_PROTO})},
+    ),
+    "json apicurio": ([APICURIO + b'{"id": 1}', b'\0\0\0\0\x09{"id": 2}'], {}),
+    "json glue": ([PLAIN + b'{"id": 1}', ZLIB + zlib.compress(b'{"id": 2}')], {}),
+    "json confluent": ([b'\0\0\0\0\7{"id": 1}', b'\0\0\0\0\7{"id": 2}'], {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_are_read_behind_any_frame(
+    spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path, case: str
+) -> None:
+    values, more = CASES[case]
+    (tmp_path / "new.avsc").write_text(json.dumps(NEWER))
+    (tmp_path / "FILE").write_text(json.dumps({"7": ORDER, "9": str(tmp_path / "new.avsc")}))
+    more = {name: str(tmp_path / text) if text == "FILE" else text for name, text in more.items()}
+    name = topic()
+    with monedula.Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
+        for value in values:
+            producer.send(name, value)
+    form, framing = case.split()
+    given = {**options_for(kafka, subscribe=name), "value.format": form, "value.framing": framing, **more}
+    reader = spark.read.format(OURS).options(**given)
+    frame = (reader.schema("value struct<id: bigint>") if form == "json" else reader).load()
+    assert [row.id for row in frame.select("value.id").collect()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"value.format": "avro", "value.framing": "aws"}, "option 'value.framing' is 'aws': expected bare, confluent"),
+        ({"value.format": "json", "value.framing": "single_object"}, "expected bare, confluent, apicurio, glue"),
+        ({"value.framing": "glue"}, "option 'value.framing' is for value.format=json or avro or protobuf"),
+        (
+            {"value.format": "json", "value.schemas": "{}"},
+            "'value.schemas' is for value.format=avro or protobuf",
+        ),
+        ({"value.format": "avro", "value.schemas": "none.json"}, "option 'value.schemas': none.json: No such file"),
+        ({"value.format": "avro", "value.schemas": '{"7": "none.avsc"}'}, "'value.schemas': none.avsc: No such file"),
+        (
+            {"value.format": "avro", "value.schema": '"long"', "value.framing": "glue"},
+            "option 'value.framing': value.framing='glue' needs value.schemas={UUID",
+        ),
+    ],
+)
+def test_a_frame_that_cannot_be_read_is_refused(
+    spark: SparkSession, kafka: KafkaCluster, given: dict[str, str], reason: str
+) -> None:
+    reader = spark.read.format(OURS).options(**options_for(kafka, subscribe="mistakes"), **given)
+    if given.get("value.format") == "json":
+        reader = reader.schema("value struct<id: bigint>")
+    with pytest.raises(PySparkException) as caught:
+        reader.load().collect()
+    assert reason in str(caught.value)
