@@ -121,6 +121,15 @@ def test_a_member_is_described_in_80_columns(broker: Broker, terminal: Callable[
     assert "a-reader-with-a-name" in screen.text
 
 
+def completed(line: str, servers: str) -> tuple[str, str]:
+    """What a shell is offered at the end of a line, and the standard error."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MONEDULA_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        COMMAND, env=environment(servers, **words), capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout.strip(), done.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "names"),
     [
@@ -138,16 +147,12 @@ def test_a_member_is_described_in_80_columns(broker: Broker, terminal: Callable[
     ],
 )
 def test_names_of_the_cluster_are_completed(broker: Broker, line: str, names: str) -> None:
-    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_MONEDULA_COMPLETE": "complete_bash"}
+    assert completed(line, broker.bootstrap_servers) == (names, "")
 
-    def completed(servers: str) -> tuple[str, str]:
-        done = subprocess.run(
-            COMMAND, env=environment(servers, **words), capture_output=True, text=True, timeout=60, check=False
-        )
-        return done.stdout.strip(), done.stderr
 
-    assert completed(broker.bootstrap_servers) == (names, "")
-    assert completed("127.0.0.1:1") == ("", "")
+@pytest.mark.parametrize("line", ["monedula topics describe ze", "monedula configs set topic zebra retention.m"])
+def test_nothing_is_completed_where_no_broker_answers(line: str) -> None:
+    assert completed(line, "127.0.0.1:1") == ("", "")
 
 
 @pytest.mark.parametrize("family", ["", *FAMILIES])

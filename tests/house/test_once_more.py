@@ -91,7 +91,7 @@ def test_what_passes_alone_is_reported_last_with_its_trace(tmp_path: Path) -> No
     assert last.rstrip().endswith(named), told
 
 
-@pytest.mark.parametrize(("count", "runs"), [(1, 2), (2, 2), (3, 1)])
+@pytest.mark.parametrize(("count", "runs"), [pytest.param(1, 2, marks=pytest.mark.thorough), (2, 2), (3, 1)])
 def test_what_fails_alone_fails_the_run(tmp_path: Path, count: int, runs: int) -> None:
     code, told = run(tmp_path, ALWAYS.format(count=count))
     assert code == 1, told
@@ -104,7 +104,7 @@ def test_what_fails_alone_fails_the_run(tmp_path: Path, count: int, runs: int) -
         (CRASH, "it ended its process"),
         (TIMEOUT, "it timed out"),
         (SETUP, "its setup failed"),
-        (TEARDOWN, "its teardown failed"),
+        pytest.param(TEARDOWN, "its teardown failed", marks=pytest.mark.thorough),
     ],
     ids=["crash", "time-out", "set-up", "teardown"],
 )
