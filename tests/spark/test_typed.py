@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tests.conftest import TopicFactory
+from tests.consumer.avro_values import field, record
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.spark.sources import JVM, OURS, load, options_for
@@ -164,6 +165,35 @@ def test_mistakes_are_said_before_anything_is_read(
 ) -> None:
     with pytest.raises(PySparkException, match=message):
         typed(spark, kafka, "nothing", schema, **options).collect()
+
+
+AVRO = json.dumps(record(field("id", "long"), field("user", "string"), name="Order"))
+PROTO = 'syntax = "proto3"; message Order { int64 id = 1; string user = 2; }'
+
+
+@pytest.mark.parametrize(
+    ("options", "schema"),
+    [
+        ({}, "value struct<id: bigint, user: string>"),
+        ({"value_format": "avro", "value_schema": AVRO}, None),
+        ({"value_format": "protobuf", "value_schema": PROTO, "value_message": "Order"}, None),
+    ],
+    ids=["json", "avro", "protobuf"],
+)
+def test_the_plan_shows_the_types_of_fields(
+    spark: SparkSession,
+    kafka: KafkaCluster,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, str],
+    schema: str | None,
+) -> None:
+    reader = spark.read.format(OURS).options(
+        **options_for(kafka, subscribe="none", **{"value_format": "json", **options})
+    )
+    (reader if schema is None else reader.schema(schema)).load().select("value.id").explain("formatted")
+    plan = capsys.readouterr().out
+    read = next(line for line in plan.splitlines() if line.startswith("ReadSchema: "))
+    assert "value:struct<id:bigint,user:string>" in read, plan
 
 
 def test_fields_must_be_named(spark: SparkSession, kafka: KafkaCluster) -> None:
