@@ -6,6 +6,8 @@ mod allocations;
 mod asked;
 #[path = "avro/bad_rows.rs"]
 mod bad_rows;
+#[path = "avro/beside_arrow.rs"]
+mod beside_arrow;
 #[path = "avro/frames.rs"]
 mod frames;
 #[path = "avro/hostile.rs"]
