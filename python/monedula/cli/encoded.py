@@ -90,7 +90,7 @@ def _convert_to(kind: Any) -> Convert:
         (lambda each: types.is_list(each) or types.is_large_list(each), _list),
         (types.is_boolean, lambda _: _boolean),
         (types.is_integer, _integer),
-        (types.is_floating, lambda _: _floating),
+        (types.is_floating, _floating),
         (types.is_decimal, _decimal),
         (lambda each: types.is_string(each) or types.is_large_string(each), lambda _: _text),
         (lambda each: types.is_binary(each) or types.is_large_binary(each), lambda _: _binary),
@@ -190,21 +190,31 @@ def _integer(kind: Any) -> Convert:
     return convert
 
 
+_BEYOND_FLOAT = float.fromhex("0x1.ffffffp127")
 _NAMED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
-def _floating(data: Any) -> float:
-    if isinstance(data, str) and data in _NAMED:
-        return _NAMED[data]
-    if not isinstance(data, int | float) or isinstance(data, bool):
-        raise BadValue(f'{_shown(data)} is no number, nor "NaN", "Infinity" or "-Infinity"')
-    try:
-        number = float(data)
-    except OverflowError:
-        raise BadValue(f"{_shown(data)} is too large") from None
-    if isinstance(data, int) and int(number) != data:
-        raise BadValue(f"{data} has more digits than a floating number holds")
-    return number
+def _floating(kind: Any) -> Convert:
+    # The least number that is rounded to infinity, and the most binary digits of whole numbers.
+    beyond, most_digits = (_BEYOND_FLOAT, 24) if kind.bit_width == 32 else (1 << 1024, 53)
+
+    def convert(data: Any) -> float:
+        if isinstance(data, str) and data in _NAMED:
+            return _NAMED[data]
+        if not isinstance(data, int | float) or isinstance(data, bool):
+            raise BadValue(f'{_shown(data)} is no number, nor "NaN", "Infinity" or "-Infinity"')
+        if abs(data) >= beyond:
+            raise BadValue(f"{_shown(data)} is too large for a floating number of {kind.bit_width} bits")
+        if isinstance(data, int) and _binary_digits(data) > most_digits:
+            raise BadValue(f"{data} has more digits than a floating number holds")
+        return float(data)
+
+    return convert
+
+
+def _binary_digits(number: int) -> int:
+    """How many binary digits a number has without the zeros at its end."""
+    return (abs(number) // ((number & -number) or 1)).bit_length()
 
 
 def _decimal(kind: Any) -> Convert:
@@ -267,6 +277,10 @@ def _duration(kind: Any) -> Convert:
     return convert
 
 
+_ZEROS = re.compile(r"(\.[0-9]*[1-9])0+(?=Z|[+-]|$)|\.0+(?=Z|[+-]|$)")
+"""Zeros at the end of a fraction of a second, and a point that nothing else stands behind."""
+
+
 def _time(kind: Any) -> Convert:
     import pyarrow
 
@@ -275,12 +289,16 @@ def _time(kind: Any) -> Convert:
     wanted = f'a {name}, as "{_EXAMPLES[name]}{zone}"'
     # Arrow reads no times of day, but those of the first day that it counts from.
     read_as, day = (pyarrow.timestamp(kind.unit), "1970-01-01T") if name == "time" else (kind, "")
+    # Where Python has no type for a time, `record.value` has a number, and so has what is written of it.
+    is_number = getattr(kind, "unit", None) == "ns"
 
     def convert(data: Any) -> int:
+        if is_number and isinstance(data, int) and not isinstance(data, bool) and -(1 << 63) <= data < 1 << 63:
+            return data
         if isinstance(data, str):
-            # Arrow reads it to the last digit of the unit, and no further.
+            # Arrow reads it to the last digit of the unit, and no further, and counts zeros.
             try:
-                read: Any = pyarrow.scalar(day + data).cast(read_as)
+                read: Any = pyarrow.scalar(day + _ZEROS.sub(r"\1", data)).cast(read_as)
             except pyarrow.ArrowInvalid:
                 pass
             else:
