@@ -57,6 +57,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     allow_reuse_address = True
+    # Many clients may connect at once, such as the tasks of a job, before the thread accepts the first.
+    request_queue_size = 1024
 
     def __init__(
         self,
