@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from monedula.cli.encoded import BadValue, convert_to
+from monedula.cli.encoded import Apart, BadValue, convert_to, joined, nulls_of, shape_of
 from monedula.cli.sources import json_of
 from monedula.testing import Broker
 from monedula.typed import Typed
@@ -332,6 +332,34 @@ def test_options_that_make_no_sense_are_told_by_their_names(broker: Broker, wher
         "--encode", "avro", "-f", "json", *where, topic=()
     )
     assert "--key x: this is no JSON" in wrong("--key-encode", "avro", "--key-schema", '"string"', "--key", "x")
+
+
+def test_rows_that_lack_fields_whose_default_is_null_are_of_one_batch() -> None:
+    inner = {
+        "type": "record",
+        "name": "Inner",
+        "fields": [*ORDER["fields"][1:], {"name": "x", "type": ["int", "null"]}],
+    }
+    nested = {**ORDER, "fields": [*ORDER["fields"], {"name": "in", "type": ["null", inner], "default": None}]}
+    kind = pa.table(monedula.Avro(nested).spec.decode([])).schema.field("value").type
+
+    def are_of_one(*rows: dict[str, Any]) -> bool:
+        one, other = (shape_of(row, kind, nulls_of(json.dumps(nested))) for row in rows)
+        try:
+            joined(one, other)
+        except Apart:
+            return False
+        return True
+
+    whole = {"id": 1, "customer": "x", "amount": 1.5}
+    assert are_of_one(whole, {"id": 1, "amount": 1.5})
+    assert not are_of_one(whole, {"id": 1, "customer": "x"})  # the default of amount is not null
+    assert are_of_one(whole, {**whole, "in": {"amount": 1.5, "x": 1}})
+    assert are_of_one(
+        {**whole, "in": {"amount": 1.5, "x": 1, "customer": "x"}}, {**whole, "in": {"amount": 1.5, "x": 1}}
+    )
+    assert not are_of_one({**whole, "in": {"amount": 1.5, "x": 1}}, {**whole, "in": {"x": 1}})
+    assert not are_of_one({**whole, "in": {"amount": 1.5, "x": 1}}, {**whole, "in": {"amount": 1.5}})  # it has none
 
 
 def test_what_is_piped_is_sent_while_the_pipe_is_open(broker: Broker, tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 from monedula.cli.sources import Number
 
@@ -38,13 +40,46 @@ def convert_to(kind: Any) -> Convert:
     return lambda data: None if data is None else convert(data)
 
 
-def shape_of(data: Any, kind: Any) -> Shape:
-    """The fields that a value has, where its type is a struct."""
+class Nulls(NamedTuple):
+    """The fields of a record of Avro whose default is null: one that is not there is as good as one that is null."""
+
+    names: frozenset[str] = frozenset()
+    within: "Mapping[str, Nulls]" = MappingProxyType({})
+    """Those of the records that stand in fields."""
+
+
+def nulls_of(schema: str) -> Nulls:
+    """Those of a schema, as far as its records stand where they are used, and are not only named there."""
+    try:
+        return _nulls_of(json.loads(schema))
+    except ValueError:
+        return Nulls()  # the one word of a schema like `int`
+
+
+def _nulls_of(schema: Any) -> Nulls:
+    match schema:
+        case ["null", inner] | [inner, "null"] | {"type": dict() | list() as inner}:
+            return _nulls_of(inner)
+        case {"type": "record", "fields": list(fields)}:
+            return Nulls(
+                frozenset(each["name"] for each in fields if "default" in each and each["default"] is None),
+                {each["name"]: found for each in fields if any(found := _nulls_of(each["type"]))},
+            )
+    return Nulls()
+
+
+def shape_of(data: Any, kind: Any, nulls: Nulls) -> Shape:
+    """The fields that a value has, where its type is a struct; those that may as well be null are always there."""
     import pyarrow
 
     if not isinstance(data, dict) or not pyarrow.types.is_struct(kind) or _is_union(kind):
         return None
-    return {name: shape_of(each, kind.field(name).type) for name, each in data.items()}
+    within = nulls.within
+    shape = {name: shape_of(each, kind.field(name).type, within.get(name, _NO_NULLS)) for name, each in data.items()}
+    return {**dict.fromkeys(nulls.names), **shape}
+
+
+_NO_NULLS = Nulls()
 
 
 class Apart(Exception):
