@@ -247,6 +247,14 @@ def test_without_a_schema_it_is_that_of_the_subject(broker: Broker, where: tuple
     assert "Subject 'copy-value' not found" in told
 
 
+def test_a_subject_that_is_not_there_may_be_registered(broker: Broker, where: tuple[str, str]) -> None:
+    told = problem("produce", "copy", "--encode", "avro", *where, servers=broker.bootstrap_servers)
+    assert told.endswith("40401 Subject 'copy-value' not found. With --schema one is registered\n")
+    more = ("--encode", "avro", "--schema", json.dumps(ITEM), "--key-encode", "avro")
+    told = problem("produce", "copy", *more, *where, servers=broker.bootstrap_servers)
+    assert told.endswith("40401 Subject 'copy-key' not found. With --key-schema one is registered\n")
+
+
 def test_a_schema_may_be_looked_up_only(broker: Broker, where: tuple[str, str], tmp_path: Path) -> None:
     arguments = ("--encode", "avro", "--schema", file_of(tmp_path, ORDER), "-X", "auto.register.schemas=false", *where)
     told = problem("produce", "orders", *arguments, stdin=b'{"id": 1}\n', servers=broker.bootstrap_servers)
@@ -331,6 +339,11 @@ def test_options_that_make_no_sense_are_told_by_their_names(broker: Broker, wher
     assert "--encode avro without a topic needs --schema or --subject" in wrong(
         "--encode", "avro", "-f", "json", *where, topic=()
     )
+    for command in ("--encode", "--key-encode"):
+        given = (command, "avro", command.replace("encode", "schema"), '"int"', "-X", "schema.registry.url=")
+        assert "schema.registry.url is empty, as of a variable that is not set" in wrong(*given)
+    consume = ("consume", "orders", "--decode", "avro", "--schema", '"int"', "-X", "schema.registry.url=")
+    assert "schema.registry.url is empty" in problem(*consume, servers=broker.bootstrap_servers, code=2)
     assert "--key x: this is no JSON" in wrong("--key-encode", "avro", "--key-schema", '"string"', "--key", "x")
 
 
