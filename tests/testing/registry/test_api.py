@@ -370,3 +370,14 @@ def test_many_clients_may_connect_before_the_first_is_accepted() -> None:
         for _ in range(100):
             # Where the queue is full, the connection is not answered, and this times out.
             stack.enter_context(socket.create_connection(server.getsockname(), 10))
+
+
+def test_a_registry_may_be_started_again_while_connections_linger() -> None:
+    server = Server(("127.0.0.1", 0), Access(), Faults(), None)
+    address = ("127.0.0.1", server.server_port)
+    with socket.create_connection(address, 20) as client, server.socket:
+        server.socket.accept()[0].close()
+        # The server's end was closed first, so it lingers for a minute after this.
+        assert client.recv(1) == b""
+    with closing(Server(address, Access(), Faults(), None).socket):
+        pass
