@@ -313,7 +313,9 @@ def test_a_schema_may_be_longer_than_the_name_of_a_file(broker: Broker) -> None:
     assert values(broker, "copy") == [b""]
 
 
-def test_options_that_make_no_sense_are_told_by_their_names(broker: Broker, where: tuple[str, str]) -> None:
+def test_options_that_make_no_sense_are_told_by_their_names(
+    broker: Broker, where: tuple[str, str], tmp_path: Path
+) -> None:
     def wrong(*options: str, topic: tuple[str, ...] = ("orders",)) -> str:
         return problem("produce", *topic, *options, stdin=b"{}\n", servers=broker.bootstrap_servers, code=2)
 
@@ -335,6 +337,15 @@ def test_options_that_make_no_sense_are_told_by_their_names(broker: Broker, wher
     )
     assert "give --key-message, one of shop.Order, shop.Item" in wrong(
         "--key-encode", "protobuf", "--key-schema", PROTO
+    )
+    imports = 'syntax = "proto3"; import "common.proto"; message A { common.B b = 1; }'
+    assert "nowhere declared; give descriptors with the files that are imported: protoc --include_imports" in wrong(
+        "--encode", "protobuf", "--schema", imports
+    )
+    text = tmp_path / "order.txt"
+    text.write_text(PROTO)
+    assert "--schema: is no file of descriptors; the name of one with the text of a schema ends in .proto" in wrong(
+        "--encode", "protobuf", "--schema", str(text)
     )
     assert "--encode avro without a topic needs --schema or --subject" in wrong(
         "--encode", "avro", "-f", "json", *where, topic=()

@@ -112,6 +112,14 @@ _WORDS = (
         r"columns: ('.*?') is a field of value: .*",
         r"--columns: \1 is a field, all of which column value has: give --columns value, and a --schema of the wanted",
     ),
+    (
+        r"the files that are imported must be given, too",
+        "give descriptors with the files that are imported: protoc --include_imports --descriptor_set_out=order.pb",
+    ),
+    (
+        r"these bytes are the text of a \.proto file: .*",
+        "is no file of descriptors; the name of one with the text of a schema ends in .proto",
+    ),
     (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
     (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
     (r"give message=,", "give --message,"),

@@ -352,6 +352,10 @@ def in_options(column: str, reason: str) -> str:
     reason = reason.removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
     reason = re.sub(r"^schemas: ", "", reason)
     reason = re.sub(r"\b(framing|schemas)=", rf"{column}.\1=", reason)
+    reason = reason.replace(
+        "the files that are imported must be given, too",
+        "give descriptors with the files that are imported: protoc --include_imports --descriptor_set_out=order.pb",
+    )
     reason = reason.replace("that of a file is Path(...).read_text()", "give the text of the file")
     return reason.replace("give message=", f"give {column}.message").replace(
         "the option recursive", f"the option {column}.recursive"
