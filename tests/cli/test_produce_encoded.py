@@ -358,6 +358,13 @@ def test_options_that_make_no_sense_are_told_by_their_names(
     assert "--key x: this is no JSON" in wrong("--key-encode", "avro", "--key-schema", '"string"', "--key", "x")
 
 
+def test_a_record_with_one_field_member0_is_no_union(broker: Broker, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "One", "fields": [{"name": "member0", "type": "int", "default": 5}]}
+    arguments = ("--encode", "avro", "--schema", file_of(tmp_path, schema))
+    output("produce", "orders", *arguments, stdin=b"{}\n", servers=broker.bootstrap_servers)
+    assert values(broker, "orders") == [b"\x0a"]
+
+
 def test_rows_that_lack_fields_whose_default_is_null_are_of_one_batch() -> None:
     inner = {
         "type": "record",

@@ -113,7 +113,7 @@ def narrowed(kind: Any, shape: Shape) -> Any:
 def _is_union(kind: Any) -> bool:
     """Whether a struct stands for a union of Avro, of whose members all but one are null."""
     names = [each.name for each in kind]
-    return bool(names) and names == [f"member{index}" for index in range(len(names))]
+    return len(names) > 1 and names == [f"member{index}" for index in range(len(names))]
 
 
 def _convert_to(kind: Any) -> Convert:
