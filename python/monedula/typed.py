@@ -452,7 +452,9 @@ def _short(given: object) -> str:
 def _hint(given: object) -> str:
     """What else to say if it is a function, as other clients take, or no decoder at all."""
     if callable(given) and not (isinstance(given, type) and issubclass(given, Typed)):
-        return "; a function would be called for each record: decode the column of bytes with it"
+        return (
+            "; a function would be called for each record: decode the column of bytes with it, or encode what is sent"
+        )
     return ""
 
 

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from monedula.cli.encoded import BadValue, convert_to
+from monedula.cli.encoded import Apart, BadValue, convert_to, joined, nulls_of, shape_of
 from monedula.cli.sources import json_of
 from monedula.testing import Broker
 from monedula.typed import Typed
@@ -42,6 +42,8 @@ CORNERS: dict[str, Any] = {
         {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}},
         {"name": "day", "type": {"type": "int", "logicalType": "date"}},
         {"name": "clock", "type": {"type": "long", "logicalType": "time-micros"}},
+        {"name": "short", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "exact", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
         {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
         {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
@@ -119,6 +121,8 @@ def test_every_type_of_avro_goes_round(broker: Broker, where: tuple[str, str], t
         "price": "-123456789012345678.90",
         "day": "2026-11-27",
         "clock": "10:00:00.000001",
+        "short": "10:00:00.500000",
+        "exact": 1795773600123456789,
         "at": "2026-11-27T10:00:00.123456Z",
         "local": "2026-11-27T10:00:00.123000",
         "kind": "B",
@@ -243,6 +247,14 @@ def test_without_a_schema_it_is_that_of_the_subject(broker: Broker, where: tuple
     assert "Subject 'copy-value' not found" in told
 
 
+def test_a_subject_that_is_not_there_may_be_registered(broker: Broker, where: tuple[str, str]) -> None:
+    told = problem("produce", "copy", "--encode", "avro", *where, servers=broker.bootstrap_servers)
+    assert told.endswith("40401 Subject 'copy-value' not found. With --schema one is registered\n")
+    more = ("--encode", "avro", "--schema", json.dumps(ITEM), "--key-encode", "avro")
+    told = problem("produce", "copy", *more, *where, servers=broker.bootstrap_servers)
+    assert told.endswith("40401 Subject 'copy-key' not found. With --key-schema one is registered\n")
+
+
 def test_a_schema_may_be_looked_up_only(broker: Broker, where: tuple[str, str], tmp_path: Path) -> None:
     arguments = ("--encode", "avro", "--schema", file_of(tmp_path, ORDER), "-X", "auto.register.schemas=false", *where)
     told = problem("produce", "orders", *arguments, stdin=b'{"id": 1}\n', servers=broker.bootstrap_servers)
@@ -255,7 +267,7 @@ def test_a_schema_may_be_looked_up_only(broker: Broker, where: tuple[str, str], 
 
 def test_what_cannot_be_written_is_named_by_line_and_field(broker: Broker, tmp_path: Path) -> None:
     def wrong(*lines: str, options: tuple[str, ...] = ()) -> str:
-        stdin = "".join(f"{line}\n" for line in lines).encode()
+        stdin = "".join(f"{line}\n" for line in lines).encode(errors="surrogateescape")
         arguments = ("produce", "orders", "--encode", "avro", "--schema", file_of(tmp_path, ORDER), *options)
         return problem(*arguments, stdin=stdin, servers=broker.bootstrap_servers)
 
@@ -268,6 +280,16 @@ def test_what_cannot_be_written_is_named_by_line_and_field(broker: Broker, tmp_p
     assert "line 1: value.name: there is no such field, only id, customer, amount; 0 records" in wrong('{"name": 1}')
     assert "line 1: the value: this is no JSON: Expecting value at column 1" in wrong("x")
     assert "line 1: value: 7 is no object with the fields id, customer, amount" in wrong("7")
+    assert "line 1: the value: this is no JSON: byte 2 is not UTF-8" in wrong('"\udcff"')
+    assert "line 1: the value: a number has more digits than can be read" in wrong('{"id": ' + "9" * 5000 + "}")
+    assert "line 1: the value: objects and arrays are nested too deep" in wrong("[" * 100_000)
+    lone = r'"\ud800"'
+    assert r"line 1: the name of a header has \ud800, half of a character; 0 records" in wrong(
+        f'{{"value": {good}, "headers": {{{lone}: "x"}}}}', options=("-f", "json")
+    )
+    assert r"line 1: topic has \ud800, half of a character; 0 records" in wrong(
+        f'{{"value": {good}, "topic": {lone}}}', options=("-f", "json")
+    )
     assert "line 2: value_hex has bytes, and --encode makes them of" in wrong(
         f'{{"value": {good}}}', '{"value_hex": "00"}', options=("-f", "json")
     )
@@ -279,7 +301,21 @@ def test_what_cannot_be_written_is_named_by_line_and_field(broker: Broker, tmp_p
     assert "name: the record Order has no such field, only id, customer, amount; drop" in wrong(options=("-i", file))
 
 
-def test_options_that_make_no_sense_are_told_by_their_names(broker: Broker, where: tuple[str, str]) -> None:
+def test_a_schema_may_be_longer_than_the_name_of_a_file(broker: Broker) -> None:
+    schema = json.dumps({**ORDER, "doc": "long " * 100})
+    arguments = ("orders", "--schema", schema)
+    output("produce", *arguments, "--encode", "avro", stdin=b'{"id": 7}\n', servers=broker.bootstrap_servers)
+    text = output("consume", *arguments, "--decode", "avro", servers=broker.bootstrap_servers)
+    assert json.loads(text) == {"id": 7, "customer": None, "amount": 1.5}
+    proto = f"// {'long ' * 100}\n{PROTO}"
+    more = ("--encode", "protobuf", "--schema", proto, "--message", "shop.Item")
+    output("produce", "copy", *more, stdin=b"{}\n", servers=broker.bootstrap_servers)
+    assert values(broker, "copy") == [b""]
+
+
+def test_options_that_make_no_sense_are_told_by_their_names(
+    broker: Broker, where: tuple[str, str], tmp_path: Path
+) -> None:
     def wrong(*options: str, topic: tuple[str, ...] = ("orders",)) -> str:
         return problem("produce", *topic, *options, stdin=b"{}\n", servers=broker.bootstrap_servers, code=2)
 
@@ -302,10 +338,59 @@ def test_options_that_make_no_sense_are_told_by_their_names(broker: Broker, wher
     assert "give --key-message, one of shop.Order, shop.Item" in wrong(
         "--key-encode", "protobuf", "--key-schema", PROTO
     )
+    imports = 'syntax = "proto3"; import "common.proto"; message A { common.B b = 1; }'
+    assert "nowhere declared; give descriptors with the files that are imported: protoc --include_imports" in wrong(
+        "--encode", "protobuf", "--schema", imports
+    )
+    text = tmp_path / "order.txt"
+    text.write_text(PROTO)
+    assert "--schema: is no file of descriptors; the name of one with the text of a schema ends in .proto" in wrong(
+        "--encode", "protobuf", "--schema", str(text)
+    )
     assert "--encode avro without a topic needs --schema or --subject" in wrong(
         "--encode", "avro", "-f", "json", *where, topic=()
     )
+    for command in ("--encode", "--key-encode"):
+        given = (command, "avro", command.replace("encode", "schema"), '"int"', "-X", "schema.registry.url=")
+        assert "schema.registry.url is empty, as of a variable that is not set" in wrong(*given)
+    consume = ("consume", "orders", "--decode", "avro", "--schema", '"int"', "-X", "schema.registry.url=")
+    assert "schema.registry.url is empty" in problem(*consume, servers=broker.bootstrap_servers, code=2)
     assert "--key x: this is no JSON" in wrong("--key-encode", "avro", "--key-schema", '"string"', "--key", "x")
+
+
+def test_a_record_with_one_field_member0_is_no_union(broker: Broker, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "One", "fields": [{"name": "member0", "type": "int", "default": 5}]}
+    arguments = ("--encode", "avro", "--schema", file_of(tmp_path, schema))
+    output("produce", "orders", *arguments, stdin=b"{}\n", servers=broker.bootstrap_servers)
+    assert values(broker, "orders") == [b"\x0a"]
+
+
+def test_rows_that_lack_fields_whose_default_is_null_are_of_one_batch() -> None:
+    inner = {
+        "type": "record",
+        "name": "Inner",
+        "fields": [*ORDER["fields"][1:], {"name": "x", "type": ["int", "null"]}],
+    }
+    nested = {**ORDER, "fields": [*ORDER["fields"], {"name": "in", "type": ["null", inner], "default": None}]}
+    kind = pa.table(monedula.Avro(nested).spec.decode([])).schema.field("value").type
+
+    def are_of_one(*rows: dict[str, Any]) -> bool:
+        one, other = (shape_of(row, kind, nulls_of(json.dumps(nested))) for row in rows)
+        try:
+            joined(one, other)
+        except Apart:
+            return False
+        return True
+
+    whole = {"id": 1, "customer": "x", "amount": 1.5}
+    assert are_of_one(whole, {"id": 1, "amount": 1.5})
+    assert not are_of_one(whole, {"id": 1, "customer": "x"})  # the default of amount is not null
+    assert are_of_one(whole, {**whole, "in": {"amount": 1.5, "x": 1}})
+    assert are_of_one(
+        {**whole, "in": {"amount": 1.5, "x": 1, "customer": "x"}}, {**whole, "in": {"amount": 1.5, "x": 1}}
+    )
+    assert not are_of_one({**whole, "in": {"amount": 1.5, "x": 1}}, {**whole, "in": {"x": 1}})
+    assert not are_of_one({**whole, "in": {"amount": 1.5, "x": 1}}, {**whole, "in": {"amount": 1.5}})  # it has none
 
 
 def test_what_is_piped_is_sent_while_the_pipe_is_open(broker: Broker, tmp_path: Path) -> None:
@@ -333,12 +418,17 @@ def test_what_is_piped_is_sent_while_the_pipe_is_open(broker: Broker, tmp_path: 
         (pa.uint32(), "-1", "-1 is not between 0 and 4294967295"),
         (pa.int64(), "7.0", "7.0 is no whole number"),
         (pa.float64(), "9007199254740993", "9007199254740993 has more digits than a floating number holds"),
+        (pa.float32(), "16777217", "16777217 has more digits than a floating number holds"),
+        (pa.float32(), "3.5e38", "3.5e38 is too large for a floating number of 32 bits"),
+        (pa.float64(), "1" + "0" * 400, "is too large for a floating number of 64 bits"),
         (pa.decimal128(4, 2), "1.005", "1.005 does not fit into 4 digits, 2 of them behind the point"),
         (pa.bool_(), '"true"', "'true' is neither true nor false"),
         (pa.string(), r'"\ud800"', r"\ud800 in it is half of a character"),
         (pa.binary(), '"?"', "'?' is not base64, as bytes are in JSON"),
         (pa.timestamp("ms", "UTC"), '"2026-01-01T00:00:00.1234Z"', "is not a timestamp, as"),
         (pa.timestamp("us"), '"2026-01-01T00:00:00Z"', "is not a timestamp, as"),
+        (pa.timestamp("us"), "1795773600000000", "1795773600000000 is not a timestamp, as"),
+        (pa.time32("ms"), '"10:00:00.5001"', "is not a time, as"),
         (pa.date32(), '"2026-02-30"', "'2026-02-30' is not a date, as \"2026-11-27\""),
         (pa.duration("ms"), '"0.0001s"', "0.0001s has more than 3 digits behind the point"),
         (pa.list_(pa.struct([("a", pa.int8())])), '[{"a": 1}, {"a": true}]', "[1].a: true is no whole number"),
@@ -349,3 +439,19 @@ def test_nothing_is_rounded_or_cut(kind: pa.DataType, text: str, told: str) -> N
     with pytest.raises(BadValue) as raised:
         convert_to(kind)(json_of(text))
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (pa.float32(), "3.4028234663852886e38", 3.4028234663852886e38),
+        (pa.float64(), str(1 << 1000), float(1 << 1000)),
+        (pa.float64(), "0", 0.0),
+        (pa.time32("ms"), '"10:00:00.500000"', 36_000_500),
+        (pa.time32("ms"), '"10:00:00.000000"', 36_000_000),
+        (pa.timestamp("ms", "UTC"), '"1970-01-01T00:00:01.120000+00:00"', 1_120),
+        (pa.timestamp("ns"), "1795773600123456789", 1_795_773_600_123_456_789),
+    ],
+)
+def test_what_consume_writes_is_read(kind: pa.DataType, text: str, value: Any) -> None:
+    assert convert_to(kind)(json_of(text)) == value

@@ -301,6 +301,13 @@ def test_no_name_that_is_explained_is_one_of_ours() -> None:
         ("import monedula; monedula.AdminClient", AttributeError, "here: monedula.Admin"),
         ("import monedula; monedula.ConfigResource", AttributeError, "here: monedula.admin.ConfigResource"),
         ("import monedula; monedula.OFFSET_BEGINNING", AttributeError, "'earliest'"),
+        (
+            "from monedula import AvroSerializer",
+            ImportError,
+            "send_batch(table, topic, value=monedula.Avro(schema)) en",
+        ),
+        ("from monedula import JSONDeserializer", ImportError, "value=monedula.Json(schema, framing='confluent')) de"),
+        ("from monedula import SchemaRegistryClient", ImportError, "here: monedula.SchemaRegistry({"),
     ],
 )
 def test_who_imports_a_name_of_another_client_is_told_what_to_import(source: str, kind: type, says: str) -> None:

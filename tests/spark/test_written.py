@@ -47,6 +47,15 @@ def test_a_version_of_a_subject_is_written_as_asked_for(registry: Registry) -> N
         ({"value_format": "avro", "value_subject": "s", "value_version": "new"}, r"value\.version.*whole number"),
         ({"value_format": "json", "value_framing": "confluent"}, r"confluent needs kafka\.schema\.registry\.url"),
         ({"value_format": "json", "value_framing": "glue"}, r"'value\.framing' is 'glue': expected bare or confluent"),
+        (
+            {"value_format": "protobuf", "value_schema": 'syntax = "proto3"; message A {} message B {}'},
+            r"several messages; give value\.message, one of A, B",
+        ),
+        (
+            {"value_format": "protobuf", "value_schema": 'syntax = "proto3"; import "b.proto"; message A { B b = 1; }'},
+            "nowhere declared; give descriptors with the files that are imported: protoc --include_imports",
+        ),
+        ({"value_format": "avro", "value_schema": "order.avsc"}, r"but 'order\.avsc'; give the text of the file$"),
     ],
 )
 def test_options_that_cannot_be_met_are_refused_on_the_driver(options: dict[str, str], says: str) -> None:

@@ -3,7 +3,9 @@
 _POSITION = "a position is {}, in assign({{('orders', 0): {}}}) and in seek(('orders', 0), {})"
 _CALLBACKS = "subscribe(topics, on_assigned=f, on_revoked=f, on_lost=f) takes functions"
 _BYTES = "keys and values are bytes; serialize them before send(), and decode what is read"
-_REGISTRY = "Consumer({..., 'schema.registry.url': url}, value=monedula.Avro(schema)) decodes; your own code encodes"
+_DECODES = "Consumer({{..., 'schema.registry.url': url}}, value=monedula.{}) decodes"
+_ENCODES = "Producer({{..., 'schema.registry.url': url}}).send_batch(table, topic, value=monedula.{}) encodes"
+_FORMATS = {"Avro": "Avro(schema)", "JSON": "Json(schema, framing='confluent')", "Protobuf": "Protobuf(schema)"}
 _METADATA = "Admin(settings).describe_topics(topic) and describe_cluster() return plain objects"
 
 
@@ -20,8 +22,6 @@ NAMES: dict[str, str] = {
     "AIOProducer": "monedula.AsyncProducer",
     "AdminClient": "monedula.Admin",
     "AsyncConsumerRebalanceListener": _CALLBACKS,
-    "AvroDeserializer": _REGISTRY,
-    "AvroSerializer": _REGISTRY,
     "ConsumerGroupMetadata": "consumer.group_metadata()",
     "ConsumerGroupState": "the state of a group is a text, such as 'Stable'",
     "ConsumerGroupTopicPartitions": "Admin(settings).list_group_offsets(group)",
@@ -31,13 +31,11 @@ NAMES: dict[str, str] = {
     "ConsumerStoppedError": "monedula.ClosedError",
     "DefaultSerializer": _BYTES,
     "Deserializer": _BYTES,
-    "DeserializingConsumer": f"monedula.Consumer; {_BYTES}",
+    "DeserializingConsumer": "monedula.Consumer; value=monedula.Avro(schema), Json or Protobuf decodes values",
     "ElectionType": "Admin(settings).elect_leaders(...) takes a text",
     "IllegalOperation": "monedula.ArgumentError",
     "IllegalStateException": "monedula.ArgumentError",
     "IsolationLevel": "the setting isolation.level is 'read_committed' or 'read_uncommitted'",
-    "JSONDeserializer": _REGISTRY,
-    "JSONSerializer": _REGISTRY,
     "JsonSerializer": _BYTES,
     "KafkaAdminClient": "monedula.Admin",
     "KafkaConsumer": "monedula.Consumer",
@@ -51,15 +49,15 @@ NAMES: dict[str, str] = {
     "OFFSET_INVALID": "None stands for an offset that is not there",
     "OFFSET_STORED": _position("'committed'"),
     "OffsetSpec": "Admin(settings).list_offsets(...) takes positions: 'earliest', 'latest', a time",
-    "ProtobufDeserializer": _REGISTRY,
-    "ProtobufSerializer": _REGISTRY,
-    "SchemaRegistryClient": _REGISTRY,
+    "SchemaRegistryClient": "monedula.SchemaRegistry({'schema.registry.url': url})",
     "Serializer": _BYTES,
-    "SerializingProducer": f"monedula.Producer; {_BYTES}",
+    "SerializingProducer": "monedula.Producer; send_batch(table, topic, value=monedula.Avro(schema)) encodes",
     "StringDeserializer": _BYTES,
     "StringSerializer": _BYTES,
     "TopicCollection": "Admin(settings).describe_topics('orders', 'payments') takes names",
     "TopicPartitionInfo": _METADATA,
+    **{f"{name}Deserializer": _DECODES.format(form) for name, form in _FORMATS.items()},
+    **{f"{name}Serializer": _ENCODES.format(form) for name, form in _FORMATS.items()},
     **dict.fromkeys(
         ("AcknowledgeType", "DeserializingShareConsumer", "ShareConsumer"),
         "there are no share groups here yet (KIP-932)",

@@ -84,8 +84,8 @@ SETTINGS: dict[str, str] = {
     "internal.termination.signal": _LEAVE,
     "internal.throw.on.fetch.stable.offset.unsupported": _LEAVE,
     "kafka.client": _LEAVE,
-    "key.deserializer": "Consumer(settings, key=monedula.Json(schema)) for JSON, and bytes without it",
-    "key.serializer": "keys are bytes or texts; serialize them before send()",
+    "key.deserializer": "Consumer(settings, key=monedula.Json(schema)), Avro or Protobuf, and bytes without it",
+    "key.serializer": "send() takes bytes and texts; send_batch(table, topic, key=monedula.Avro(schema)) encodes",
     "log.cb": _LOGGING,
     "log.connection.close": _LOGGING,
     "log.level": _LOGGING,
@@ -191,8 +191,8 @@ SETTINGS: dict[str, str] = {
     "topic.metadata.refresh.sparse": f"only topics in use are asked for; {_LEAVE}",
     "topics": "Consumer(settings, topics=[...])",
     "transaction.two.phase.commit.enable": "there is no two-phase commit here (KIP-939)",
-    "value.deserializer": "Consumer(settings, value=monedula.Json(schema)) for JSON, and bytes without it",
+    "value.deserializer": "Consumer(settings, value=monedula.Json(schema)), Avro or Protobuf, and bytes without it",
     "value.format": "Consumer(settings, value=monedula.Json(schema)); the option is the Spark source's",
-    "value.serializer": "values are bytes or texts; serialize them before send()",
+    "value.serializer": "send() takes bytes and texts; send_batch(table, topic, value=monedula.Avro(schema)) encodes",
 }
 """By the whole name."""

@@ -7,7 +7,19 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monedula.cli.encoded import Apart, BadValue, Convert, Shape, convert_to, joined, narrowed, shape_of
+from monedula.avro import Avro
+from monedula.cli.encoded import (
+    Apart,
+    BadValue,
+    Convert,
+    Nulls,
+    Shape,
+    convert_to,
+    joined,
+    narrowed,
+    nulls_of,
+    shape_of,
+)
 from monedula.cli.encoding import in_words
 from monedula.cli.progress import Bar
 from monedula.cli.records import LAST_WORDS_SECONDS, Common, described, report
@@ -147,11 +159,12 @@ class _Column:
         self.name = name
         self._kind = pyarrow.binary()
         self._convert: Convert | None = None
-        self._has_defaults = False
+        self._nulls: Nulls | None = None
         if form is not None:
             self._kind = pyarrow.table(form.spec.decode([])).schema.field("value").type
             self._convert = convert_to(self._kind)
-            self._has_defaults = type(form).__name__ == "Avro"
+            if isinstance(form, Avro):
+                self._nulls = nulls_of(form.reader)
 
     def converted(self, data: Any) -> Any:
         """What pyarrow takes for a value.
@@ -168,7 +181,7 @@ class _Column:
 
     def shape_of(self, data: Any) -> Shape:
         """Which fields are there, where that makes a difference: a field that is null has no default."""
-        return shape_of(data, self._kind) if self._has_defaults else None
+        return None if self._nulls is None else shape_of(data, self._kind, self._nulls)
 
     def array(self, data: list[Any], shape: Shape) -> Any:
         """The column of rows that all have this shape."""

@@ -50,7 +50,7 @@ from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
 from monedula.cli.running import Interrupts, UsageError, command, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, settings_of
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import Template
@@ -131,7 +131,7 @@ def consume(
         )
     kind = format_of(format_, output)
     target = _Target(kind, output, look, Filter(key, value, header), headers, max_rows)
-    has_registry = any(name.replace("_", ".") == "schema.registry.url" for name in settings)
+    has_registry = names_registry(settings, decode is not None)
     told = Schema(schema, message, subject, topics, has_registry, framing, schemas)
     target.shape["value"] = decoder(decode, told, bad, flatten, kind)
     partitions = partitions_of(partition)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from errno import ENAMETOOLONG
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -111,6 +112,14 @@ _WORDS = (
         r"columns: ('.*?') is a field of value: .*",
         r"--columns: \1 is a field, all of which column value has: give --columns value, and a --schema of the wanted",
     ),
+    (
+        r"the files that are imported must be given, too",
+        "give descriptors with the files that are imported: protoc --include_imports --descriptor_set_out=order.pb",
+    ),
+    (
+        r"these bytes are the text of a \.proto file: .*",
+        "is no file of descriptors; the name of one with the text of a schema ends in .proto",
+    ),
     (r"; that of a file is Path\(\.\.\.\)\.read_text\(\)", ", nor the name of a file"),
     (r"give message= another name, or schemas= with the schema of this id", "give another --message"),
     (r"give message=,", "give --message,"),
@@ -174,7 +183,7 @@ def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, s
     """The text of a schema, or what the file of that name has: text or descriptors."""
     path = Path(schema)
     try:
-        if "{" not in schema and path.is_file():
+        if "{" not in schema and _is_file(path):
             found = path.read_bytes()
             return {path.name: found.decode()} if path.suffix == ".proto" else found
     except OSError as error:
@@ -188,7 +197,7 @@ def text_of(schema: str, option: str = "--schema") -> str:
     """The schema itself, or what the file of that name has."""
     path = Path(schema)
     try:
-        if path.is_file():
+        if _is_file(path):
             return path.read_text()
     except OSError as error:
         raise UsageError(f"{option} {schema}: {error.strerror}") from None
@@ -197,3 +206,12 @@ def text_of(schema: str, option: str = "--schema") -> str:
     if schema.endswith(_ENDINGS):
         raise UsageError(f"{option} {schema}: there is no such file")
     return schema
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        if error.errno == ENAMETOOLONG:
+            return False  # a schema, which is longer than names are
+        raise

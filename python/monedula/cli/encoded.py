@@ -2,10 +2,12 @@
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 from monedula.cli.sources import Number
 
@@ -38,13 +40,46 @@ def convert_to(kind: Any) -> Convert:
     return lambda data: None if data is None else convert(data)
 
 
-def shape_of(data: Any, kind: Any) -> Shape:
-    """The fields that a value has, where its type is a struct."""
+class Nulls(NamedTuple):
+    """The fields of a record of Avro whose default is null: one that is not there is as good as one that is null."""
+
+    names: frozenset[str] = frozenset()
+    within: "Mapping[str, Nulls]" = MappingProxyType({})
+    """Those of the records that stand in fields."""
+
+
+def nulls_of(schema: str) -> Nulls:
+    """Those of a schema, as far as its records stand where they are used, and are not only named there."""
+    try:
+        return _nulls_of(json.loads(schema))
+    except ValueError:
+        return Nulls()  # the one word of a schema like `int`
+
+
+def _nulls_of(schema: Any) -> Nulls:
+    match schema:
+        case ["null", inner] | [inner, "null"] | {"type": dict() | list() as inner}:
+            return _nulls_of(inner)
+        case {"type": "record", "fields": list(fields)}:
+            return Nulls(
+                frozenset(each["name"] for each in fields if "default" in each and each["default"] is None),
+                {each["name"]: found for each in fields if any(found := _nulls_of(each["type"]))},
+            )
+    return Nulls()
+
+
+def shape_of(data: Any, kind: Any, nulls: Nulls) -> Shape:
+    """The fields that a value has, where its type is a struct; those that may as well be null are always there."""
     import pyarrow
 
     if not isinstance(data, dict) or not pyarrow.types.is_struct(kind) or _is_union(kind):
         return None
-    return {name: shape_of(each, kind.field(name).type) for name, each in data.items()}
+    within = nulls.within
+    shape = {name: shape_of(each, kind.field(name).type, within.get(name, _NO_NULLS)) for name, each in data.items()}
+    return {**dict.fromkeys(nulls.names), **shape}
+
+
+_NO_NULLS = Nulls()
 
 
 class Apart(Exception):
@@ -78,7 +113,7 @@ def narrowed(kind: Any, shape: Shape) -> Any:
 def _is_union(kind: Any) -> bool:
     """Whether a struct stands for a union of Avro, of whose members all but one are null."""
     names = [each.name for each in kind]
-    return bool(names) and names == [f"member{index}" for index in range(len(names))]
+    return len(names) > 1 and names == [f"member{index}" for index in range(len(names))]
 
 
 def _convert_to(kind: Any) -> Convert:
@@ -90,7 +125,7 @@ def _convert_to(kind: Any) -> Convert:
         (lambda each: types.is_list(each) or types.is_large_list(each), _list),
         (types.is_boolean, lambda _: _boolean),
         (types.is_integer, _integer),
-        (types.is_floating, lambda _: _floating),
+        (types.is_floating, _floating),
         (types.is_decimal, _decimal),
         (lambda each: types.is_string(each) or types.is_large_string(each), lambda _: _text),
         (lambda each: types.is_binary(each) or types.is_large_binary(each), lambda _: _binary),
@@ -190,21 +225,31 @@ def _integer(kind: Any) -> Convert:
     return convert
 
 
+_BEYOND_FLOAT = float.fromhex("0x1.ffffffp127")
 _NAMED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
-def _floating(data: Any) -> float:
-    if isinstance(data, str) and data in _NAMED:
-        return _NAMED[data]
-    if not isinstance(data, int | float) or isinstance(data, bool):
-        raise BadValue(f'{_shown(data)} is no number, nor "NaN", "Infinity" or "-Infinity"')
-    try:
-        number = float(data)
-    except OverflowError:
-        raise BadValue(f"{_shown(data)} is too large") from None
-    if isinstance(data, int) and int(number) != data:
-        raise BadValue(f"{data} has more digits than a floating number holds")
-    return number
+def _floating(kind: Any) -> Convert:
+    # The least number that is rounded to infinity, and the most binary digits of whole numbers.
+    beyond, most_digits = (_BEYOND_FLOAT, 24) if kind.bit_width == 32 else (1 << 1024, 53)
+
+    def convert(data: Any) -> float:
+        if isinstance(data, str) and data in _NAMED:
+            return _NAMED[data]
+        if not isinstance(data, int | float) or isinstance(data, bool):
+            raise BadValue(f'{_shown(data)} is no number, nor "NaN", "Infinity" or "-Infinity"')
+        if abs(data) >= beyond:
+            raise BadValue(f"{_shown(data)} is too large for a floating number of {kind.bit_width} bits")
+        if isinstance(data, int) and _binary_digits(data) > most_digits:
+            raise BadValue(f"{data} has more digits than a floating number holds")
+        return float(data)
+
+    return convert
+
+
+def _binary_digits(number: int) -> int:
+    """How many binary digits a number has without the zeros at its end."""
+    return (abs(number) // ((number & -number) or 1)).bit_length()
 
 
 def _decimal(kind: Any) -> Convert:
@@ -267,6 +312,10 @@ def _duration(kind: Any) -> Convert:
     return convert
 
 
+_ZEROS = re.compile(r"(\.[0-9]*[1-9])0+(?=Z|[+-]|$)|\.0+(?=Z|[+-]|$)")
+"""Zeros at the end of a fraction of a second, and a point that nothing else stands behind."""
+
+
 def _time(kind: Any) -> Convert:
     import pyarrow
 
@@ -275,12 +324,16 @@ def _time(kind: Any) -> Convert:
     wanted = f'a {name}, as "{_EXAMPLES[name]}{zone}"'
     # Arrow reads no times of day, but those of the first day that it counts from.
     read_as, day = (pyarrow.timestamp(kind.unit), "1970-01-01T") if name == "time" else (kind, "")
+    # Where Python has no type for a time, `record.value` has a number, and so has what is written of it.
+    is_number = getattr(kind, "unit", None) == "ns"
 
     def convert(data: Any) -> int:
+        if is_number and isinstance(data, int) and not isinstance(data, bool) and -(1 << 63) <= data < 1 << 63:
+            return data
         if isinstance(data, str):
-            # Arrow reads it to the last digit of the unit, and no further.
+            # Arrow reads it to the last digit of the unit, and no further, and counts zeros.
             try:
-                read: Any = pyarrow.scalar(day + data).cast(read_as)
+                read: Any = pyarrow.scalar(day + _ZEROS.sub(r"\1", data)).cast(read_as)
             except pyarrow.ArrowInvalid:
                 pass
             else:

@@ -35,7 +35,7 @@ from monedula.cli.produce_options import (
 from monedula.cli.progress import Bar
 from monedula.cli.records import Common, Lines
 from monedula.cli.running import Failure, UsageError, command, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, pair, settings_of
+from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, pair, settings_of
 from monedula.cli.sources import (
     Input,
     Line,
@@ -50,7 +50,7 @@ from monedula.cli.sources import (
     with_fields,
 )
 from monedula.config import config_keys
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.producer import Producer
 from monedula.typed import Typed
 
@@ -107,8 +107,8 @@ def produce(
     if compression is not None:
         settings["compression.type"] = compression
     tabular = kind in (Input.arrow, Input.parquet)
-    has_registry = any(name.replace("_", ".") == "schema.registry.url" for name in settings)
-    where = Where(topic, has_registry, tabular)
+    is_typed = encode is not None or key_encode is not None
+    where = Where(topic, names_registry(settings, is_typed), tabular)
     told = (
         Options("key", key_encode, key_schema, key_message, key_subject),
         Options("value", encode, schema, message, subject, flatten),
@@ -156,6 +156,10 @@ def _pinned(producer: Producer, name: str, form: Typed) -> Typed:
         pinned = producer._of_subject(form)
     except ArgumentError as error:
         raise Failure(f"the schema of subject {form.subject}: {in_words(str(error), name)}") from None
+    except SchemaRegistryError as error:
+        is_absent = "answered 404: 40401 " in str(error)
+        schema = "--schema" if name == "value" else "--key-schema"
+        raise Failure(f"{error}{f' With {schema} one is registered' if is_absent else ''}") from None
     assert pinned is not None
     return pinned
 

@@ -59,6 +59,20 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
     return settings
 
 
+def names_registry(settings: dict[str, str], is_typed: bool) -> bool:
+    """Whether the settings name a schema registry.
+
+    Raises:
+        UsageError: if its URL is empty, and keys or values are typed: they would be without a frame.
+    """
+    urls = [value for name, value in settings.items() if name.replace("_", ".") == "schema.registry.url"]
+    if is_typed and not all(url.strip() for url in urls):
+        raise UsageError(
+            "schema.registry.url is empty, as of a variable that is not set; without a registry leave it out"
+        )
+    return bool(urls)
+
+
 def pair(text: str, option: str) -> tuple[str, str]:
     """Key and value of `key=value`.
 

@@ -128,7 +128,7 @@ def text_lines(
             return data
         try:
             return json_of(data)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise Failure(f"line {number}: the {name}: {error}") from None
 
     for number, raw in enumerate(lines, first):
@@ -261,6 +261,15 @@ def json_of(raw: bytes | str) -> Any:
         return json.loads(raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_named_once)
     except json.JSONDecodeError as error:
         raise ValueError(f"this is no JSON: {error.msg} at column {error.colno}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"this is no JSON: byte {error.start + 1} is not UTF-8") from None
+    except ValueError as error:
+        # Python's own words name a function of Python.
+        if "set_int_max_str_digits" not in str(error):
+            raise
+        raise ValueError("a number has more digits than can be read; write it as a text") from None
+    except RecursionError:
+        raise ValueError("objects and arrays are nested too deep") from None
 
 
 def _line_of(number: int, raw: bytes, typed: Container[str]) -> Line:
@@ -336,17 +345,24 @@ def _data(fields: dict[str, Any], name: str) -> bytes | None:
         return None
     # A value that is not a str is sent as JSON text.
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return _whole(text, name, f"; give the bytes as {name}_base64")
+
+
+def _whole(text: str, name: str, hint: str = "") -> bytes:
+    """The text in UTF-8."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
         lone = text[error.start].encode("ascii", "backslashreplace").decode()
-        raise ValueError(f"{name} has {lone}, half of a character; give the bytes as {name}_base64") from None
+        raise ValueError(f"{name} has {lone}, half of a character{hint}") from None
 
 
 def _typed(fields: dict[str, Any], name: str, kind: type) -> Any:
     value = fields.get(name)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise ValueError(f"{name} is {'a text' if kind is str else 'a number'}, not {value!r:.80}")
+    if isinstance(value, str):
+        _whole(value, name)
     return value
 
 
@@ -361,6 +377,13 @@ def _time(value: object) -> int | datetime | None:
 
 
 def _headers(value: object) -> Headers | None:
+    headers = _named_headers(value)
+    for name, _ in headers or ():
+        _whole(name, "the name of a header")
+    return headers
+
+
+def _named_headers(value: object) -> Headers | None:
     if value is None:
         return None
     if isinstance(value, dict):

@@ -130,17 +130,8 @@ class TypedColumn:
         except ArgumentError as error:
             about = next((each for each in ("schemas", "framing") if str(error).startswith(each)), given)
             name = f"{self.column}.{about}"
-            raise ConfigError(f"option '{name}': {self._in_options(str(error))}", key=name) from None
+            raise ConfigError(f"option '{name}': {in_options(self.column, str(error))}", key=name) from None
         return replace(self, reader=reader)
-
-    def _in_options(self, reason: str) -> str:
-        """A reason with Spark's options for what it says about arguments."""
-        reason = reason.removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
-        reason = re.sub(r"^schemas: ", "", reason)
-        reason = re.sub(r"\b(framing|schemas)=", rf"{self.column}.\1=", reason)
-        return reason.replace("give message=", f"give {self.column}.message").replace(
-            "the option recursive", f"the option {self.column}.recursive"
-        )
 
     def with_type(self, wanted: "DataType") -> "TypedColumn":
         """The same, with the type that a query asks for.
@@ -354,3 +345,18 @@ def _check_bare(options: Mapping[str, str], column: str) -> None:
 
 def _given(options: Mapping[str, str], column: str, suffixes: tuple[str, ...]) -> dict[str, str]:
     return {suffix: options[name] for suffix in suffixes if (name := f"{column}.{suffix}".lower()) in options}
+
+
+def in_options(column: str, reason: str) -> str:
+    """What an error says about Python's arguments, in the words of Spark's options."""
+    reason = reason.removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
+    reason = re.sub(r"^schemas: ", "", reason)
+    reason = re.sub(r"\b(framing|schemas)=", rf"{column}.\1=", reason)
+    reason = reason.replace(
+        "the files that are imported must be given, too",
+        "give descriptors with the files that are imported: protoc --include_imports --descriptor_set_out=order.pb",
+    )
+    reason = reason.replace("that of a file is Path(...).read_text()", "give the text of the file")
+    return reason.replace("give message=", f"give {column}.message").replace(
+        "the option recursive", f"the option {column}.recursive"
+    )

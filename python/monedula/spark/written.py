@@ -11,7 +11,7 @@ from monedula.protobuf import Protobuf
 from monedula.registry import SchemaRegistry
 from monedula.spark.readers import ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
-from monedula.spark.typed import FROM_AVRO
+from monedula.spark.typed import FROM_AVRO, in_options
 from monedula.spark.values import INT_MAX, boolean, whole_number
 from monedula.typed import Json
 
@@ -104,8 +104,7 @@ class WrittenColumn:
             number, text, references = self.form().version_in(SchemaRegistry(settings()).core)
         except ArgumentError as error:
             name = f"{self.column}.{'subject' if self.schema is None else 'schema'}"
-            reason = str(error).removeprefix("schema: ").replace(" schema.registry.url", " kafka.schema.registry.url")
-            raise ConfigError(f"option '{name}': {reason}", key=name) from None
+            raise ConfigError(f"option '{name}': {in_options(self.column, str(error))}", key=name) from None
         return replace(self, version=(number, text, tuple(references)))
 
     def registered(
@@ -189,7 +188,7 @@ class WrittenColumn:
                 raise ConfigError(f"option '{name}': {reason}", key=name) from None
             if what.startswith("schema: "):
                 name = f"{self.column}.schema"
-            what = what.removeprefix("schema: ").removeprefix("value: ")
+            what = in_options(self.column, what).removeprefix("value: ")
             raise ConfigError(f"{name}: {what}", key=name) from None
         return self
 

@@ -3,13 +3,16 @@
 import http.client
 import json
 import socket
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from monedula.testing import Registry
-from monedula.testing.registry.server import MAX_BODY_BYTES
+from monedula.testing.registry.access import Access
+from monedula.testing.registry.faults import Faults
+from monedula.testing.registry.server import MAX_BODY_BYTES, Server
 
 from tests.testing.registry.conftest import Ask, asking
 
@@ -359,3 +362,22 @@ def test_a_body_of_no_size_is_refused(registry: Registry, head: bytes) -> None:
         answer = b"".join(iter(lambda: raw.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"is no size of a body" in answer
+
+
+def test_many_clients_may_connect_before_the_first_is_accepted() -> None:
+    with ExitStack() as stack:
+        server = stack.enter_context(closing(Server(("127.0.0.1", 0), Access(), Faults(), None).socket))
+        for _ in range(100):
+            # Where the queue is full, the connection is not answered, and this times out.
+            stack.enter_context(socket.create_connection(server.getsockname(), 10))
+
+
+def test_a_registry_may_be_started_again_while_connections_linger() -> None:
+    server = Server(("127.0.0.1", 0), Access(), Faults(), None)
+    address = ("127.0.0.1", server.server_port)
+    with socket.create_connection(address, 20) as client, server.socket:
+        server.socket.accept()[0].close()
+        # The server's end was closed first, so it lingers for a minute after this.
+        assert client.recv(1) == b""
+    with closing(Server(address, Access(), Faults(), None).socket):
+        pass

@@ -56,7 +56,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    allow_reuse_address = True
+    # Many clients may connect at once, such as the tasks of a job, before the thread accepts the first.
+    request_queue_size = 1024
 
     def __init__(
         self,
@@ -90,6 +91,8 @@ class Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Bind, without the look-up of the host's name that the base does."""
+        # A registry that is started again has its port, though connections of the one before linger.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         socket.socket.bind(self.socket, self.server_address)
         host, port = self.socket.getsockname()[:2]
         self.server_address, self.server_name, self.server_port = (host, port), host, port
