@@ -262,7 +262,7 @@ def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog:
     chosen = {name: samples[name]} if name in samples else {"subscribe": "orders", name: VALUES.get(name, "7")}
     if name.startswith(("value.", "key.")):
         column, _, option = name.partition(".")
-        of = {"message": "protobuf"} | dict.fromkeys(("schema", "subject", "version"), "avro")
+        of = {"message": "protobuf"} | dict.fromkeys(("schema", "schemas", "subject", "version"), "avro")
         chosen = {f"{column}.format": of.get(option, "json"), **chosen}
         if option in ("version", "message"):
             chosen[f"{column}.subject"] = "orders"
@@ -279,6 +279,8 @@ def test_the_table_says_for_which_queries_an_option_is(cells: list[str], caplog:
 
 
 VALUES = {
+    **{f"{column}.framing": "confluent" for column in ("key", "value")},
+    **{f"{column}.schemas": '{"7": "int"}' for column in ("key", "value")},
     "startingOffsets": "earliest",
     "startingOffsetsByTimestamp": '{"orders":{"0":1}}',
     "startingOffsetsByTimestampStrategy": "latest",
