@@ -69,6 +69,11 @@ const MOST_LEFT: usize = 1000;
 /// interpreter is about to freeze.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
+/// How long a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another thread, which
+/// then starts even where there is no memory left; but for thread-local data it needs some, and without any, glibc aborts
+/// the process. A thread that cannot start at all is an error.
+const KEEP_ALIVE: Duration = Duration::from_secs(3600);
+
 static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 
 /// The runtime of this process, started if necessary. A forked child gets its own, for the objects that it creates.
@@ -82,6 +87,7 @@ pub(crate) fn handle() -> PyResult<Handle> {
     let runtime = Builder::new_multi_thread()
         .worker_threads((cores / 2).clamp(1, 4))
         .thread_name("monedula-io")
+        .thread_keep_alive(KEEP_ALIVE)
         .enable_all()
         .build()?;
     let handle = runtime.handle().clone();
