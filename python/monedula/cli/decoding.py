@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from errno import ENAMETOOLONG
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -174,7 +175,7 @@ def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, s
     """The text of a schema, or what the file of that name has: text or descriptors."""
     path = Path(schema)
     try:
-        if "{" not in schema and path.is_file():
+        if "{" not in schema and _is_file(path):
             found = path.read_bytes()
             return {path.name: found.decode()} if path.suffix == ".proto" else found
     except OSError as error:
@@ -188,7 +189,7 @@ def text_of(schema: str, option: str = "--schema") -> str:
     """The schema itself, or what the file of that name has."""
     path = Path(schema)
     try:
-        if path.is_file():
+        if _is_file(path):
             return path.read_text()
     except OSError as error:
         raise UsageError(f"{option} {schema}: {error.strerror}") from None
@@ -197,3 +198,12 @@ def text_of(schema: str, option: str = "--schema") -> str:
     if schema.endswith(_ENDINGS):
         raise UsageError(f"{option} {schema}: there is no such file")
     return schema
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        if error.errno == ENAMETOOLONG:  # before Python 3.14: a schema is longer than the name of any file
+            return False
+        raise
