@@ -8,7 +8,11 @@ from uuid import UUID
 
 import fastavro
 import monedula
+import pyarrow as pa
 import pytest
+from monedula import ConfigError
+from monedula.config import RawSettings
+from monedula.spark.typed import typed_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -107,4 +111,26 @@ def test_a_frame_that_cannot_be_read_is_refused(
         reader = reader.schema("value struct<id: bigint>")
     with pytest.raises(PySparkException) as caught:
         reader.load().collect()
+    assert reason in str(caught.value)
+
+
+def test_a_list_of_schemas_is_that_of_single_objects() -> None:
+    (column,) = typed_columns({"value.format": "avro", "value.schemas": json.dumps([NEWER, ORDER])})
+    values = [b"\xc3\1" + fingerprint(ORDER) + old, b"\xc3\1" + fingerprint(NEWER) + new]
+    rows = pa.table(column.pinned(RawSettings).decoder().spec.decode(values))
+    assert [row["id"] for row in rows["value"].to_pylist()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"value.format": "avro", "value.framing": "confluent"}, "a list of schemas is for value.framing='single_obj"),
+        ({"value.format": "avro", "value.framing": "glue"}, "needs value.schemas={UUID"),
+        ({"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order"}, "expected {id: schema}"),
+    ],
+)
+def test_a_list_of_schemas_has_no_ids(given: dict[str, str], reason: str) -> None:
+    (column,) = typed_columns({**given, "value.schemas": json.dumps([PROTO if "value.schema" in given else ORDER])})
+    with pytest.raises(ConfigError) as caught:
+        column.pinned(RawSettings)
     assert reason in str(caught.value)

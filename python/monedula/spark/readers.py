@@ -36,8 +36,8 @@ class Reader(ABC):
     framing: str | None = None
     schemas: str | None = None
     """The writers' schemas, as the option has them."""
-    writers: tuple[tuple[int | str, Any], ...] | None = None
-    """The writers' schemas by their ids, once they are known; by their places if they have none."""
+    writers: tuple[tuple[int | str | None, Any], ...] | None = None
+    """The writers' schemas by their ids, once they are known; those of a list have none."""
 
     @abstractmethod
     def pinned(self, settings: RawSettings) -> Self:
@@ -74,18 +74,20 @@ class Reader(ABC):
         framing = self.framing or (None if self.subject is None else "confluent")
         given: dict[str, Any] = {"framing": framing}
         if self.writers is not None:
-            schemas = {key: dict(each) if isinstance(each, tuple) else each for key, each in self.writers}
-            given["schemas"] = [*schemas.values()] if framing == "single_object" else schemas
+            schemas = [(key, dict(each) if isinstance(each, tuple) else each) for key, each in self.writers]
+            is_list = any(key is None for key, _ in schemas)
+            given["schemas"] = [each for _, each in schemas] if is_list else dict(schemas)
         return given
 
 
-def _writers(given: str | None, read: Callable[[str], Any]) -> tuple[tuple[int | str, Any], ...] | None:
+def _writers(given: str | None, read: Callable[[str], Any]) -> tuple[tuple[int | str | None, Any], ...] | None:
     """The writers' schemas of an option, in a form that is compared and sent to tasks."""
     if given is None:
         return None
     schemas = schemas_by_id(given, read)
-    pairs = enumerate(schemas) if isinstance(schemas, list) else schemas.items()
-    return tuple((key, _plain(each)) for key, each in pairs)
+    if isinstance(schemas, list):
+        return tuple((None, _plain(each)) for each in schemas)
+    return tuple((key, _plain(each)) for key, each in schemas.items())
 
 
 def _plain(schema: Any) -> Any:
