@@ -1,6 +1,7 @@
 """`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
 from collections.abc import Callable, Sequence
+from sys import modules
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -177,10 +178,27 @@ class ProducerBase(Unpicklable, ProducerCore):
     ) -> BatchFuture:
         if topic is not None:
             check_name(topic)
+        _check_no_objects(data)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
             specs = written_as(self._of_subject(key), self._of_subject(value))
         return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
+
+
+def _check_no_objects(data: Any) -> None:
+    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes.
+
+    Raises:
+        ArgumentError: if a column has them.
+    """
+    frame: Any = getattr(modules.get("polars"), "DataFrame", ())  # another thread may just be importing it
+    if not isinstance(data, frame):
+        return
+    if objects := [name for name, kind in data.schema.items() if str(kind) == "Object"]:
+        raise ArgumentError(
+            f"the column {objects[0]!r} has Python objects (polars.Object), which are no Arrow data: make texts of "
+            f"them before the frame is made, or pl.Series([str(each) for each in frame[{objects[0]!r}]])"
+        )
 
 
 @tells
