@@ -96,15 +96,19 @@ def _plain(schema: Any) -> Any:
     return schema if isinstance(schema, str | bytes) else json.dumps(schema)
 
 
-def _avro_text(schema: str) -> str:
-    """The text of an Avro schema, or what the file of that name has."""
+def avro_text(schema: str, option: str = "schemas") -> str:
+    """The text of an Avro schema, or what the file of that name has.
+
+    Raises:
+        ArgumentError: if it is neither.
+    """
     if schema.lstrip().startswith(("{", "[", '"')) or schema.strip() in PRIMITIVES:
         return schema
     try:
         return Path(schema).read_text()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"schemas: {schema}: {reason}; expected an Avro schema, or a file with it") from None
+        raise ArgumentError(f"{option}: {schema:.80}: {reason}; expected an Avro schema, or a file with it") from None
 
 
 @dataclass(frozen=True)
@@ -119,10 +123,10 @@ class AvroReader(Reader):
     """The schemas that it refers to."""
 
     def pinned(self, settings: RawSettings) -> Self:
-        """The same with the schema of its subject."""
-        self = replace(self, writers=_writers(self.schemas, _avro_text))
+        """The same with the schema of its subject, or of its file."""
+        self = replace(self, writers=_writers(self.schemas, avro_text))
         if self.schema is not None:
-            return replace(self, text=self.schema)
+            return replace(self, text=avro_text(self.schema, "schema"))
         if self.subject is None:
             return replace(self, text=Avro(**self._framed()).reader)
         avro = Avro(subject=self.subject, version=self.version, options=dict(self.options)).pinned(settings)
