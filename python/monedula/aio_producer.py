@@ -83,6 +83,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         try:
             await self._waiting_sent(deadline)
         finally:
+            self._close_tables()
             await self._loop().run(lambda fd: self._start_close(fd, seconds_left(deadline)))
             if self._bridge is not None:
                 self._bridge.close()
@@ -105,7 +106,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         call = call or self._call("send_batch") or PendingCalls().add("send_batch")
         abandonable = AbandonableCall()
         try:
-            future: BatchFuture = await call.in_thread(abandonable.run, self._rows, data, topic, key, value)
+            future: BatchFuture = await call.in_thread(self._rows_until_closed, abandonable, data, topic, key, value)
         except CancelledError:
             # `asyncio.run` waits for the thread, which would wait for the registry as long as the settings allow.
             abandonable.abandon()

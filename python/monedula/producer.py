@@ -1,21 +1,24 @@
 """`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
 
 from collections.abc import Callable, Sequence
+from sys import modules
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._client_names import ClientNames, names_in
 from monedula._failing import late_flush, with_since
-from monedula._monedula import BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._monedula import AbandonableCall, BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula._moving import tells
 from monedula._transactions import Transactions
 from monedula._waiting import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
+    ClosedError,
     DeliveryTimeoutError,
     KafkaTimeoutError,
+    SchemaRegistryError,
     UndeliveredRecordsError,
 )
 from monedula.partitions import seconds, whole_number
@@ -39,6 +42,9 @@ class ProducerBase(Unpicklable, ProducerCore):
     _partitioner: Partitioner | None
     _waiting: WaitingRecordsCore
     _of_subjects: "dict[str, Typed]"
+    _tables: set[AbandonableCall]
+    """Those that threads are sending, which may wait for a registry."""
+    _is_closed = False
 
     def __new__(
         cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
@@ -59,6 +65,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         made._partitioner = partitioner
         made._waiting = WaitingRecordsCore(made)
         made._of_subjects = {}
+        made._tables = set()
         return made
 
     def metrics(self) -> dict[str, float]:
@@ -167,6 +174,26 @@ class ProducerBase(Unpicklable, ProducerCore):
             self._of_subjects[wanted] = given.of_subject(self._registry())
         return self._of_subjects[wanted]
 
+    def _rows_until_closed(self, call: AbandonableCall, *arguments: Any) -> BatchFuture:
+        """As `_rows`, whose wait for a registry ends when the producer is closed."""
+        self._tables.add(call)
+        if self._is_closed:
+            call.abandon()
+        try:
+            future: BatchFuture = call.run(self._rows, *arguments)
+            return future
+        except SchemaRegistryError:
+            if self._is_closed:
+                raise ClosedError("the producer is closed") from None
+            raise
+        finally:
+            self._tables.discard(call)
+
+    def _close_tables(self) -> None:
+        self._is_closed = True
+        for call in list(self._tables):
+            call.abandon()
+
     def _rows(
         self,
         data: Any,
@@ -177,10 +204,27 @@ class ProducerBase(Unpicklable, ProducerCore):
     ) -> BatchFuture:
         if topic is not None:
             check_name(topic)
+        _check_no_objects(data)
         specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
         if key is not None or value is not None:
             specs = written_as(self._of_subject(key), self._of_subject(value))
         return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
+
+
+def _check_no_objects(data: Any) -> None:
+    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes.
+
+    Raises:
+        ArgumentError: if a column has them.
+    """
+    frame: Any = getattr(modules.get("polars"), "DataFrame", ())  # another thread may just be importing it
+    if not isinstance(data, frame):
+        return
+    if objects := [name for name, kind in data.schema.items() if str(kind) == "Object"]:
+        raise ArgumentError(
+            f"the column {objects[0]!r} has Python objects (polars.Object), which are no Arrow data: make texts of "
+            f"them before the frame is made, or pl.Series([str(each) for each in frame[{objects[0]!r}]])"
+        )
 
 
 @tells
@@ -243,7 +287,7 @@ class Producer(ProducerBase, Transactions):
                 row is no value of the schema; then it names row and field, and no row was sent.
             ClosedError: if the producer is closed.
         """
-        return self._rows(data, topic, key, value)
+        return self._rows_until_closed(AbandonableCall(), data, topic, key, value)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done, and its callbacks were called.
@@ -279,12 +323,15 @@ class Producer(ProducerBase, Transactions):
     def close(self, timeout: float | None = None) -> None:
         """Deliver the records that were sent, then close the connections. May be called again.
 
+        Calls of `send_batch` in other threads that wait for a schema registry fail with `ClosedError`.
+
         Args:
             timeout: seconds after which the futures of unfinished records fail with `ClosedError`; `None` for as long
                 as it takes: `delivery.timeout.ms` bounds it.
         """
         deadline = deadline_of(timeout)
         self._waiting.wait(seconds_left(deadline))
+        self._close_tables()
         self._close(seconds_left(deadline))
 
 

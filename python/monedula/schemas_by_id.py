@@ -10,6 +10,10 @@ from monedula.errors import ArgumentError
 _EXPECTED = """expected {"7": "old.avsc", "9": {...}}: schemas by their ids or GUIDs, or a file with that"""
 
 
+_MAX_DIGITS = 30
+"""More than any id has: Python refuses to make numbers of very many digits."""
+
+
 def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any] | list[Any]:
     """The schemas by their ids or GUIDs; a list of them for `framing="single_object"`.
 
@@ -22,7 +26,7 @@ def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any
     """
     is_text = given.lstrip().startswith(("{", "["))
     try:
-        schemas = json.loads(given if is_text else Path(given).read_text())
+        schemas = json.loads(given if is_text else Path(given).read_text(), object_pairs_hook=_once)
     except OSError as error:
         raise ArgumentError(f"schemas: {given}: {error.strerror}; {_EXPECTED}") from None
     except (ValueError, RecursionError) as error:
@@ -36,4 +40,17 @@ def schemas_by_id(given: str, read: Callable[[str], Any]) -> dict[int | str, Any
         return [schema(each) for each in schemas]
     if not isinstance(schemas, dict):
         raise ArgumentError(f"schemas: {_EXPECTED}")
-    return {int(key) if key.isascii() and key.isdecimal() else key: schema(each) for key, each in schemas.items()}
+    return {_key(key): schema(each) for key, each in schemas.items()}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    if twice := [name for place, name in enumerate(names) if name in names[:place]]:
+        raise ValueError(f"an object has {twice[0]!r} twice")
+    return dict(pairs)
+
+
+def _key(text: str) -> int | str:
+    """An id as a number; what only looks like one is refused with the GUIDs, as `07` beside `7`."""
+    is_number = text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS and (text == "0" or text[0] != "0")
+    return int(text) if is_number else text

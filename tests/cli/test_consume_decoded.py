@@ -211,6 +211,21 @@ def test_values_may_stand_behind_any_frame(
     assert found[1] is None
 
 
+@pytest.mark.parametrize("decode", ["avro", "protobuf", "json"])
+def test_a_schema_may_be_longer_than_the_name_of_a_file(broker: Broker, decode: str) -> None:
+    long = "x" * 5000
+    schema, message = {
+        "avro": (json.dumps({**ORDER, "doc": long}), FRAME[:5] + written(ORDER, {"id": 7})),
+        "protobuf": (f'syntax = "proto3"; /* {long} */ message Order {{ int64 id = 1; }}', FRAME + b"\x08\x07"),
+        "json": (f"id bigint, {long} string", b'{"id": 7}'),
+    }[decode]
+    servers, more = orders(broker, f"long-{decode}", message), []
+    if decode != "json":
+        more = ["--schemas", json.dumps({"1": schema})]
+    arguments = ["consume", f"long-{decode}", "-n", "1", "--decode", decode, "--schema", schema, *more]
+    assert json.loads(output(*arguments, servers=servers))["id"] == 7
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -218,6 +233,12 @@ def test_values_may_stand_behind_any_frame(
         (["--decode", "avro", "--schemas", "none.json"], "--schemas: none.json: No such file or directory; expected {"),
         (["--decode", "avro", "--schemas", "{"], "--schemas: no JSON, "),
         (["--decode", "avro", "--schemas", '{"7": "none.avsc"}'], "--schemas none.avsc: there is no such file"),
+        (["--decode", "avro", "--schemas", '{"7": "\\"int\\"", "7": "\\"long\\""}'], "an object has '7' twice"),
+        (
+            ["--decode", "avro", "--schemas", '{"7": "\\"int\\"", "07": "\\"long\\""}'],
+            "'07' is neither the id of",
+        ),
+        (["--decode", "avro", "--schemas", f'{{"{"1" * 5000}": "\\"int\\""}}'], "1' is neither the id of a schema"),
         (["--decode", "avro", "--schemas", '{"x": "\\"long\\""}'], "--schemas: 'x' is neither the id of a schema"),
         (
             ["--decode", "avro", "--schemas", "[]", "--framing", "confluent"],

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import monedula
@@ -289,6 +290,16 @@ def test_a_partition_out_of_range_is_named_as_it_was_given(
     report = producer().send_batch(table, ground.topic()).report(PATIENCE)
     assert (report.acknowledged, report.failed) == (1, 1)
     assert f"partition={given}:" in str(report.errors[0].error)
+
+
+@pytest.mark.parametrize("name", ["key", "value", "id"])
+def test_python_objects_of_polars_are_refused(producer: ProducerFactory, name: str) -> None:
+    """Their addresses in memory were sent."""
+    frame = polars.DataFrame({"value": ["a"], name: [uuid4()]})
+    assert frame.schema[name] == polars.Object
+    written = {} if name != "id" else {"value": monedula.Json(flatten=True)}
+    with pytest.raises(monedula.ArgumentError, match=f"the column '{name}' has Python objects .* make texts of them"):
+        producer(bootstrap_servers="127.0.0.1:1").send_batch(frame, "t", **written)
 
 
 def test_rows_need_a_topic(producer: ProducerFactory) -> None:

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import confluent_kafka.schema_registry.avro as confluent
@@ -198,16 +199,28 @@ def test_rows_whose_schema_is_asked_for_are_of_the_transaction_that_they_were_se
         assert pa.table(stream).num_rows == 2
 
 
-@pytest.mark.parametrize("form", [Avro(ORDER), Avro(subject="orders-value")], ids=["registered", "asked for"])
-def test_a_cancelled_call_does_not_wait_for_the_registry(ground: Ground, registry: Registry, form: Avro) -> None:
-    topic, asked, answers = ground.topic(), threading.Event(), threading.Event()
+@contextmanager
+def silent(registry: Registry) -> Iterator[threading.Event]:
+    """A registry that does not answer; the event says that it was asked."""
+    asked, answers = threading.Event(), threading.Event()
 
     def no_answer(_path: str) -> None:
         asked.set()
         assert answers.wait(PATIENCE * 2)
 
-    async def cancelled() -> None:
-        settings = at(registry, bootstrap_servers=ground.bootstrap, schema_registry_request_timeout_ms=600_000)
+    registry.instead = no_answer
+    try:
+        yield asked
+    finally:
+        answers.set()
+
+
+@pytest.mark.parametrize("form", [Avro(ORDER), Avro(subject="orders-value")], ids=["registered", "asked for"])
+def test_a_cancelled_call_does_not_wait_for_the_registry(ground: Ground, registry: Registry, form: Avro) -> None:
+    topic = ground.topic()
+    settings = at(registry, bootstrap_servers=ground.bootstrap, schema_registry_request_timeout_ms=600_000)
+
+    async def cancelled(asked: threading.Event) -> None:
         async with monedula.AsyncProducer(settings) as sender:
             sending = asyncio.create_task(sender.send_batch(TABLE, topic, value=form))
             assert await asyncio.to_thread(asked.wait, PATIENCE)
@@ -215,14 +228,43 @@ def test_a_cancelled_call_does_not_wait_for_the_registry(ground: Ground, registr
             with pytest.raises(asyncio.CancelledError):
                 await sending
 
-    registry.instead = no_answer
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, silent(registry) as asked:
         # The end of the loop waits for the threads that it has started.
-        running = pool.submit(asyncio.run, cancelled())
-        try:
-            running.result(PATIENCE)
-        finally:
-            answers.set()
+        pool.submit(asyncio.run, cancelled(asked)).result(PATIENCE)
+    assert stored(ground.bootstrap, topic) == []
+
+
+@pytest.mark.parametrize("form", [Avro(ORDER), Avro(subject="orders-value")], ids=["registered", "asked for"])
+def test_closing_ends_the_calls_of_other_threads_that_wait_for_the_registry(
+    ground: Ground, producer: ProducerFactory, registry: Registry, form: Avro
+) -> None:
+    topic, sender = ground.topic(), producer(**at(registry, schema_registry_request_timeout_ms=600_000))
+    with ThreadPoolExecutor(1) as pool, silent(registry) as asked:
+        sending = pool.submit(sender.send_batch, TABLE, topic, value=form)
+        assert asked.wait(PATIENCE)
+        sender.close()
+        with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+            sending.result(PATIENCE)
+    assert stored(ground.bootstrap, topic) == []
+
+
+@pytest.mark.parametrize("form", [Avro(ORDER), Avro(subject="orders-value")], ids=["registered", "asked for"])
+def test_closing_ends_the_calls_of_other_tasks_that_wait_for_the_registry(
+    ground: Ground, registry: Registry, form: Avro
+) -> None:
+    topic = ground.topic()
+    settings = at(registry, bootstrap_servers=ground.bootstrap, schema_registry_request_timeout_ms=600_000)
+
+    async def closed(asked: threading.Event) -> None:
+        sender = monedula.AsyncProducer(settings)
+        sending = asyncio.create_task(sender.send_batch(TABLE, topic, value=form))
+        assert await asyncio.to_thread(asked.wait, PATIENCE)
+        await sender.close()
+        with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+            await asyncio.wait_for(sending, PATIENCE)
+
+    with silent(registry) as asked:
+        asyncio.run(closed(asked))
     assert stored(ground.bootstrap, topic) == []
 
 

@@ -8,7 +8,12 @@ from uuid import UUID
 
 import fastavro
 import monedula
+import pyarrow as pa
 import pytest
+from monedula import ConfigError
+from monedula.config import RawSettings
+from monedula.spark.typed import typed_columns
+from monedula.spark.written import written_columns
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -108,3 +113,39 @@ def test_a_frame_that_cannot_be_read_is_refused(
     with pytest.raises(PySparkException) as caught:
         reader.load().collect()
     assert reason in str(caught.value)
+
+
+def test_a_list_of_schemas_is_that_of_single_objects() -> None:
+    (column,) = typed_columns({"value.format": "avro", "value.schemas": json.dumps([ORDER, NEWER])})
+    values = [b"\xc3\1" + fingerprint(ORDER) + old, b"\xc3\1" + fingerprint(NEWER) + new]
+    rows = pa.table(column.pinned(RawSettings).decoder().spec.decode(values))
+    assert rows["value"].to_pylist() == [{"id": 1, "more": ""}, {"id": 2, "more": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"value.format": "avro", "value.framing": "confluent"}, "a list of schemas is for value.framing='single_obj"),
+        ({"value.format": "avro", "value.framing": "glue"}, "needs value.schemas={UUID"),
+        ({"value.format": "protobuf", "value.schema": PROTO, "value.message": "Order"}, "expected {id: schema}"),
+    ],
+)
+def test_a_list_of_schemas_has_no_ids(given: dict[str, str], reason: str) -> None:
+    (column,) = typed_columns({**given, "value.schemas": json.dumps([PROTO if "value.schema" in given else ORDER])})
+    with pytest.raises(ConfigError) as caught:
+        column.pinned(RawSettings)
+    assert reason in str(caught.value)
+
+
+def test_the_schema_may_be_a_file_on_the_driver(tmp_path: Path) -> None:
+    file = tmp_path / "order.avsc"
+    file.write_text(json.dumps(ORDER))
+    given = {"value.format": "avro", "value.schema": str(file)}
+    (read,), (sent,) = typed_columns(given), written_columns(given)
+    read, sent = read.pinned(RawSettings), sent.pinned(RawSettings)
+    file.unlink()  # tasks have no such file
+    assert pa.table(read.decoder().spec.decode([old]))["value"].to_pylist() == [{"id": 1}]
+    assert sent.form().spec.encode(pa.table({"id": [1]})) == [old]
+    for pinned in (typed_columns(given)[0].pinned, written_columns(given)[0].pinned):
+        with pytest.raises(ConfigError, match=r"option 'value.schema': .*avsc: No such file .* a file with it"):
+            pinned(RawSettings)

@@ -212,6 +212,6 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError as error:
-        if error.errno == ENAMETOOLONG:
-            return False  # a schema, which is longer than names are
+        if error.errno == ENAMETOOLONG:  # before Python 3.14: a schema is longer than the name of any file
+            return False
         raise

@@ -36,8 +36,8 @@ class Reader(ABC):
     framing: str | None = None
     schemas: str | None = None
     """The writers' schemas, as the option has them."""
-    writers: tuple[tuple[int | str, Any], ...] | None = None
-    """The writers' schemas by their ids, once they are known; by their places if they have none."""
+    writers: tuple[tuple[int | str | None, Any], ...] | None = None
+    """The writers' schemas by their ids, once they are known; those of a list have none."""
 
     @abstractmethod
     def pinned(self, settings: RawSettings) -> Self:
@@ -74,18 +74,20 @@ class Reader(ABC):
         framing = self.framing or (None if self.subject is None else "confluent")
         given: dict[str, Any] = {"framing": framing}
         if self.writers is not None:
-            schemas = {key: dict(each) if isinstance(each, tuple) else each for key, each in self.writers}
-            given["schemas"] = [*schemas.values()] if framing == "single_object" else schemas
+            schemas = [(key, dict(each) if isinstance(each, tuple) else each) for key, each in self.writers]
+            is_list = any(key is None for key, _ in schemas)
+            given["schemas"] = [each for _, each in schemas] if is_list else dict(schemas)
         return given
 
 
-def _writers(given: str | None, read: Callable[[str], Any]) -> tuple[tuple[int | str, Any], ...] | None:
+def _writers(given: str | None, read: Callable[[str], Any]) -> tuple[tuple[int | str | None, Any], ...] | None:
     """The writers' schemas of an option, in a form that is compared and sent to tasks."""
     if given is None:
         return None
     schemas = schemas_by_id(given, read)
-    pairs = enumerate(schemas) if isinstance(schemas, list) else schemas.items()
-    return tuple((key, _plain(each)) for key, each in pairs)
+    if isinstance(schemas, list):
+        return tuple((None, _plain(each)) for each in schemas)
+    return tuple((key, _plain(each)) for key, each in schemas.items())
 
 
 def _plain(schema: Any) -> Any:
@@ -94,15 +96,19 @@ def _plain(schema: Any) -> Any:
     return schema if isinstance(schema, str | bytes) else json.dumps(schema)
 
 
-def _avro_text(schema: str) -> str:
-    """The text of an Avro schema, or what the file of that name has."""
+def avro_text(schema: str, option: str = "schemas") -> str:
+    """The text of an Avro schema, or what the file of that name has.
+
+    Raises:
+        ArgumentError: if it is neither.
+    """
     if schema.lstrip().startswith(("{", "[", '"')) or schema.strip() in PRIMITIVES:
         return schema
     try:
         return Path(schema).read_text()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"schemas: {schema}: {reason}; expected an Avro schema, or a file with it") from None
+        raise ArgumentError(f"{option}: {schema:.80}: {reason}; expected an Avro schema, or a file with it") from None
 
 
 @dataclass(frozen=True)
@@ -117,10 +123,10 @@ class AvroReader(Reader):
     """The schemas that it refers to."""
 
     def pinned(self, settings: RawSettings) -> Self:
-        """The same with the schema of its subject."""
-        self = replace(self, writers=_writers(self.schemas, _avro_text))
+        """The same with the schema of its subject, or of its file."""
+        self = replace(self, writers=_writers(self.schemas, avro_text))
         if self.schema is not None:
-            return replace(self, text=self.schema)
+            return replace(self, text=avro_text(self.schema, "schema"))
         if self.subject is None:
             return replace(self, text=Avro(**self._framed()).reader)
         avro = Avro(subject=self.subject, version=self.version, options=dict(self.options)).pinned(settings)

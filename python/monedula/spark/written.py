@@ -9,7 +9,7 @@ from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
 from monedula.protobuf import Protobuf
 from monedula.registry import SchemaRegistry
-from monedula.spark.readers import ProtobufReader
+from monedula.spark.readers import ProtobufReader, avro_text
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.typed import FROM_AVRO, in_options
 from monedula.spark.values import INT_MAX, boolean, whole_number
@@ -99,6 +99,8 @@ class WrittenColumn:
         try:
             if self.format == "protobuf" and self.schema is not None:
                 return replace(self, source=ProtobufReader(schema=self.schema).pinned(RawSettings()).source)
+            if self.format == "avro" and self.schema is not None:
+                return replace(self, schema=avro_text(self.schema, "schema"))
             if self.schema is not None or self.subject is None:
                 return self
             number, text, references = self.form().version_in(SchemaRegistry(settings()).core)

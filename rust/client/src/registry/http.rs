@@ -2,6 +2,7 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use monedula_protocol::secret::Secret;
@@ -202,6 +203,14 @@ impl Url {
                 Attempt::Again(format!("{url} did not answer within schema.registry.request.timeout.ms"))
             }
             error if is_of_tls(&error) => Attempt::Useless(format!("{url}: {error}")),
+            // A registry that refuses the client's certificate may have closed before the second write of what is
+            // posted, which fails then, with the alert unread. A request of one write reads it.
+            error if posted.is_some() && is_cut(&error) && url.starts_with("https:") => {
+                match http.with_headers(agent.get(&url), header).call() {
+                    Err(told) if is_of_tls(&told) => Attempt::Useless(format!("{url}: {told}")),
+                    _ => Attempt::Again(format!("{url}: {error}")),
+                }
+            }
             error => Attempt::Again(format!("{url}: {error}")),
         };
         let mut response = match posted {
@@ -261,6 +270,23 @@ fn is_of_tls(error: &ureq::Error) -> bool {
     }
 }
 
+/// Whether the other side has closed the connection while a request was sent.
+fn is_cut(error: &ureq::Error) -> bool {
+    matches!(error, ureq::Error::Io(error)
+        if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted))
+}
+
+/// What a registry says that does not take the client's certificate.
+const CLIENT_REFUSED: [&str; 7] = [
+    "alert: UnknownCA",
+    "alert: BadCertificate",
+    "alert: CertificateExpired",
+    "alert: CertificateRevoked",
+    "alert: CertificateUnknown",
+    "alert: UnsupportedCertificate",
+    "alert: AccessDenied",
+];
+
 /// What to check where no answer came, by what came in its place.
 pub(super) fn advice(why: &str) -> &'static str {
     if why.contains(NO_TOKEN) {
@@ -272,6 +298,16 @@ pub(super) fn advice(why: &str) -> &'static str {
     } else if why.contains("CertificateRequired") {
         "the registry asks for a certificate of the client: give schema.registry.ssl.certificate.location, or \
          schema.registry.ssl.keystore.location"
+    } else if CLIENT_REFUSED.iter().any(|alert| why.contains(alert)) {
+        "the registry does not take the client's certificate: check schema.registry.ssl.certificate.location, or \
+         schema.registry.ssl.keystore.location, and the authorities that the registry knows"
+    } else if why.contains("alert: HandshakeFailure") {
+        "the registry may ask for a certificate of the client, schema.registry.ssl.certificate.location, or have no \
+         encryption in common with it"
+    } else if why.contains("certificate expired") || why.contains("certificate not valid yet") {
+        "the registry's certificate is not valid at this time: it is to be renewed, or the clock here to be set"
+    } else if why.contains("certificate not valid for name") {
+        "the registry's certificate is that of another host: give a name that it has in schema.registry.url"
     } else {
         "check schema.registry.url, and that the registry is up"
     }

@@ -171,6 +171,14 @@ fn what_to_check_is_what_failed() {
         told("https://r:1/subjects: io: received fatal alert: CertificateRequired")
             .contains("ssl.certificate.location")
     );
+    let refused = told("https://r:1/subjects: io: received fatal alert: UnknownCA");
+    assert!(refused.starts_with("the registry does not take the client's certificate"));
+    assert!(
+        told("https://r:1/subjects: io: invalid peer certificate: certificate expired: verification time 2 (UNIX)")
+            .contains("clock")
+    );
+    let other = "io: invalid peer certificate: certificate not valid for name \"a\"; certificate is only valid for b";
+    assert!(told(other).contains("another host"));
     assert!(told("no token for the registry: https://i:1/t: io: Connection refused").contains("issuer.endpoint.url"));
     assert!(told("https://r:1/subjects: io: Connection refused").starts_with("check schema.registry.url"));
 }
