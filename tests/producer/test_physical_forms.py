@@ -189,6 +189,22 @@ def test_what_duckdb_exports_by_its_settings_is_written(setting: str) -> None:
     assert Json().spec.encode(connection.sql(query)) == [expected]
 
 
+@pytest.mark.parametrize("levels", [200, 8000])
+def test_dictionaries_in_dictionaries_end_no_process(levels: int) -> None:
+    column: Any = pa.array([7])
+    for _ in range(levels):
+        column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), column)
+    with pytest.raises(ArgumentError, match="types are nested deeper than"):
+        Json().spec.encode(pa.table({"id": column}))
+
+
+def test_a_struct_without_fields_is_a_record_without_fields() -> None:
+    """It was taken for the members of a union of which all are null."""
+    union = ["null", record(name="Nothing"), record(field("a", "long"), name="Some")]
+    table = pa.table({"m": pa.array([{}, None], pa.struct([]))})
+    assert Avro(record(field("m", union))).spec.encode(table) == [b"\2", b"\0"]
+
+
 def test_columns_of_nulls_alone_need_no_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = {"n": [[None]], "s": [{"a": None}], "l": [None], "deep": [[{"b": [None]}]], "id": [7]}
     frame = pl.DataFrame(nested)

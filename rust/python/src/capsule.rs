@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::error::{argument_error, is_own};
-use crate::imported::{Arrays, of_type};
+use crate::imported::{Arrays, check_levels, of_type, type_of};
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -43,7 +43,9 @@ pub(crate) fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
     let capsule = object.call_method0("__arrow_c_schema__")?;
     let exported = pointer::<FFI_ArrowSchema>(&capsule, c"arrow_schema")?;
     // SAFETY: the capsule's name guarantees the type, and it lives until the end of this function.
-    Schema::try_from(unsafe { exported.as_ref() }).map_err(|error| unreadable(object.py(), &error))
+    let exported = unsafe { exported.as_ref() };
+    let schema = check_levels(exported).and_then(|()| Schema::try_from(exported));
+    schema.map_err(|error| unreadable(object.py(), &error))
 }
 
 /// The batches of any object that exports an Arrow stream or array.
@@ -135,7 +137,7 @@ impl RecordBatchReader for Structs {
 /// # Safety
 /// `array` must have the type that `schema` describes.
 unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch, ArrowError> {
-    let data_type = DataType::try_from(schema)?;
+    let data_type = type_of(schema)?;
     let DataType::Struct(fields) = &data_type else {
         return Err(no_columns(&data_type));
     };

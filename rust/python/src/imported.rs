@@ -29,7 +29,7 @@ impl Arrays {
         if code != 0 {
             return Err(failed(&mut stream, code));
         }
-        let data_type = DataType::try_from(&schema)?;
+        let data_type = type_of(&schema)?;
         Ok(Self { stream, data_type })
     }
 
@@ -55,6 +55,32 @@ impl Iterator for Arrays {
         // SAFETY: the arrays of a stream have the type of its schema.
         Some(unsafe { of_type(array, &self.data_type) })
     }
+}
+
+/// How deep a type may be nested. What reads types recurses: a few thousand levels overflow a thread's stack, and end the
+/// process.
+const MAX_LEVELS: usize = 256;
+
+/// The type that a schema describes.
+///
+/// # Errors
+/// One that is nested too deep, or none that is known here.
+pub(crate) fn type_of(schema: &FFI_ArrowSchema) -> Result<DataType, ArrowError> {
+    check_levels(schema)?;
+    DataType::try_from(schema)
+}
+
+/// # Errors
+/// A type that is nested too deep.
+pub(crate) fn check_levels(schema: &FFI_ArrowSchema) -> Result<(), ArrowError> {
+    if is_within(schema, MAX_LEVELS) {
+        return Ok(());
+    }
+    Err(ArrowError::InvalidArgumentError(format!("types are nested deeper than {MAX_LEVELS}")))
+}
+
+fn is_within(schema: &FFI_ArrowSchema, levels: usize) -> bool {
+    levels > 0 && schema.children().chain(schema.dictionary()).all(|inner| is_within(inner, levels - 1))
 }
 
 fn incomplete() -> ArrowError {

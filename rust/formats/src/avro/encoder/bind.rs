@@ -117,6 +117,10 @@ impl<'s> Binder<'s> {
         path: &str,
     ) -> Bound<Option<Vec<(Box<str>, i64, Node<'a>)>>> {
         let Some(structs) = array.as_struct_opt() else { return Ok(None) };
+        // Of a record without fields: all its members would be null.
+        if structs.num_columns() == 0 {
+            return Ok(None);
+        }
         let names = self.member_names(others);
         if structs.column_names().iter().any(|column| !names.iter().any(|name| name == column)) {
             return Ok(None);
