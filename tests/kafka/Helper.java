@@ -28,6 +28,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -278,12 +279,12 @@ public final class Helper {
         return sent;
     }
 
-    private JsonNode endTransaction(JsonNode command) {
+    private JsonNode endTransaction(JsonNode command) throws Exception {
         end(command.get("transactional_id").asText(), command.get("how").asText());
         return JSON.nullNode();
     }
 
-    private void end(String id, String how) {
+    private void end(String id, String how) throws Exception {
         KafkaProducer<byte[], byte[]> producer = open.remove(id);
         if (producer == null) {
             throw new IllegalArgumentException("no open transaction of " + id);
@@ -295,6 +296,14 @@ public final class Helper {
                 default: throw new IllegalArgumentException("a transaction ends with commit or abort, not " + how);
             }
         }
+        // The end is acknowledged before the markers are written: on a busy machine the next record stood before them.
+        await("the markers of " + id, () -> isComplete(id) ? JSON.nullNode() : null);
+    }
+
+    private boolean isComplete(String id) throws Exception {
+        TransactionState state = admin.describeTransactions(List.of(id)).all().get().get(id).state();
+        return state == TransactionState.COMPLETE_COMMIT || state == TransactionState.COMPLETE_ABORT
+            || state == TransactionState.EMPTY;
     }
 
     private KafkaProducer<byte[], byte[]> producer(JsonNode command, String transactionalId) {

@@ -55,7 +55,10 @@ def test_a_version_of_a_subject_is_written_as_asked_for(registry: Registry) -> N
             {"value_format": "protobuf", "value_schema": 'syntax = "proto3"; import "b.proto"; message A { B b = 1; }'},
             "nowhere declared; give descriptors with the files that are imported: protoc --include_imports",
         ),
-        ({"value_format": "avro", "value_schema": "order.avsc"}, r"but 'order\.avsc'; give the text of the file$"),
+        (
+            {"value_format": "avro", "value_schema": "order.avsc"},
+            r"order\.avsc: No such file or directory; expected an Avro",
+        ),
     ],
 )
 def test_options_that_cannot_be_met_are_refused_on_the_driver(options: dict[str, str], says: str) -> None:

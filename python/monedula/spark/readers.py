@@ -108,7 +108,7 @@ def avro_text(schema: str, option: str = "schemas") -> str:
         return Path(schema).read_text()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ArgumentError(f"{option}: {schema:.80}: {reason}; expected an Avro schema, or a file with it") from None
+        raise ArgumentError(f"{option}: {schema:.400}: {reason}; expected an Avro schema, or a file with it") from None
 
 
 @dataclass(frozen=True)
