@@ -13,6 +13,7 @@ from monedula.errors import KafkaError
 from monedula.reports import BatchReport
 
 __all__ = [
+    "AbandonableCall",
     "AdminCore",
     "AdminSecurityCore",
     "AssignorDesk",
