@@ -3,8 +3,8 @@
 There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, a Kafka of
 three nodes has three, one of one node one. So one worker begins with Spark, another one with what needs three nodes,
 and the others with what needs no JVM at all: such tests mostly wait, for sessions and requests to time out. What needs
-one node, or starts JVMs itself, comes when one of them is through. Two workers that both want Spark or three nodes
-would wait for each other, and close and start their clusters in turn.
+one node, or starts JVMs itself, comes when one of them is through, and so does a second Spark. Two workers that both
+want three nodes would wait for each other, and close and start their clusters in turn.
 
 What one worker runs in one go are the tests of a file that need the same JVMs. By whole files, twenty files with one or
 two tests on three nodes each held back all that needs one node for thirteen minutes, and every one of them started its
@@ -35,17 +35,18 @@ NEEDS_OF_TESTS = "monedula_needs_of_tests"
 class Kind(StrEnum):
     """What a test needs: the first of these that is true of it."""
 
-    OWN = "jvms of its own"
-    SPARK = "spark"
+    OWN = "jvms of its own, or more than three"
+    SPARK = "spark with a kafka"
+    SPARK_ALONE = "spark alone"
     THREE_NODES = "three nodes"
     ONE_NODE = "one node"
     NO_JVM = "no jvm"
 
 
 TURNS = (
-    (Kind.SPARK, Kind.OWN, Kind.ONE_NODE, Kind.NO_JVM, Kind.THREE_NODES),
-    (Kind.THREE_NODES, Kind.ONE_NODE, Kind.OWN, Kind.NO_JVM, Kind.SPARK),
-    (Kind.NO_JVM, Kind.ONE_NODE, Kind.OWN, Kind.THREE_NODES, Kind.SPARK),
+    (Kind.SPARK, Kind.SPARK_ALONE, Kind.OWN, Kind.ONE_NODE, Kind.NO_JVM, Kind.THREE_NODES),
+    (Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.ONE_NODE, Kind.OWN, Kind.NO_JVM, Kind.SPARK),
+    (Kind.NO_JVM, Kind.ONE_NODE, Kind.OWN, Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.SPARK),
 )
 """The kinds of tests that a worker runs first, second, and so on. Workers beyond these do as the last one."""
 
@@ -62,7 +63,7 @@ class Need(NamedTuple):
     def of(cls, item: pytest.Item) -> "Need":
         """The need of a test."""
         fixtures = {name: jvms for name, jvms in shared(item).items() if jvms}
-        return cls(_kind(item, fixtures), tuple(sorted(fixtures)), sum(fixtures.values()) + own(item))
+        return cls(_kind(own(item), fixtures), tuple(sorted(fixtures)), sum(fixtures.values()) + own(item))
 
 
 class Paired(LoadFileScheduling):
@@ -112,11 +113,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         Path(path).write_text(json.dumps({item.nodeid: Need.of(item) for item in session.items}))
 
 
-def _kind(item: pytest.Item, fixtures: dict[str, int]) -> Kind:
-    if own(item):
+def _kind(own_jvms: int, fixtures: dict[str, int]) -> Kind:
+    if own_jvms or sum(fixtures.values()) > THREE_NODES:
         return Kind.OWN
     if "spark" in fixtures:
-        return Kind.SPARK
+        return Kind.SPARK if len(fixtures) > 1 else Kind.SPARK_ALONE
     if THREE_NODES in fixtures.values():
         return Kind.THREE_NODES
     return Kind.ONE_NODE if fixtures else Kind.NO_JVM
