@@ -1,4 +1,4 @@
-"""The bridge between the core and an event loop: clients that are closed while tasks wait, or that nobody has any more."""
+"""The bridge between the core and an event loop: clients that are closed while tasks wait, or that nobody has."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
