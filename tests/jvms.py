@@ -147,10 +147,10 @@ class Jvms:
         self._running |= wanted
 
     def leave(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Release the permits of the test; at the end of a file also those that others wait for."""
+        """Release the permits of the test; behind a file's last one on its clusters also those that are awaited."""
         self._forget_closed()
         # Behind the last test of all, pytest has closed everything itself. Of a test that has run, no request is left.
-        at_end = nextitem is not None and nextitem.path != item.path
+        at_end = nextitem is not None and (nextitem.path, shared(nextitem)) != (item.path, shared(item))
         self._keep_permits()
         if not (at_end and self._running and self._permits.is_awaited()):
             return
