@@ -341,7 +341,7 @@ class Consumer(CallsBack, ConsumerBase):
             GroupInUseError: if partitions are assigned by hand and the group has members.
             ArgumentError: without `group.id`, or if `what` is none of these.
         """
-        outcome = self._member.commit(raw_commit(what), None, timeout)
+        outcome = self._member.commit(raw_commit(what), self._finisher(), timeout)
         return committed_offsets(outcome)
 
     def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
@@ -349,7 +349,7 @@ class Consumer(CallsBack, ConsumerBase):
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        operation = self._member.start_commit(None, raw_commit(what), None, timeout)
+        operation = self._member.start_commit(None, raw_commit(what), self._finisher(), timeout)
         future = CommitFuture(operation, lambda: self._core.health()["last_error"])
         self._commits.append(future)
         return future
@@ -418,6 +418,8 @@ class Consumer(CallsBack, ConsumerBase):
         self._refused.clear()
         if exception() is None and get_ident() not in self._looping:
             self._member.finish_held()
+        else:
+            self._leaves_unfinished = True
         self._report_run()
         try:
             self._member.begin_close(timeout)

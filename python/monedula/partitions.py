@@ -210,6 +210,9 @@ def seconds(name: str, value: object) -> float:
         duration = float(value)  # type: ignore[arg-type]
     except OverflowError:
         raise ArgumentError(f"{name}={value!r}: expected seconds, fewer of them") from None
+    except (TypeError, ValueError):  # an array of numpy, a decimal that is no number
+        kind = type(value).__name__
+        raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5") from None
     if not duration >= 0:  # NaN is no duration either: what waits for it would wait forever
         raise ArgumentError(f"{name}={value!r}: expected seconds, 0 or more")
     return duration
@@ -252,5 +255,8 @@ def whole_number(value: object) -> int | None:
     """`value` as an `int` if it is an integer (also of numpy) that fits 64 bits; else `None`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
-    number = index(value)
+    try:
+        number = index(value)
+    except TypeError:  # an array of numpy has the method, and is no number; so has the class int
+        return None
     return number if -(1 << 63) <= number < 1 << 63 else None
