@@ -3,6 +3,7 @@
 `secured` and `secured3` are likewise one and three nodes that ask who a client is; `kerberos` is the KDC of the one.
 """
 
+import gc
 import os
 import re
 import signal
@@ -57,6 +58,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(Jvms(), "monedula-jvms")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spare the garbage collector what lives as long as the session: it took a third of the time of collecting."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
