@@ -131,6 +131,15 @@ def test_a_file_that_holds_no_offsets_says_where(servers: str, text: str, told: 
     assert offsets(servers, "etl") == {0: 3, 1: 10}
 
 
+def test_a_file_that_is_no_text_is_told(servers: str, tmp_path: Path) -> None:
+    file = tmp_path / "latin-1"
+    file.write_bytes("ž,0,3\n".encode("iso-8859-2"))
+    for command in (("groups", "import", str(file), "-g", "etl"), ("reassignments", "start", str(file))):
+        assert problem(*command, "--yes", servers=servers).endswith(f": {file} is not UTF-8\n")
+    assert "is not UTF-8" in problem("users", "set", "anna", "--password-file", str(file), servers=servers)
+    assert offsets(servers, "etl") == {0: 3, 1: 10}
+
+
 def test_a_group_is_moved_to_what_it_has_and_to_the_end_elsewhere(servers: str) -> None:
     output("groups", "reset", "nightly", "--to-current", "--topic", "orders", "--yes", servers=servers)
     assert offsets(servers, "nightly") == {0: 4, 1: 10}

@@ -6,12 +6,11 @@ CSV is that of Kafka's `kafka-consumer-groups --export`: `topic,partition,offset
 import csv
 import io
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from monedula.cli.running import Failure, UsageError
+from monedula.cli.running import Failure, UsageError, text_in
 from monedula.partitions import TopicPartition
 
 OffsetRow = tuple[str, str, int, int, str]
@@ -75,7 +74,7 @@ def read_offsets(file: Path, group: str | None) -> GroupedOffsets:
             given.
         Failure: if a line is not an offset.
     """
-    text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    text = text_in(file)
     found: GroupedOffsets = {}
     for line, (named, topic, partition, offset, metadata) in _rows(file, text):
         at = TopicPartition(topic, partition)

@@ -1,7 +1,6 @@
 """`monedula reassignments`: plans moves of partitions to other brokers, starts, follows and cancels them."""
 
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.balance import Assignment, balanced
 from monedula.cli.cluster import described
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import Failure, UsageError, confirm, say, text_in
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.partitions import TopicPartition
@@ -221,7 +220,7 @@ def _read(file: Path) -> Assignment:
     Raises:
         Failure: if it is no plan, or names directories, which this command does not choose.
     """
-    text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    text = text_in(file)
     try:
         entries: list[dict[str, Any]] = json.loads(text)["partitions"]
         if any(name != "any" for entry in entries for name in entry.get("log_dirs", ())):
@@ -232,6 +231,8 @@ def _read(file: Path) -> Assignment:
             f'{file}: expected {{"partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2]}}]}}'
         ) from None
     for at, replicas in plan.items():
+        if type(at.topic) is not str or type(at.partition) is not int or at.partition < 0:
+            raise Failure(f"{file}: {at.topic}-{at.partition}: a topic is a text and a partition a number, 0 or more")
         if not isinstance(replicas, list) or not replicas or not all(type(broker) is int for broker in replicas):
             raise Failure(f"{file}: {at.topic}-{at.partition}: replicas are ids of brokers, such as [1, 2]")
     return plan

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from monedula.cli.administration import Connection, administration
-from monedula.cli.running import FAILED, Failure, UsageError, say
+from monedula.cli.running import FAILED, Failure, UsageError, say, text_in
 from monedula.cli.tables import AsJson, show
 from monedula.registry import SchemaRegistry
 
@@ -148,12 +148,7 @@ def _references(texts: list[str] | None) -> list[tuple[str, str, int]]:
 
 
 def _text(file: Path, kind: str) -> str:
-    try:
-        text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Failure(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Failure(f"{file} is not UTF-8") from None
+    text = text_in(file)
     if kind != "PROTOBUF":
         try:
             json.loads(text)
