@@ -205,3 +205,14 @@ def test_a_file_of_users_that_is_no_text_is_told(tmp_path: Path) -> None:
     file = tmp_path / "users"
     file.write_bytes(b"anna=\xff\n")
     assert problem("broker", "--port", "0", "--users-file", str(file)).endswith(f"{file} is not UTF-8\n")
+
+
+def test_numbers_of_thousands_of_digits_are_told(servers: str) -> None:
+    many = "9" * 5000
+    for option, told in (
+        (("consume", "orders", "-p", many), "expected a number, or several"),
+        (("consume", "orders", "--from", many), "expected an offset"),
+        (("groups", "reset", "etl", "--by-duration", f"{many}m"), "expected a time"),
+        (("groups", "reset", "etl", "--by-duration", f"PT{many}H"), "expected a time"),
+    ):
+        assert told in problem(*option, servers=servers, code=2)

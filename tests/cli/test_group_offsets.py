@@ -120,6 +120,10 @@ def test_imported_offsets_outside_of_the_log_are_refused_or_moved_to_its_ends(se
         ("orders,0,-3\n", "line 1: expected"),
         ('{"topic": "orders", "partition": "0", "offset": 3}\n', "line 1: expected texts"),
         ('{"topic": "orders"}\n', "line 1: expected {"),
+        ('{"topic": "orders", "partition": true, "offset": 3}\n', "line 1: expected texts"),
+        ('{"a":' * 50_000 + "1" + "}" * 50_000, "line 1: expected {"),
+        (f"orders,0,{'9' * 5000}\n", "line 1: expected topic,partition,offset"),
+        (f"orders,0,3\n{'x' * 200_000},0,3\n", "line 2: field larger than field limit"),
         ("\n", "no offsets"),
     ],
 )

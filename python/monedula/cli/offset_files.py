@@ -6,6 +6,7 @@ CSV is that of Kafka's `kafka-consumer-groups --export`: `topic,partition,offset
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -100,10 +101,13 @@ def _rows(file: Path, text: str) -> Iterator[tuple[int, OffsetRow]]:
                 yield line, _of_json(f"{file}, line {line}", row)
         return
     reader = csv.reader(io.StringIO(text))
-    for cells in reader:
-        # A heading is no row; nor is an empty line.
-        if cells and [cell.strip() for cell in cells][-3:] != ["topic", "partition", "offset"]:
-            yield reader.line_num, _of_cells(f"{file}, line {reader.line_num}", cells)
+    try:
+        for cells in reader:
+            # A heading is no row; nor is an empty line.
+            if cells and [cell.strip() for cell in cells][-3:] != ["topic", "partition", "offset"]:
+                yield reader.line_num, _of_cells(f"{file}, line {reader.line_num}", cells)
+    except csv.Error as error:
+        raise Failure(f"{file}, line {reader.line_num}: {error}") from None
 
 
 def _of_json(where: str, text: str) -> OffsetRow:
@@ -112,13 +116,13 @@ def _of_json(where: str, text: str) -> OffsetRow:
         return _checked(
             where, row.get("group", ""), row["topic"], row["partition"], row["offset"], row.get("metadata", "")
         )
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         raise Failure(f'{where}: expected {{"group": .., "topic": .., "partition": .., "offset": ..}}') from None
 
 
 def _of_cells(where: str, cells: list[str]) -> OffsetRow:
     group, topic, partition, offset = ["", *cells] if len(cells) == 3 else cells if len(cells) == 4 else [""] * 4
-    if not partition.strip().isdecimal() or not offset.strip().isdecimal():
+    if not all(re.fullmatch(r"\d{1,19}", number.strip()) for number in (partition, offset)):
         raise Failure(f"{where}: expected topic,partition,offset or group,topic,partition,offset")
     return _checked(where, group, topic, int(partition), int(offset), "")
 
@@ -127,7 +131,7 @@ def _checked(
     where: str, group: object, topic: object, partition: object, offset: object, metadata: object
 ) -> OffsetRow:
     texts = all(isinstance(text, str) for text in (group, topic, metadata))
-    numbers = all(isinstance(number, int) and number >= 0 for number in (partition, offset))
+    numbers = all(type(number) is int and number >= 0 for number in (partition, offset))
     if not texts or not numbers or not topic:
         raise Failure(f"{where}: expected texts for group, topic and metadata, and numbers from 0 for the others")
     assert isinstance(partition, int)

@@ -1,6 +1,7 @@
 """`monedula reassignments`: plans moves of partitions to other brokers, starts, follows and cancels them."""
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -197,7 +198,7 @@ def _check_count(replicas: int, brokers: Sequence[int], error: type[Exception]) 
 
 def _ids(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(re.fullmatch(r"\d{1,18}", part) for part in parts):
         raise UsageError(f"--brokers {text}: expected ids of brokers, such as 1,2,3")
     return list(dict.fromkeys(map(int, parts)))
 
@@ -226,7 +227,7 @@ def _read(file: Path) -> Assignment:
         if any(name != "any" for entry in entries for name in entry.get("log_dirs", ())):
             raise Failure(f"{file}: log_dirs other than any are not followed; see monedula log-dirs move")
         plan = {TopicPartition(entry["topic"], entry["partition"]): entry["replicas"] for entry in entries}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Failure(
             f'{file}: expected {{"partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2]}}]}}'
         ) from None

@@ -1,6 +1,7 @@
 """`monedula schemas`: the subjects of a schema registry, their versions, and new ones."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -141,7 +142,7 @@ def _references(texts: list[str] | None) -> list[tuple[str, str, int]]:
     for text in texts or ():
         name, equals, rest = text.partition("=")
         subject, colon, version = rest.rpartition(":")
-        if not (equals and colon and name and subject and version.isdigit()):
+        if not (equals and colon and name and subject and re.fullmatch("[0-9]{1,9}", version)):
             raise UsageError(f"--reference {text}: expected NAME=SUBJECT:VERSION, such as com.example.Item=item:2")
         found.append((name, subject, int(version)))
     return found
@@ -154,6 +155,8 @@ def _text(file: Path, kind: str) -> str:
             json.loads(text)
         except ValueError as error:
             raise Failure(f"{file} is not JSON, as schemas of type {kind.lower()} are: {error}") from None
+        except RecursionError:
+            raise Failure(f"{file}: its JSON is nested too deep") from None
     return text
 
 
