@@ -1,10 +1,11 @@
 """Which worker runs which tests: side by side run those whose JVMs fit together.
 
 There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, a Kafka of
-three nodes has three, one of one node one. So one worker begins with Spark, another one with what needs three nodes,
-and the others with what needs no JVM at all: such tests mostly wait, for sessions and requests to time out. What needs
-one node, or starts JVMs itself, comes when one of them is through, and so does a second Spark. Two workers that both
-want three nodes would wait for each other, and close and start their clusters in turn.
+three nodes has three, one of one node one. So one worker runs Spark, another one what needs three nodes, and the others
+what needs no JVM at all: such tests mostly wait, for sessions and requests to time out. What needs one node, or starts
+JVMs itself, comes when one of them is through, and so does a second Spark. Two workers that both want three nodes would
+wait for each other, and close and start their clusters in turn. What needs four or five JVMs comes first of all, beside
+tests without any: at the end, everyone else waited for it.
 
 What one worker runs in one go are the tests of a file that need the same JVMs. By whole files, twenty files with one or
 two tests on three nodes each held back all that needs one node for thirteen minutes, and every one of them started its
@@ -35,7 +36,8 @@ NEEDS_OF_TESTS = "monedula_needs_of_tests"
 class Kind(StrEnum):
     """What a test needs: the first of these that is true of it."""
 
-    OWN = "jvms of its own, or more than three"
+    MANY = "more than three jvms"
+    OWN = "jvms of its own"
     SPARK = "spark with a kafka"
     SPARK_ALONE = "spark alone"
     THREE_NODES = "three nodes"
@@ -44,9 +46,9 @@ class Kind(StrEnum):
 
 
 TURNS = (
-    (Kind.SPARK, Kind.SPARK_ALONE, Kind.OWN, Kind.ONE_NODE, Kind.NO_JVM, Kind.THREE_NODES),
-    (Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.ONE_NODE, Kind.OWN, Kind.NO_JVM, Kind.SPARK),
-    (Kind.NO_JVM, Kind.ONE_NODE, Kind.OWN, Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.SPARK),
+    (Kind.MANY, Kind.SPARK, Kind.SPARK_ALONE, Kind.OWN, Kind.ONE_NODE, Kind.NO_JVM, Kind.THREE_NODES),
+    (Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.ONE_NODE, Kind.OWN, Kind.NO_JVM, Kind.SPARK, Kind.MANY),
+    (Kind.NO_JVM, Kind.ONE_NODE, Kind.OWN, Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.SPARK, Kind.MANY),
 )
 """The kinds of tests that a worker runs first, second, and so on. Workers beyond these do as the last one."""
 
@@ -92,16 +94,25 @@ class Paired(LoadFileScheduling):
 
     def _assign_work_unit(self, node: "WorkerController") -> None:
         turns = TURNS[min(self.nodes.index(node), len(TURNS) - 1)]
+        crowded = self._others_run_many(node)
 
-        def turn(unit: str) -> tuple[int, bool, int]:
+        def turn(unit: str) -> tuple[bool, int, bool, int]:
             need = self._needs[next(iter(self.workqueue[unit]))]
+            waits = crowded and need.kind not in (Kind.MANY, Kind.NO_JVM)
             # Those that the worker's clusters serve already, then those with many JVMs: these fit in less often.
-            return turns.index(need.kind), need.clusters != self._last.get(node), -need.jvms
+            return waits, turns.index(need.kind), need.clusters != self._last.get(node), -need.jvms
 
         unit = min(self.workqueue, key=turn)
         self._last[node] = self._needs[next(iter(self.workqueue[unit]))].clusters
         self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
+
+    def _others_run_many(self, node: "WorkerController") -> bool:
+        others = (units for worker, units in self.assigned_work.items() if worker is not node)
+        tests = (
+            test for units in others for unit in units.values() for test, completed in unit.items() if not completed
+        )
+        return any(self._needs[test].kind is Kind.MANY for test in tests)
 
 
 # Before xdist tells the scheduler that the worker has collected.
@@ -114,7 +125,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _kind(own_jvms: int, fixtures: dict[str, int]) -> Kind:
-    if own_jvms or sum(fixtures.values()) > THREE_NODES:
+    if own_jvms + sum(fixtures.values()) > THREE_NODES:
+        return Kind.MANY
+    if own_jvms:
         return Kind.OWN
     if "spark" in fixtures:
         return Kind.SPARK if len(fixtures) > 1 else Kind.SPARK_ALONE
