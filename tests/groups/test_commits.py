@@ -468,12 +468,12 @@ def test_a_batch_that_is_not_the_consumers_finishes_nothing(ground: Ground, memb
     if of == "no member":
         other.assign({(topic, 0): "earliest"})
     read = monedula.read({"bootstrap.servers": ground.bootstrap}, topic)
-    with contextlib.closing(first.batches(max_rows=4)) as batches:
-        assert values(next(batches)) == [0, 1, 2, 3]
-        foreign = next(iter(read)) if of == "a read" else other.poll(timeout=20)
-        assert len(values(foreign)) == 8
-        for verb in (first.finish, first.commit, first.commit_async, first.hand_over):
-            with pytest.raises(monedula.ArgumentError, match="not one of this consumer"):
-                verb(foreign)
-        # What is finished now is only what this thread holds.
-        assert first.commit() == {TopicPartition(topic, 0): 4}
+    batches = first.batches(max_rows=4)
+    assert values(next(batches)) == [0, 1, 2, 3]
+    foreign = next(iter(read)) if of == "a read" else other.poll(timeout=20)
+    assert len(values(foreign)) == 8
+    for verb in (first.finish, first.commit, first.commit_async, first.hand_over):
+        with pytest.raises(monedula.ArgumentError, match="not one of this consumer"):
+            verb(foreign)
+    # What is finished now is only what this thread holds.
+    assert first.commit() == {TopicPartition(topic, 0): 4}
