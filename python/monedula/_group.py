@@ -205,7 +205,7 @@ class GroupVerbs(Unpicklable):
             batch: as `poll`, `batches` or `hand_over` returned it.
 
         Raises:
-            ArgumentError: without `group.id`.
+            ArgumentError: without `group.id`, or if another consumer, or `read`, returned the batch.
             ClosedError: if the consumer is closed.
         """
         self._member.finish(batch)
