@@ -1,4 +1,4 @@
-"""`python -m tests`: pytest, five files at a time; at most two failed tests are run once more, alone.
+"""`python -m tests`: pytest in five processes; at most two failed tests are run once more, alone.
 
 Clusters, JVMs and Spark share the cores with other tests, and a test that waits for one of them sometimes fails. Only
 an assertion or an error in the test's own body is repeated. A crash, an abort, a time-out and an error in set-up or
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.pairing import KINDS_OF_FILES, Paired
+from tests.pairing import NEEDS_OF_TESTS, Paired
 
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 WORKERS = int(os.environ.get("MONEDULA_TEST_WORKERS", "5"))
-"""Files that run at the same time, on two cores: most tests wait for something."""
+"""Processes, on two cores: most tests wait for something."""
 
 MOST = 2
 AGAIN = "MONEDULA_TESTS_AGAIN"
@@ -32,8 +32,8 @@ AGAIN = "MONEDULA_TESTS_AGAIN"
 class Outcomes:
     """The tests that failed on any worker, and those of them that may be run once more."""
 
-    def __init__(self, kinds: Path) -> None:
-        self._kinds = kinds
+    def __init__(self, needs: Path) -> None:
+        self._needs = needs
         self.failed: dict[str, str] = {}
         self.beyond_repetition: dict[str, str] = {}
 
@@ -51,12 +51,12 @@ class Outcomes:
             self.beyond_repetition.setdefault(report.nodeid, "it timed out")
 
     def pytest_configure_node(self, node: "WorkerController") -> None:
-        """Ask each worker for the kinds of files."""
-        node.workerinput[KINDS_OF_FILES] = str(self._kinds)
+        """Ask each worker for what its tests need."""
+        node.workerinput[NEEDS_OF_TESTS] = str(self._needs)
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Paired:
-        """Order files so that those with JVMs run beside those without."""
-        return Paired(config, log, self._kinds)
+        """Order tests so that those with JVMs run beside those without."""
+        return Paired(config, log, self._needs)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """A file that cannot be loaded has no test to repeat."""
@@ -76,7 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def main(arguments: list[str]) -> int:
     """Run the tests that pytest's `arguments` select, and return the exit code."""
     with tempfile.TemporaryDirectory() as directory:
-        outcomes = Outcomes(Path(directory) / "kinds.json")
+        outcomes = Outcomes(Path(directory) / "needs.json")
         of_workers = ["-p", "tests.pairing", "-n", str(WORKERS), "--dist", "loadfile"]
         code = pytest.main([*of_workers, *arguments], plugins=[outcomes])
     if code != pytest.ExitCode.TESTS_FAILED:

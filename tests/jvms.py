@@ -6,7 +6,7 @@ next test that asks. All of it comes before the test's own time begins.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -147,11 +147,12 @@ class Jvms:
         self._running |= wanted
 
     def leave(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
-        """Release the permits of the test; at the end of a file also those that others wait for."""
+        """Release the permits of the test; behind a file's last one on its clusters also those that are awaited."""
         self._forget_closed()
         # Behind the last test of all, pytest has closed everything itself. Of a test that has run, no request is left.
-        at_end = nextitem is not None and nextitem.path != item.path
-        self._keep_permits()
+        at_end = nextitem is not None and (nextitem.path, shared(nextitem)) != (item.path, shared(item))
+        # Also a permit that no cluster was started with: the next test would wait for it, as each of a file once did.
+        self._keep_permits({} if at_end or nextitem is None else shared(nextitem))
         if not (at_end and self._running and self._permits.is_awaited()):
             return
         assert nextitem is not None
@@ -162,8 +163,9 @@ class Jvms:
             self._close(nextitem, set(self._running))
             self._keep_permits()
 
-    def _keep_permits(self) -> None:
-        self._permits.try_hold(min(MOST, sum(self._running.values())))
+    def _keep_permits(self, coming: Mapping[str, int] | None = None) -> None:
+        kept = sum({**self._running, **(coming or {})}.values())
+        self._permits.try_hold(min(self._permits.held, kept))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:

@@ -1,12 +1,17 @@
-"""Which worker runs which file: side by side run those whose JVMs fit together.
+"""Which worker runs which tests: side by side run those whose JVMs fit together.
 
 There are permits for five JVMs (`tests.kafka.permits`). Spark with a Kafka of one node has two of them, a Kafka of
-three nodes has three, one of one node one. So one worker begins with Spark, another one with what needs three nodes,
-and the others with what needs no JVM at all: such tests mostly wait, for sessions and requests to time out. What needs
-one node, or starts JVMs itself, comes when one of them is through. Two workers that both want Spark or three nodes
-would wait for each other, and close and start their clusters in turn.
+three nodes has three, one of one node one. So one worker runs Spark, another one what needs three nodes, and the others
+what needs no JVM at all: such tests mostly wait, for sessions and requests to time out. What needs one node, or starts
+JVMs itself, comes when one of them is through, and so does a second Spark. Two workers that both want three nodes would
+wait for each other, and close and start their clusters in turn. What needs four or five JVMs comes first of all, beside
+tests without any: at the end, everyone else waited for it.
 
-The workers tell the scheduler what each file needs, as its tests' fixtures and marks say it.
+What one worker runs in one go are the tests of a file that need the same JVMs. By whole files, twenty files with one or
+two tests on three nodes each held back all that needs one node for thirteen minutes, and every one of them started its
+cluster anew.
+
+The workers tell the scheduler what each test needs, as its fixtures and marks say it.
 
 PYTEST_DONT_REWRITE: `python -m tests` has imported this module before pytest, and it asserts nothing.
 """
@@ -14,7 +19,7 @@ PYTEST_DONT_REWRITE: `python -m tests` has imported this module before pytest, a
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
@@ -24,74 +29,108 @@ from tests.jvms import THREE_NODES, own, shared
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-KINDS_OF_FILES = "monedula_kinds_of_files"
-"""The key of `workerinput` with the path at which a worker writes the kind of each file."""
+NEEDS_OF_TESTS = "monedula_needs_of_tests"
+"""The key of `workerinput` with the path at which a worker writes what each test needs."""
 
 
 class Kind(StrEnum):
-    """What the tests of a file need: the first of these that one of them needs."""
+    """What a test needs: the first of these that is true of it."""
 
+    MANY = "more than three jvms"
     OWN = "jvms of its own"
-    SPARK = "spark"
+    SPARK = "spark with a kafka"
+    SPARK_ALONE = "spark alone"
     THREE_NODES = "three nodes"
     ONE_NODE = "one node"
     NO_JVM = "no jvm"
 
 
 TURNS = (
-    (Kind.SPARK, Kind.OWN, Kind.ONE_NODE, Kind.NO_JVM, Kind.THREE_NODES),
-    (Kind.THREE_NODES, Kind.ONE_NODE, Kind.OWN, Kind.NO_JVM, Kind.SPARK),
-    (Kind.NO_JVM, Kind.ONE_NODE, Kind.OWN, Kind.THREE_NODES, Kind.SPARK),
+    (Kind.MANY, Kind.SPARK, Kind.SPARK_ALONE, Kind.OWN, Kind.ONE_NODE, Kind.NO_JVM, Kind.THREE_NODES),
+    (Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.ONE_NODE, Kind.OWN, Kind.NO_JVM, Kind.SPARK, Kind.MANY),
+    (Kind.NO_JVM, Kind.ONE_NODE, Kind.OWN, Kind.THREE_NODES, Kind.SPARK_ALONE, Kind.SPARK, Kind.MANY),
 )
-"""The kinds of files that a worker runs first, second, and so on. Workers beyond these do as the last one."""
+"""The kinds of tests that a worker runs first, second, and so on. Workers beyond these do as the last one."""
+
+
+class Need(NamedTuple):
+    """What a test needs. Tests of a file with equal needs run in one worker, one after the other."""
+
+    kind: Kind
+    clusters: tuple[str, ...]
+    """The fixtures with JVMs, which the next test with the same ones need not start."""
+    jvms: int
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> "Need":
+        """The need of a test."""
+        fixtures = {name: jvms for name, jvms in shared(item).items() if jvms}
+        return cls(_kind(own(item), fixtures), tuple(sorted(fixtures)), sum(fixtures.values()) + own(item))
 
 
 class Paired(LoadFileScheduling):
-    """Each file runs in one worker. A worker without files of its own takes those of the others.
+    """The tests of a file with equal needs run in one worker. A worker without a kind of its own takes those of others.
 
     Args:
-        kinds: where the workers have written the kind of each file.
+        written: where a worker has written the need of each test.
     """
 
-    def __init__(self, config: pytest.Config, log: Any, kinds: Path) -> None:
+    def __init__(self, config: pytest.Config, log: Any, written: Path) -> None:
         super().__init__(config, log)
-        self._written = kinds
-        self._kinds: dict[str, str] = {}
+        self._written = written
+        self._needs: dict[str, Need] = {}
+        self._last: dict[WorkerController, tuple[str, ...]] = {}
 
     def schedule(self) -> None:
         """Begin: all workers have collected their tests."""
-        self._kinds = json.loads(self._written.read_text())
+        if not self._needs:
+            needs = json.loads(self._written.read_text())
+            self._needs = {test: Need(Kind(kind), tuple(names), jvms) for test, (kind, names, jvms) in needs.items()}
         super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        need = self._needs[nodeid]
+        return " ".join((super()._split_scope(nodeid), need.kind, *need.clusters))
 
     def _assign_work_unit(self, node: "WorkerController") -> None:
         turns = TURNS[min(self.nodes.index(node), len(TURNS) - 1)]
-        # The first of those whose turn is nearest.
-        file = min(self.workqueue, key=lambda file: turns.index(Kind(self._kinds[file])))
-        self.workqueue.move_to_end(file, last=False)
+        crowded = self._others_run_many(node)
+
+        def turn(unit: str) -> tuple[bool, int, bool, int]:
+            need = self._needs[next(iter(self.workqueue[unit]))]
+            waits = crowded and need.kind not in (Kind.MANY, Kind.NO_JVM)
+            # Those that the worker's clusters serve already, then those with many JVMs: these fit in less often.
+            return waits, turns.index(need.kind), need.clusters != self._last.get(node), -need.jvms
+
+        unit = min(self.workqueue, key=turn)
+        self._last[node] = self._needs[next(iter(self.workqueue[unit]))].clusters
+        self.workqueue.move_to_end(unit, last=False)
         super()._assign_work_unit(node)
+
+    def _others_run_many(self, node: "WorkerController") -> bool:
+        others = (units for worker, units in self.assigned_work.items() if worker is not node)
+        tests = (
+            test for units in others for unit in units.values() for test, completed in unit.items() if not completed
+        )
+        return any(self._needs[test].kind is Kind.MANY for test in tests)
 
 
 # Before xdist tells the scheduler that the worker has collected.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """As a plug-in of a worker: write down the kinds of the files that it has collected."""
-    path = getattr(session.config, "workerinput", {}).get(KINDS_OF_FILES)
-    if path is None:  # the controller
-        return
-    kinds: dict[str, Kind] = {}
-    for item in session.items:
-        file = item.nodeid.partition("::")[0]
-        kinds[file] = min(kinds.get(file, Kind.NO_JVM), kind(item), key=list(Kind).index)
-    Path(path).write_text(json.dumps(kinds))
+    """As a plug-in of a worker: write down what the tests need that it has collected."""
+    path = getattr(session.config, "workerinput", {}).get(NEEDS_OF_TESTS)
+    if path is not None:  # None in the controller
+        Path(path).write_text(json.dumps({item.nodeid: Need.of(item) for item in session.items}))
 
 
-def kind(item: pytest.Item) -> Kind:
-    """What a test needs."""
-    if own(item):
+def _kind(own_jvms: int, fixtures: dict[str, int]) -> Kind:
+    if own_jvms + sum(fixtures.values()) > THREE_NODES:
+        return Kind.MANY
+    if own_jvms:
         return Kind.OWN
-    wanted = shared(item)
-    if "spark" in wanted:
-        return Kind.SPARK
-    if THREE_NODES in wanted.values():
+    if "spark" in fixtures:
+        return Kind.SPARK if len(fixtures) > 1 else Kind.SPARK_ALONE
+    if THREE_NODES in fixtures.values():
         return Kind.THREE_NODES
-    return Kind.ONE_NODE if any(wanted.values()) else Kind.NO_JVM
+    return Kind.ONE_NODE if fixtures else Kind.NO_JVM

@@ -8,16 +8,20 @@ import inspect
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from monedula._monedula import Operation, new_holder
-from monedula.errors import ArgumentError
+from monedula.errors import ArgumentError, ClosedError
 
 _T = TypeVar("_T")
 _O = TypeVar("_O")
 
 _HOLDERS: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
+
+_CALLBACK: ContextVar[asyncio.Task[Any] | None] = ContextVar("monedula_callback", default=None)
+"""The task of the rebalance callback that runs, also in the tasks and threads that the callback starts."""
 
 
 def holder() -> int:
@@ -76,21 +80,75 @@ class LoopEnd:
                 await call(there)
 
 
+class _Watched:
+    """What a loop watches for a bridge. It holds the bridge only while something waits there.
+
+    The loop holds what it watches, and would keep the sockets of a client that nobody has any more.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, bridge: "Bridge", receiver: socket.socket) -> None:
+        self.used: Bridge | None = None
+        self._bridge = ref(bridge)
+        self._loop = loop
+        self._receiver = receiver
+        self._task: asyncio.Task[None] | None = None
+        try:
+            loop.add_reader(receiver, self._woken)
+        except NotImplementedError:  # Windows' proactor loop watches sockets only by reading them
+            self._task = loop.create_task(self._read())
+
+    def end(self) -> None:
+        """Watch no more; in the thread of the loop."""
+        if self._task is not None:
+            self._task.cancel()
+        elif not self._loop.is_closed():
+            self._loop.remove_reader(self._receiver)
+        self._receiver.close()
+
+    def end_later(self) -> None:
+        """Watch no more, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self.end)
+        except RuntimeError:  # the loop is closed, and watches nothing
+            self._receiver.close()
+
+    def _woken(self) -> None:
+        try:
+            self._receiver.recv(4096)
+        except (BlockingIOError, InterruptedError):
+            return
+        self._finish()
+
+    async def _read(self) -> None:
+        while await self._loop.sock_recv(self._receiver, 4096):
+            self._finish()
+
+    def _finish(self) -> None:
+        bridge = self._bridge()
+        if bridge is not None:
+            bridge.finish()
+
+
 class Bridge:
     """Wakes a loop when an operation of the core is done: the core writes a byte to a socket that the loop watches."""
+
+    _is_closed = True
+    """Until its sockets are open, and once they are closed."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[asyncio.Future[None], Operation] = {}
-        self._receiver, self._sender = socket.socketpair()
-        self._receiver.setblocking(False)
-        self._sender.setblocking(False)
-        self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        try:
-            self._loop.add_reader(self._receiver, self._woken)
-        except NotImplementedError:  # Windows' proactor loop watches sockets only by reading them
-            self._task = self._loop.create_task(self._read())
+        receiver, self._sender = socket.socketpair()
+        receiver.setblocking(False)
+        self._sender.setblocking(False)
+        self._watched = _Watched(self._loop, self, receiver)
+        self._is_closed = False
+
+    def __del__(self) -> None:
+        if not self._is_closed:
+            self._sender.close()
+            self._watched.end_later()
 
     def time(self) -> float:
         """The time of the loop's clock, in seconds."""
@@ -101,6 +159,7 @@ class Bridge:
 
         Raises:
             ArgumentError: in another loop than the one in which this bridge was created, which watches its socket.
+            ClosedError: if the bridge is closed.
         """
         return await self._end(self._begin(start))
 
@@ -108,7 +167,7 @@ class Bridge:
         """Start an operation at once, and return a task with its converted result, which need not be awaited.
 
         Raises:
-            ArgumentError: as `run`.
+            ArgumentError, ClosedError: as `run`.
         """
         operation = self._begin(start)
 
@@ -123,11 +182,14 @@ class Bridge:
     def _begin(self, start: Callable[[int], Operation]) -> Operation:
         if asyncio.get_running_loop() is not self._loop:
             raise ArgumentError("this client belongs to another event loop; make one in each loop")
+        if self._is_closed:  # by another task, while this one waited for something else
+            raise ClosedError("the client is closed")
         return start(self._sender.fileno())
 
     async def _end(self, operation: Operation) -> Any:
         done: asyncio.Future[None] = self._loop.create_future()
         self._waiting[done] = operation
+        self._watched.used = self
         try:
             if not operation.done():
                 await done
@@ -136,35 +198,24 @@ class Bridge:
             raise
         finally:
             self._waiting.pop(done, None)
+            if not self._waiting:
+                self._watched.used = None
         return operation.result()
 
-    def close(self) -> None:
-        """Close the sockets. Current waits end with the result of their operation, or with `ClosedError`."""
-        for done in self._waiting:
-            if not done.done():
-                done.set_result(None)
-        if self._task is None:
-            self._loop.remove_reader(self._receiver)
-        else:
-            self._task.cancel()
-        self._receiver.close()
-        self._sender.close()
-
-    def _woken(self) -> None:
-        try:
-            self._receiver.recv(4096)
-        except (BlockingIOError, InterruptedError):
-            return
-        self._finish()
-
-    async def _read(self) -> None:
-        while await self._loop.sock_recv(self._receiver, 4096):
-            self._finish()
-
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Wake the waits whose operation is done."""
         for done, operation in list(self._waiting.items()):
             if operation.done() and not done.done():
                 done.set_result(None)
+
+    def close(self) -> None:
+        """Close the sockets. Current waits end with the result of their operation, or with `ClosedError`."""
+        self._is_closed = True
+        for done in self._waiting:
+            if not done.done():
+                done.set_result(None)
+        self._watched.end()
+        self._sender.close()
 
 
 class Callbacks:
@@ -198,8 +249,13 @@ class Callbacks:
         """Whether the current task is that of the running callback."""
         return self._task is not None and asyncio.current_task() is self._task
 
+    def has_started_this(self) -> bool:
+        """Whether the running callback has started this task or thread, as `asyncio.wait_for` and `gather` do."""
+        return self._task is not None and not self._task.done() and _CALLBACK.get() is self._task
+
     async def _run(self, call: Callable[[], object], ended: Callable[[bool], object]) -> None:
         failed = True
+        _CALLBACK.set(asyncio.current_task())
         try:
             result = call()
             if inspect.isawaitable(result):

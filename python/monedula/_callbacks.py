@@ -16,4 +16,17 @@ def _log(callback: object, error: BaseException) -> None:
 
     # A logging handler or a `repr` that raises must not end the thread.
     with suppress(BaseException):
-        error_of_user("producer", f"a callback raised: {callback!r}", error)
+        error_of_user("producer", f"a callback raised: {callback!r}{_advice(callback)}", error)
+
+
+def _advice(callback: object) -> str:
+    """What to write, for a callback of another client: those have an error and a message for arguments."""
+    from inspect import signature
+
+    try:
+        signature(callback).bind(None)  # type: ignore[arg-type]
+    except TypeError:
+        return "; it is called with the future alone, of which exception() and result() have the outcome"
+    except ValueError:  # a function of C says nothing of its arguments
+        pass
+    return ""

@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
@@ -142,7 +142,7 @@ class GroupVerbs(Unpicklable):
                 partitions are assigned with `assign()`.
             ClosedError: if the consumer is closed.
         """
-        if [topics, pattern, server_pattern].count(None) != 2:
+        if sum(given is not None for given in (topics, pattern, server_pattern)) != 1:
             raise ArgumentError("subscribe() takes topics or a pattern or a server_pattern, one of them")
         if isinstance(topics, re.Pattern):
             topics, pattern = None, topics
@@ -205,7 +205,7 @@ class GroupVerbs(Unpicklable):
             batch: as `poll`, `batches` or `hand_over` returned it.
 
         Raises:
-            ArgumentError: without `group.id`.
+            ArgumentError: without `group.id`, or if another consumer, or `read`, returned the batch.
             ClosedError: if the consumer is closed.
         """
         self._member.finish(batch)
@@ -250,7 +250,10 @@ class GroupVerbs(Unpicklable):
 
     def _refuse_in_callback(self, name: str) -> None:
         if self._is_calling_back():
-            raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")
+            self._refuse(name)
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise ArgumentError(f"{name}() cannot be called inside of a rebalance callback: return from it first")
 
     def _tell_events(self) -> None:
         # Must not be called between taking a batch and returning it: the batch would be lost if the hook raises.

@@ -5,12 +5,13 @@ The queues themselves, and the transaction of each record, are the core's.
 
 import os
 from collections.abc import Callable, Mapping
-from threading import Thread
+from threading import Thread, local
 from time import monotonic, time
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from monedula._monedula import SendFuture, WaitingRecordsCore
+from monedula.errors import ArgumentError
 
 
 class SendArguments(NamedTuple):
@@ -90,7 +91,24 @@ def enqueue_behind(
     return None if pushed is None else pushed[0]
 
 
+def refuse_in_partitioner(waiting: WaitingRecordsCore, verb: str) -> None:
+    """Refuse a call that would wait for the very record that this thread sends.
+
+    Raises:
+        ArgumentError: if a partitioner calls, in the thread of a queue.
+    """
+    if getattr(_SERVED, "waiting", None) is waiting:
+        raise ArgumentError(
+            f"{verb}() cannot be called by a partitioner: it would wait for the partitioner's own record"
+        )
+
+
+_SERVED = local()
+"""In the thread of a queue: the queues that it belongs to."""
+
+
 def _serve(waiting: WaitingRecordsCore, queue: str, send: Send) -> None:
+    _SERVED.waiting = waiting
     goes_on = True
     while goes_on and (first := waiting.front(queue)) is not None:
         try:

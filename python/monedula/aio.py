@@ -68,6 +68,8 @@ class AsyncConsumer(ConsumerBase):
     _calling: "Callbacks | None" = None
     _loop_end: "LoopEnd | None" = None
     _outlived_its_loop = False
+    _closers = 0
+    """Calls of `close` that are under way: the last one closes the bridge, on which the others wait."""
     _awaits = True
 
     def __aiter__(self) -> NoReturn:
@@ -232,22 +234,33 @@ class AsyncConsumer(ConsumerBase):
         if exception() is None:
             self._member.finish_held(current_holder())
         self._report_run()
+        self._closers += 1
         try:
             self._member.begin_close(timeout)
             await self._leave(until)
         finally:
-            left = max(until - self._loop().time(), 0.0)
-            await self._run(lambda fd: self._core.start_close(fd, left))
-            if self._refused.producer is not None:
-                await cast("AsyncProducer", self._refused.producer).close(left)
-                self._refused.forget_failures()
-            self._callbacks().cancel()
-            if self._bridge is not None:
-                self._bridge.close()
-                self._bridge = None
-            if self._loop_end is not None:
-                self._loop_end.cancel()
-                self._loop_end = None
+            try:
+                await self._close_core(max(until - self._loop().time(), 0.0))
+            finally:
+                self._closers -= 1
+                self._close_bridge()
+
+    async def _close_core(self, left: float) -> None:
+        await self._run(lambda fd: self._core.start_close(fd, left))
+        if self._refused.producer is not None:
+            await cast("AsyncProducer", self._refused.producer).close(left)
+            self._refused.forget_failures()
+        self._callbacks().cancel()
+
+    def _close_bridge(self) -> None:
+        if self._closers:
+            return
+        if self._bridge is not None:
+            self._bridge.close()
+            self._bridge = None
+        if self._loop_end is not None:
+            self._loop_end.cancel()
+            self._loop_end = None
 
     async def _close_last(self) -> None:
         """Close a consumer whose loop ends: nobody can use it any more, and it would hold up its group."""
@@ -261,7 +274,9 @@ class AsyncConsumer(ConsumerBase):
             warn("groups", f"an AsyncConsumer was closed at the end of its event loop with an error: {error}")
 
     async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
-        self._refuse_in_callback("poll")
+        # A wait for records waits for the callback first, which must not wait for it in turn.
+        if self._calling is not None and self._calling.has_started_this():
+            self._refuse("poll")
         if self._outlived_its_loop:
             raise ArgumentError("this client was closed at the end of another event loop; make one in each loop")
         bridge = self._loop()

@@ -38,6 +38,8 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     _waits = False
     _bridge: "Bridge | None" = None
+    _closers = 0
+    """Calls of `close` that are under way: the last one closes the bridge, on which the others wait."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,12 +82,16 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     async def close(self, timeout: float | None = None) -> None:
         """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
         deadline = deadline_of(timeout)
+        self._closers += 1
         try:
             await self._waiting_sent(deadline)
         finally:
             self._close_tables()
-            await self._loop().run(lambda fd: self._start_close(fd, seconds_left(deadline)))
-            if self._bridge is not None:
+            try:
+                await self._loop().run(lambda fd: self._start_close(fd, seconds_left(deadline)))
+            finally:
+                self._closers -= 1
+            if self._bridge is not None and self._closers == 0:
                 self._bridge.close()
                 self._bridge = None
 

@@ -339,9 +339,9 @@ class Consumer(CallsBack, ConsumerBase):
             CommitFailedError: if the offsets of some partitions were not committed; `failures` has the reason for each.
                 Offsets of a partition that is no longer owned are never committed.
             GroupInUseError: if partitions are assigned by hand and the group has members.
-            ArgumentError: without `group.id`, or if `what` is none of these.
+            ArgumentError: without `group.id`, or if `what` is none of these, such as a batch of another consumer.
         """
-        outcome = self._member.commit(raw_commit(what), None, timeout)
+        outcome = self._member.commit(raw_commit(what), self._finisher(), timeout)
         return committed_offsets(outcome)
 
     def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
@@ -349,7 +349,7 @@ class Consumer(CallsBack, ConsumerBase):
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        operation = self._member.start_commit(None, raw_commit(what), None, timeout)
+        operation = self._member.start_commit(None, raw_commit(what), self._finisher(), timeout)
         future = CommitFuture(operation, lambda: self._core.health()["last_error"])
         self._commits.append(future)
         return future
@@ -370,7 +370,7 @@ class Consumer(CallsBack, ConsumerBase):
             The rows of the batch, without a copy: one batch for each run of rows of a partition, in their order.
 
         Raises:
-            ArgumentError: if the batch is finished already, or without `group.id`.
+            ArgumentError: if the batch is finished already, or another consumer's, or without `group.id`.
             ClosedError: if the consumer is closed.
         """
         return self._split(batch, None)
@@ -418,6 +418,8 @@ class Consumer(CallsBack, ConsumerBase):
         self._refused.clear()
         if exception() is None and get_ident() not in self._looping:
             self._member.finish_held()
+        else:
+            self._leaves_unfinished = True
         self._report_run()
         try:
             self._member.begin_close(timeout)

@@ -138,7 +138,7 @@ def raw_partition(partition: object) -> tuple[str, int]:
     topic, index = partition
     if not isinstance(topic, str) or not topic:
         raise ArgumentError(f"{partition!r}: the topic must be a name")
-    if not _is_name(topic):
+    if not is_name(topic):
         raise ArgumentError(f"{topic!r} is no topic's name: {_NAMES}")
     number = whole_number(index)
     if number is None or not 0 <= number < 1 << 31:
@@ -210,6 +210,9 @@ def seconds(name: str, value: object) -> float:
         duration = float(value)  # type: ignore[arg-type]
     except OverflowError:
         raise ArgumentError(f"{name}={value!r}: expected seconds, fewer of them") from None
+    except (TypeError, ValueError):  # an array of numpy, a decimal that is no number
+        kind = type(value).__name__
+        raise ArgumentError(f"{name}={value!r} ({kind}): expected seconds, a number such as 1.5") from None
     if not duration >= 0:  # NaN is no duration either: what waits for it would wait forever
         raise ArgumentError(f"{name}={value!r}: expected seconds, 0 or more")
     return duration
@@ -227,7 +230,7 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     for name in topics:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{name!r} is no topic's name; {instead}")
-        if not _is_name(name):
+        if not is_name(name):
             meant = instead
             if _OF_PATTERNS.intersection(name):
                 meant = instead_of_pattern or f"did you mean subscribe(pattern={name!r})?"
@@ -236,7 +239,8 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     return names
 
 
-def _is_name(topic: str) -> bool:
+def is_name(topic: str) -> bool:
+    """Whether a topic may have this name."""
     return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")
 
 
@@ -252,5 +256,8 @@ def whole_number(value: object) -> int | None:
     """`value` as an `int` if it is an integer (also of numpy) that fits 64 bits; else `None`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
-    number = index(value)
+    try:
+        number = index(value)
+    except TypeError:  # an array of numpy has the method, and is no number; so has the class int
+        return None
     return number if -(1 << 63) <= number < 1 << 63 else None

@@ -11,7 +11,7 @@ from monedula._failing import late_flush, with_since
 from monedula._monedula import AbandonableCall, BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula._moving import tells
 from monedula._transactions import Transactions
-from monedula._waiting import OnDelivery, SendArguments, enqueue, enqueue_behind
+from monedula._waiting import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
@@ -98,18 +98,22 @@ class ProducerBase(Unpicklable, ProducerCore):
         """Send a record by the detour: to a partitioner that is a function, or behind records that wait."""
         self._check(topic, value, key, partition, headers, timestamp)
         record = SendArguments(topic, value, key, partition, headers, timestamp)
-        chooses = partition is None and self._partitioner is not None
-        return (self._send_partitioned if chooses else self._send_now)(record, on_delivery)
+        return (self._send_now if self._partitioner is None else self._send_partitioned)(record, on_delivery)
 
     def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
         return self._send(self._max_block, 0.0, None, on_delivery, *record)
 
     def _send_partitioned(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
-        """Send a record to the partition that the user's function chooses, once the number of partitions is known."""
+        """Send a record to its partition, or the one that the user's function chooses once the number of them is known.
+
+        A record with a partition waits only behind others of its topic, which may go to the same partition.
+        """
         queue = f"topic {record.topic}"
         queued = enqueue_behind(self._waiting, queue, record, on_delivery)
         if queued is not None:
             return queued
+        if record.partition is not None:
+            return self._send_now(record, on_delivery)
         partitions = self._partition_count(record.topic)
         if partitions is None:
             return enqueue(self._waiting, queue, record, on_delivery, self._send_when_known)
@@ -117,10 +121,12 @@ class ProducerBase(Unpicklable, ProducerCore):
 
     def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
         started = monotonic()
-        partitions = self._partition_count(record.topic)
-        if partitions is None:
-            partitions = self._await_partition_count(record.topic, waited)
-        return self._send_waited(self._with_partition(record, partitions), waited + monotonic() - started, transaction)
+        if record.partition is None:
+            partitions = self._partition_count(record.topic)
+            if partitions is None:
+                partitions = self._await_partition_count(record.topic, waited)
+            record = self._with_partition(record, partitions)
+        return self._send_waited(record, waited + monotonic() - started, transaction)
 
     def _await_partition_count(self, topic: str, waited: float) -> int:
         left = self._delivery_timeout - waited
@@ -300,6 +306,7 @@ class Producer(ProducerBase, Transactions):
         Raises:
             KafkaTimeoutError: after `timeout`.
         """
+        refuse_in_partitioner(self._waiting, "flush")
         deadline = deadline_of(timeout)
         if not self._waiting.wait(seconds_left(deadline)):
             raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
@@ -329,6 +336,7 @@ class Producer(ProducerBase, Transactions):
             timeout: seconds after which the futures of unfinished records fail with `ClosedError`; `None` for as long
                 as it takes: `delivery.timeout.ms` bounds it.
         """
+        refuse_in_partitioner(self._waiting, "close")
         deadline = deadline_of(timeout)
         self._waiting.wait(seconds_left(deadline))
         self._close_tables()

@@ -1,7 +1,7 @@
 """`Json`, and the base of `Avro` and `Protobuf`: keys or values as typed columns."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -235,7 +235,7 @@ class Json(Typed):
             framing = framing_of_subject(framing)
         if corrupt_record != CORRUPT_RECORD and mode != "null":
             raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
-        texts = {name: _option(name, value) for name, value in (options or {}).items()}
+        texts = {name: _option(name, value) for name, value in _pairs(options)}
         self._arguments: dict[str, Any] = {
             "mode": mode,
             "dead_letter": dead_letter,
@@ -408,7 +408,20 @@ def _arrow(schema: Any) -> Any:
 
 def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
     """Options as the core has them, of which some are numbers."""
-    return {name: str(value) if type(value) is int else _option(name, value) for name, value in (options or {}).items()}
+    return {name: str(value) if type(value) is int else _option(name, value) for name, value in _pairs(options)}
+
+
+def _pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
+    """The options by their names.
+
+    Raises:
+        ArgumentError: if they are given in another form than a dict, or a name is no text.
+    """
+    if options is None:
+        return ()
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise ArgumentError(f"options={_short(options)}: expected names and values, such as {{'timeZone': 'UTC'}}")
+    return options.items()
 
 
 def _option(name: str, value: object) -> str:

@@ -93,14 +93,19 @@ def cluster(kind: str) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="session")
-def protected(kind: str, request: pytest.FixtureRequest) -> Iterator[SecuredKafka | ProtectedBroker]:
-    """One node with an authorizer. ANONYMOUS, who uses `bootstrap`, is a super user; a test undoes what it changes."""
-    if kind == "kafka":
-        yield request.getfixturevalue("secured")
-        return
+def protected_broker() -> Iterator[ProtectedBroker]:
+    """An embedded node with an authorizer, shared by the session."""
     made = ProtectedBroker()
     yield made
     made.close()
+
+
+# Of each test: kept for the session, it was a Kafka that had been closed for others' JVMs meanwhile.
+@pytest.fixture
+def protected(kind: str, request: pytest.FixtureRequest) -> SecuredKafka | ProtectedBroker:
+    """One node with an authorizer. ANONYMOUS, who uses `bootstrap`, is a super user; a test undoes what it changes."""
+    made: SecuredKafka | ProtectedBroker = request.getfixturevalue("secured" if kind == "kafka" else "protected_broker")
+    return made
 
 
 @pytest.fixture

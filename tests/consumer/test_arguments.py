@@ -1,12 +1,15 @@
 """Beginners' mistakes are reported by argument, and duplicates count once."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 import monedula
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from monedula.testing import Broker
@@ -43,6 +46,14 @@ def test_what_is_named_twice_is_read_once(settings: dict[str, Any], topics: list
     assert pa.table(monedula.read(settings, topics)).num_rows == 6
 
 
+@pytest.mark.parametrize("make", [np.array, pl.Series, tuple, set, iter], ids=lambda make: make.__name__)
+def test_topics_are_given_by_any_iterable_of_names(
+    consumer: monedula.Consumer, make: Callable[[list[str]], Iterable[str]]
+) -> None:
+    consumer.subscribe(make(["orders", "sent"]))
+    assert consumer.subscription() == {"orders", "sent"}
+
+
 async def listen(partitions: set[monedula.TopicPartition]) -> None:
     raise AssertionError(partitions)
 
@@ -58,6 +69,15 @@ MISTAKES: dict[str, tuple[Callable[[monedula.Consumer], Any], str]] = {
     "a max_bytes beyond 64 bits": (lambda consumer: consumer.poll(max_bytes=2**70), f"max_bytes={2**70}: expected"),
     "a text for max_rows": (lambda consumer: consumer.poll(max_rows="9"), "max_rows='9': expected"),  # type: ignore[arg-type]
     "an offset beyond 64 bits": (lambda consumer: consumer.assign({ZERO: 2**80}), f"{2**80} is no position"),
+    "an array of offsets": (
+        lambda consumer: consumer.assign({ZERO: np.array([1, 2])}),
+        r"array\(\[1, 2\]\) is no position",
+    ),
+    "a class for an offset": (lambda consumer: consumer.assign({ZERO: int}), "<class 'int'> is no position"),
+    "an array of partitions": (
+        lambda consumer: consumer.assign([("orders", np.array([0, 1]))]),  # type: ignore[arg-type]
+        "the partition must be a whole number",
+    ),
     "a commit beyond 64 bits": (lambda consumer: consumer.commit({ZERO: 2**80}), f"{2**80} cannot be committed"),
     "a list of topics for one": (
         lambda consumer: consumer.partitions_of(["orders"]),  # type: ignore[arg-type]
@@ -115,7 +135,9 @@ TIMEOUTS: dict[str, Callable[[monedula.Consumer, Any], Any]] = {
 
 
 @pytest.mark.parametrize(
-    "timeout", ["1", b"1", timedelta(seconds=1), [1], object()], ids=lambda given: type(given).__name__
+    "timeout",
+    ["1", b"1", timedelta(seconds=1), [1], object(), np.datetime64("2026-01-01"), Decimal("sNaN")],
+    ids=lambda given: type(given).__name__,
 )
 @pytest.mark.parametrize("verb", TIMEOUTS)
 def test_a_timeout_is_a_number_of_seconds(consumer: monedula.Consumer, verb: str, timeout: Any) -> None:

@@ -61,6 +61,8 @@ def run(scenario: Scenario, cluster: Cluster) -> tuple[Script, Exception | None]
     return script, None
 
 
+# With `pairs`, so that `python -m tests` runs it in the worker in which the differences occurred.
+@pytest.mark.usefixtures("pairs")
 def test_every_allowed_difference_occurs() -> None:
     """A difference that does not occur any more was fixed, and has to leave the table."""
     judged = [

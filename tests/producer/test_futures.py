@@ -210,6 +210,19 @@ class NoException(BaseException):
     """As `pytest.fail` raises."""
 
 
+def test_a_callback_of_another_client_is_told_what_it_is_called_with(
+    ground: Ground, producer: ProducerFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    def delivered(error: object, message: object) -> None:
+        raise AssertionError((error, message))
+
+    sender = producer()
+    sender.send(ground.topic(), b"a", on_delivery=delivered)  # type: ignore[arg-type]
+    sender.flush(timeout=30)
+    (record,) = [record for record in caplog.records if "a callback raised" in record.getMessage()]
+    assert "it is called with the future alone" in record.getMessage()
+
+
 @pytest.mark.parametrize(
     "raised", [SystemExit, KeyboardInterrupt, asyncio.CancelledError, GeneratorExit, NoException, MemoryError]
 )

@@ -32,6 +32,7 @@ NOWHERE = "127.0.0.1:1"
         ({"partition": -1}, r"partition=-1 \(int\): expected a whole number, 0 or more; leave it out"),
         ({"partition": "0"}, r"partition='0' \(str\)"),
         ({"partition": 1.5}, r"partition=1\.5 \(float\)"),
+        ({"partition": True}, r"partition=True \(bool\)"),
         ({"timestamp": -1}, "-1 is before 1970"),
         ({"timestamp": 1.5}, r"1\.5 is no time: expected milliseconds since 1970"),
         ({"timestamp": datetime(2020, 1, 1)}, "has no time zone"),

@@ -32,6 +32,32 @@ def test_a_function_chooses(ground: Ground, producer: ProducerFactory) -> None:
     assert [place.offset for place in places] == [number // 5 for number in range(200)]
 
 
+def test_a_record_with_a_partition_does_not_overtake_those_that_a_function_gets(
+    broker: Broker, producer: ProducerFactory
+) -> None:
+    broker.create_topic("orders")
+    with producer(partitioner=lambda *_: 0) as sender:
+        # The first ones wait for the number of partitions, which the others do not need.
+        futures = [sender.send("orders", str(number), partition=0 if number % 3 else None) for number in range(30)]
+        assert [future.result(PATIENCE).offset for future in futures] == list(range(30))
+
+
+async def test_nor_in_a_loop(broker: Broker) -> None:
+    broker.create_topic("orders")
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    async with monedula.AsyncProducer(settings, partitioner=lambda *_: 0) as sender, asyncio.timeout(PATIENCE):
+        futures = [sender.send("orders", str(number), partition=0 if number % 3 else None) for number in range(30)]
+        assert [(await future).offset for future in futures] == list(range(30))
+
+
+@pytest.mark.parametrize("verb", ["flush", "close"])
+def test_a_function_must_not_wait_for_its_own_record(broker: Broker, producer: ProducerFactory, verb: str) -> None:
+    broker.create_topic("orders")
+    sender: monedula.Producer = producer(partitioner=lambda *_: getattr(sender, verb)() or 0)
+    with pytest.raises(monedula.ArgumentError, match=rf"{verb}\(\) cannot be called by a partitioner"):
+        sender.send("orders", "x").result(PATIENCE)
+
+
 def test_it_is_given_bytes(ground: Ground, producer: ProducerFactory) -> None:
     given: list[tuple[Any, ...]] = []
 

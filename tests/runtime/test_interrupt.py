@@ -75,6 +75,60 @@ def interrupt(wait: str, bootstrap: str, topic: str) -> str:
     return run(SCRIPT.replace("WAIT", wait), bootstrap, topic, SLACK_SECONDS)
 
 
+STREAM = """
+import polars, pyarrow
+broker = Broker(topics={"orders": 1, "copies": 1})
+broker.append("orders", [b"a"])
+settings = {"bootstrap.servers": broker.bootstrap_servers}
+producer = monedula.Producer(settings)
+# Called in the middle of the read, by the thread that reads.
+stream = monedula.read(settings, "orders", progress=lambda *_: signal.raise_signal(signal.SIGINT))
+try:
+    try:
+        READ
+    except Exception as error:
+        print(type(error).__name__)
+    time.sleep(5)
+    raise AssertionError("Ctrl-C was kept")
+except KeyboardInterrupt:
+    print("interrupted")
+producer.close()
+"""
+
+
+@pytest.mark.parametrize(
+    "reader",
+    ["pyarrow.table(stream)", "polars.DataFrame(stream)", "producer.send_batch(stream, 'copies')"],
+)
+def test_ctrl_c_while_a_library_reads_a_stream_is_raised(reader: str) -> None:
+    """The library has an error of its own for what a stream raises, which `except Exception` takes."""
+    printed = run("from monedula.testing import Broker\n" + STREAM.replace("READ", reader))
+    assert printed.endswith("interrupted\n")
+
+
+GENERATED = """
+import pyarrow
+schema = pyarrow.schema([("value", pyarrow.string())])
+
+def batches():
+    yield pyarrow.record_batch([pyarrow.array(["a"])], schema=schema)
+    signal.raise_signal(signal.SIGINT)
+    yield pyarrow.record_batch([pyarrow.array(["b"])], schema=schema)
+
+with Broker(topics={"orders": 1}) as broker:
+    producer = monedula.Producer({"bootstrap.servers": broker.bootstrap_servers})
+    try:
+        producer.send_batch(pyarrow.RecordBatchReader.from_batches(schema, batches()), "orders")
+    except KeyboardInterrupt:
+        print("interrupted")
+    producer.close()
+"""
+
+
+def test_ctrl_c_while_batches_that_are_sent_are_generated_is_raised() -> None:
+    assert run("from monedula.testing import Broker\n" + GENERATED) == "interrupted\n"
+
+
 def test_ctrl_c_in_the_last_moment_of_a_wait_is_not_lost() -> None:
     """It is then raised in Python that the core calls to log, and what fails in logging breaks nothing."""
     code = """

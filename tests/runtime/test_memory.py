@@ -1,7 +1,7 @@
 """A process that may have no more memory: every call ends with an error, or goes on once memory is back."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import monedula
 import pytest
@@ -86,6 +86,63 @@ def test_a_record_without_memory_for_it_comes_again(broker: Broker) -> None:
         for value in (b"x", bytes(8 << 20), b"yz"):  # one batch: all of it is there when the first row is
             producer.send("rows", value)
     assert run(LIMIT + RECORDS, broker.bootstrap_servers) == f"no memory\n[{8 << 20}, 2]\n"
+
+
+TYPED_RECORDS = """
+form, value = eval(sys.argv[2]), {"auto.commit.interval.ms": 1, "group.id": sys.argv[3]}
+consumer = monedula.Consumer(settings | value, sys.argv[3], value=form)
+rows = consumer.records(timeout=30)
+assert next(rows).offset == 0
+limit(2 << 20)
+filled = []  # what was freed before, so that a large cell finds no place
+try:
+    while True:
+        filled.append(bytes(1 << 20))
+except MemoryError:
+    pass
+try:
+    next(rows)
+except MemoryError:
+    print("no memory")
+finally:
+    lift()
+    filled.clear()
+print([record.offset for record in consumer.records(timeout=1)])
+consumer.close()
+"""
+
+
+def _avro(count: int) -> bytes:
+    """Bytes or a text of Avro: its length as a varint, and so many letters."""
+    length, number = b"", 2 * count
+    while number > 127:
+        length, number = length + bytes([number & 127 | 128]), number >> 7
+    return length + bytes([number]) + b"x" * count
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("monedula.Json('a string')", lambda count: b'{"a":"' + b"x" * count + b'"}'),
+        ("monedula.Json('a array<string>')", lambda count: b'{"a":["' + b"x" * count + b'"]}'),
+        ("""monedula.Avro('"string"')""", _avro),
+        (
+            "monedula.Avro({'type': 'record', 'name': 'r', 'fields': [{'name': 'a', 'type': 'bytes'}]})",
+            _avro,
+        ),
+    ],
+    ids=["text", "list", "value", "bytes"],
+)
+def test_a_typed_record_without_memory_for_it_comes_again(
+    broker: Broker, request: pytest.FixtureRequest, form: str, value: Callable[[int], bytes]
+) -> None:
+    topic = f"typed-{request.node.callspec.id}"
+    broker.create_topic(topic, config={"max.message.bytes": 16 << 20})
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "max.request.size": 16 << 20, "batch.size": 16 << 20}
+    with monedula.Producer({**settings, "linger.ms": 60_000}) as producer:
+        for count in (1, 8 << 20, 2):
+            producer.send(topic, value(count))
+    assert run(LIMIT + TYPED_RECORDS, broker.bootstrap_servers, form, topic) == "no memory\n[1, 2]\n"
 
 
 SEND = """

@@ -11,7 +11,7 @@ use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
-use pyo3::exceptions::{PyException, PyMemoryError, PyValueError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -166,7 +166,17 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
     Ok(capsule.pointer_checked(Some(name))?.cast())
 }
 
-/// The error of Arrow data that cannot be read.
+/// The error of Arrow data that cannot be read. Ctrl-C in a generator of batches stays what it is.
 pub(crate) fn unreadable(py: Python<'_>, error: &ArrowError) -> PyErr {
-    argument_error(py, format!("this Arrow data cannot be read: {error}"))
+    let text = error.to_string();
+    if is_interrupt(&text) {
+        PyKeyboardInterrupt::new_err(())
+    } else {
+        argument_error(py, format!("this Arrow data cannot be read: {text}"))
+    }
+}
+
+/// Whether pyarrow says so of a generator that Ctrl-C ended: a stream has only a text for an error, with Python's traceback.
+fn is_interrupt(text: &str) -> bool {
+    text.contains("Python exception") && text.lines().rev().find(|line| !line.is_empty()) == Some("KeyboardInterrupt")
 }

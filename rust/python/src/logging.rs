@@ -275,9 +275,10 @@ fn follow_level(py: Python<'_>, log: &Log, part: &str) {
     }
 }
 
-/// Raises an error later if it does not concern logging. Ctrl-C just before a call to Python is raised inside that
-/// call; the interpreter raises it again as soon as it runs on. Errors of logging itself are dropped.
-fn put_off(py: Python<'_>, error: PyErr) {
+/// Raises an error later if it is no `Exception`, as Ctrl-C is not: the interpreter raises it as soon as it runs on. Ctrl-C
+/// just before a call to Python is raised inside that call, where logging, or a library that calls us, would keep it.
+/// Errors of logging itself are dropped.
+pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
     if error.is_instance_of::<PyException>(py) {
         return;
     }

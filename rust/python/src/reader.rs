@@ -20,7 +20,7 @@ use crate::batch::Batch;
 use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
-use crate::logging::{flush_log, follow};
+use crate::logging::{flush_log, follow, put_off};
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::tokens::Settings;
@@ -321,7 +321,15 @@ impl Iterator for Stream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+        let batch = self.next_batch().map_err(|error| {
+            // The library that reads makes an error of its own of this one, which `except Exception` takes: Ctrl-C is
+            // raised after it. Only this thread hears it.
+            if std::thread::current().id() == self.thread {
+                Python::attach(|py| put_off(py, error.clone_ref(py)));
+            }
+            ArrowError::ExternalError(Box::new(error))
+        });
+        batch.transpose()
     }
 }
 

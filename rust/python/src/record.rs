@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyType};
 
 use crate::convert;
-use crate::typed_values::typed_value;
+use crate::typed_values::{bytes, typed_value};
 
 /// One record. Attributes of columns that the consumer does not read are `None`.
 #[pyclass(frozen, get_all, module = "monedula")]
@@ -196,18 +196,13 @@ impl Cells {
     }
 }
 
-/// A binary cell, `None` for null. Cells may be large, and `PyBytes::new` would panic if there is no memory.
+/// A binary cell, `None` for null.
 fn binary(py: Python<'_>, column: &ArrayRef, row: usize) -> PyResult<Option<Py<PyBytes>>> {
     let column = column.as_binary::<i32>();
     if column.is_null(row) {
         return Ok(None);
     }
-    let cell = column.value(row);
-    let copied = PyBytes::new_with(py, cell.len(), |bytes| {
-        bytes.copy_from_slice(cell);
-        Ok(())
-    });
-    copied.map(|bytes| Some(bytes.unbind()))
+    Ok(Some(bytes(py, column.value(row))?.unbind()))
 }
 
 fn headers(py: Python<'_>, column: &ArrayRef, row: usize) -> PyResult<Option<Py<PyList>>> {

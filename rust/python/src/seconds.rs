@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::argument_error;
@@ -26,7 +26,10 @@ impl<'py> FromPyObject<'_, 'py> for Seconds {
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let py = given.py();
         given.extract::<f64>().map(Self).map_err(|error| {
-            if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyOverflowError>(py) {
+            let is_no_number = error.is_instance_of::<PyTypeError>(py)
+                || error.is_instance_of::<PyValueError>(py)
+                || error.is_instance_of::<PyOverflowError>(py);
+            if !is_no_number {
                 return error;
             }
             argument_error(py, format!("timeout={}: expected seconds, a number such as 1.5", short(&given)))

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, TimeUnit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDate, PyDelta, PyDict, PyList, PyTime, PyType};
+use pyo3::types::{PyBytes, PyDate, PyDelta, PyDict, PyList, PyString, PyTime, PyType};
 use pyo3::{IntoPyObjectExt, types::PyDateTime};
 
 /// A cell as Python has it: a struct and a map as a dict, a list as a list, a decimal as `Decimal`, a timestamp as
@@ -31,8 +31,8 @@ pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -
         DataType::UInt64 => number::<UInt64Type>(column, row).into_bound_py_any(py),
         DataType::Float32 => number::<Float32Type>(column, row).into_bound_py_any(py),
         DataType::Float64 => number::<Float64Type>(column, row).into_bound_py_any(py),
-        DataType::Utf8 => column.as_string::<i32>().value(row).into_bound_py_any(py),
-        DataType::Binary => Ok(PyBytes::new(py, column.as_binary::<i32>().value(row)).into_any()),
+        DataType::Utf8 => Ok(text(py, column.as_string::<i32>().value(row))?.into_any()),
+        DataType::Binary => Ok(bytes(py, column.as_binary::<i32>().value(row))?.into_any()),
         DataType::Decimal128(_, _) => {
             let text = column.as_primitive::<Decimal128Type>().value_as_string(row);
             static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -72,6 +72,19 @@ pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -
         }
         other => Err(PyTypeError::new_err(format!("no Python value for a column of type {other}"))),
     }
+}
+
+/// A text that may be large: `PyString::new` would panic if there is no memory.
+fn text<'py>(py: Python<'py>, cell: &str) -> PyResult<Bound<'py, PyString>> {
+    PyString::from_bytes(py, cell.as_bytes())
+}
+
+/// Bytes that may be many: `PyBytes::new` would panic if there is no memory.
+pub(crate) fn bytes<'py>(py: Python<'py>, cell: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, cell.len(), |bytes| {
+        bytes.copy_from_slice(cell);
+        Ok(())
+    })
 }
 
 fn number<T: ArrowPrimitiveType>(column: &ArrayRef, row: usize) -> T::Native {

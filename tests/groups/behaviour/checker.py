@@ -249,12 +249,13 @@ class Checker:
 
     def _resumable(self, partition: TopicPartition, assigned_at: int) -> set[int]:
         """Where an ownership may begin: the last stored commit, or one whose fate was open when it was looked up."""
+        # In their order: Java tells of two commits in one millisecond with the same time.
         commits = self._commits[partition]
-        stored = [commit for commit in commits if commit.done is not None and commit.done <= assigned_at]
-        last = max(stored, key=lambda commit: commit.invoked, default=None)
-        since = last.invoked if last is not None else -1
-        open_then = [c for c in commits if c.invoked > since and (c.done is None or c.done > assigned_at)]
-        return {last.offset if last is not None else 0} | {commit.offset for commit in open_then}
+        stored = [at for at, commit in enumerate(commits) if commit.done is not None and commit.done <= assigned_at]
+        last = stored[-1] if stored else None
+        later = commits if last is None else commits[last + 1 :]
+        open_then = {commit.offset for commit in later if commit.done is None or commit.done > assigned_at}
+        return {0 if last is None else commits[last].offset} | open_then
 
     def _check_repeated(self, name: str, partition: TopicPartition, first: int, last: int, now: int) -> None:
         seen = self._seen[partition]

@@ -203,6 +203,17 @@ def test_what_java_did_in_one_millisecond_stays_in_its_order() -> None:
     assert told == ["assigned", "batch", "finished", "revoked"]
 
 
+def test_of_two_commits_in_one_millisecond_the_second_counts() -> None:
+    """A Java member that was given back what it had committed last was said to begin behind its commit."""
+    history = clean()
+    first, second = (
+        index for index, event in enumerate(history) if event["event"] == "commit" and event["member"] == "b"
+    )
+    for event in history[first : second + 2]:
+        event["t"] = history[second + 1]["t"]
+    assert judge(history).findings == []
+
+
 def leave_unowned(history: list[Event]) -> None:
     index = len(history) - 1
     put(history, index, "a", "revoked", partitions=[[TOPIC, 1]])

@@ -3,7 +3,7 @@
 use monedula_client::producer::Header;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::error::argument_error;
 
@@ -100,7 +100,8 @@ pub(crate) fn timestamp(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64
 pub(crate) fn partition(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i32>> {
     let Some(given) = given else { return Ok(None) };
     match given.extract::<i32>() {
-        Ok(partition @ 0..) => Ok(Some(partition)),
+        // True and False are whole numbers for Python, and no partitions.
+        Ok(partition @ 0..) if !given.is_instance_of::<PyBool>() => Ok(Some(partition)),
         _ => {
             let message = format!(
                 "partition={}: expected a whole number, 0 or more; leave it out to have the partitioner choose",
