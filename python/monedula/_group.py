@@ -142,7 +142,7 @@ class GroupVerbs(Unpicklable):
                 partitions are assigned with `assign()`.
             ClosedError: if the consumer is closed.
         """
-        if [topics, pattern, server_pattern].count(None) != 2:
+        if sum(given is not None for given in (topics, pattern, server_pattern)) != 1:
             raise ArgumentError("subscribe() takes topics or a pattern or a server_pattern, one of them")
         if isinstance(topics, re.Pattern):
             topics, pattern = None, topics
@@ -205,7 +205,7 @@ class GroupVerbs(Unpicklable):
             batch: as `poll`, `batches` or `hand_over` returned it.
 
         Raises:
-            ArgumentError: without `group.id`.
+            ArgumentError: without `group.id`, or if another consumer, or `read`, returned the batch.
             ClosedError: if the consumer is closed.
         """
         self._member.finish(batch)

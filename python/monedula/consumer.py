@@ -339,7 +339,7 @@ class Consumer(CallsBack, ConsumerBase):
             CommitFailedError: if the offsets of some partitions were not committed; `failures` has the reason for each.
                 Offsets of a partition that is no longer owned are never committed.
             GroupInUseError: if partitions are assigned by hand and the group has members.
-            ArgumentError: without `group.id`, or if `what` is none of these.
+            ArgumentError: without `group.id`, or if `what` is none of these, such as a batch of another consumer.
         """
         outcome = self._member.commit(raw_commit(what), self._finisher(), timeout)
         return committed_offsets(outcome)
@@ -370,7 +370,7 @@ class Consumer(CallsBack, ConsumerBase):
             The rows of the batch, without a copy: one batch for each run of rows of a partition, in their order.
 
         Raises:
-            ArgumentError: if the batch is finished already, or without `group.id`.
+            ArgumentError: if the batch is finished already, or another consumer's, or without `group.id`.
             ClosedError: if the consumer is closed.
         """
         return self._split(batch, None)

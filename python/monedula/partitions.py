@@ -138,7 +138,7 @@ def raw_partition(partition: object) -> tuple[str, int]:
     topic, index = partition
     if not isinstance(topic, str) or not topic:
         raise ArgumentError(f"{partition!r}: the topic must be a name")
-    if not _is_name(topic):
+    if not is_name(topic):
         raise ArgumentError(f"{topic!r} is no topic's name: {_NAMES}")
     number = whole_number(index)
     if number is None or not 0 <= number < 1 << 31:
@@ -230,7 +230,7 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     for name in topics:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"{name!r} is no topic's name; {instead}")
-        if not _is_name(name):
+        if not is_name(name):
             meant = instead
             if _OF_PATTERNS.intersection(name):
                 meant = instead_of_pattern or f"did you mean subscribe(pattern={name!r})?"
@@ -239,7 +239,8 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     return names
 
 
-def _is_name(topic: str) -> bool:
+def is_name(topic: str) -> bool:
+    """Whether a topic may have this name."""
     return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")
 
 

@@ -182,15 +182,21 @@ def test_a_plan_that_makes_no_sense_is_refused(servers: str, tmp_path: Path) -> 
     assert "no partition orders-7" in refused({**first, "partition": 7})
     assert "ids of brokers" in refused({**first, "replicas": ["1"]})
     assert "ids of brokers" in refused({**first, "replicas": []})
+    assert "orders-x: a topic is a text and a partition a number" in refused({**first, "partition": "x"})
+    assert "1-0: a topic is a text" in refused({**first, "topic": 1})
+    assert "orders--1: a topic is a text" in refused({**first, "partition": -1})
     assert "log-dirs move" in refused({**first, "log_dirs": ["/data"]})
     assert "expected {" in refused("orders")
+    deep = b"[" * 200_000 + b"]" * 200_000
+    assert b"expected {" in run("reassignments", "start", "-", "--yes", servers=servers, stdin=deep).stderr
     move = json.dumps({"partitions": [{**first, "replicas": [9]}]}).encode()
     assert b"no such broker" in run("reassignments", "start", "-", "--yes", servers=servers, stdin=move).stderr
     assert "3 replicas need as many" in problem(
         "reassignments", "plan", "-r", "3", "--brokers", "1,2", servers=servers, code=2
     )
     assert "there is no broker 9" in problem("reassignments", "plan", "--brokers", "9", servers=servers)
-    assert "expected ids" in problem("reassignments", "plan", "--brokers", "a", servers=servers, code=2)
+    for ids in ("a", "9" * 5000):
+        assert "expected ids" in problem("reassignments", "plan", "--brokers", ids, servers=servers, code=2)
 
 
 def partitions(count: int, *replicas: int) -> dict[TopicPartition, list[int]]:

@@ -9,6 +9,8 @@ from monedula.cli import running
 from monedula.cli.app import FAMILIES, app
 from monedula.testing import Broker
 
+from tests.cli.processes import problem
+
 WRONG: dict[str, str] = {
     "quickstart": "--port x",
     "consume": "orders --from soon",
@@ -197,3 +199,20 @@ def test_who_writes_what_another_tool_takes_is_told_what_to_write(
     told = capsys.readouterr().err
     assert ELSEWHERE[line] in told
     assert "Value error" not in told
+
+
+def test_a_file_of_users_that_is_no_text_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_bytes(b"anna=\xff\n")
+    assert problem("broker", "--port", "0", "--users-file", str(file)).endswith(f"{file} is not UTF-8\n")
+
+
+def test_numbers_of_thousands_of_digits_are_told(servers: str) -> None:
+    many = "9" * 5000
+    for option, told in (
+        (("consume", "orders", "-p", many), "expected a number, or several"),
+        (("consume", "orders", "--from", many), "expected an offset"),
+        (("groups", "reset", "etl", "--by-duration", f"{many}m"), "expected a time"),
+        (("groups", "reset", "etl", "--by-duration", f"PT{many}H"), "expected a time"),
+    ):
+        assert told in problem(*option, servers=servers, code=2)

@@ -120,6 +120,10 @@ def test_imported_offsets_outside_of_the_log_are_refused_or_moved_to_its_ends(se
         ("orders,0,-3\n", "line 1: expected"),
         ('{"topic": "orders", "partition": "0", "offset": 3}\n', "line 1: expected texts"),
         ('{"topic": "orders"}\n', "line 1: expected {"),
+        ('{"topic": "orders", "partition": true, "offset": 3}\n', "line 1: expected texts"),
+        ('{"a":' * 50_000 + "1" + "}" * 50_000, "line 1: expected {"),
+        (f"orders,0,{'9' * 5000}\n", "line 1: expected topic,partition,offset"),
+        (f"orders,0,3\n{'x' * 200_000},0,3\n", "line 2: field larger than field limit"),
         ("\n", "no offsets"),
     ],
 )
@@ -128,6 +132,15 @@ def test_a_file_that_holds_no_offsets_says_where(servers: str, text: str, told: 
     done = run("groups", "import", "-", *group, "--yes", servers=servers, stdin=text.encode())
     assert done.returncode in (1, 2)
     assert told in done.stderr.decode()
+    assert offsets(servers, "etl") == {0: 3, 1: 10}
+
+
+def test_a_file_that_is_no_text_is_told(servers: str, tmp_path: Path) -> None:
+    file = tmp_path / "latin-1"
+    file.write_bytes("ž,0,3\n".encode("iso-8859-2"))
+    for command in (("groups", "import", str(file), "-g", "etl"), ("reassignments", "start", str(file))):
+        assert problem(*command, "--yes", servers=servers).endswith(f": {file} is not UTF-8\n")
+    assert "is not UTF-8" in problem("users", "set", "anna", "--password-file", str(file), servers=servers)
     assert offsets(servers, "etl") == {0: 3, 1: 10}
 
 

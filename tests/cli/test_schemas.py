@@ -61,6 +61,11 @@ def test_a_schema_is_registered_and_its_id_written(registry: Registry, where: tu
     assert "42201 Invalid schema: 'x' is not expected" in problem(*proto, stdin=b"x")
     (tmp_path / "no.avsc").write_text("record")
     assert "no.avsc is not JSON" in problem("schemas", "register", "s", str(tmp_path / "no.avsc"), *where)
+    deep = b"[" * 200_000 + b"]" * 200_000
+    assert "nested too deep" in problem("schemas", "register", "s", "-", *where, stdin=deep)
+    for version in ("²", "9" * 5000):
+        wrong = ("schemas", "register", "s", file, "--reference", f"Item=item:{version}", *where)
+        assert "expected NAME=SUBJECT:VERSION" in problem(*wrong, code=2)
 
 
 def test_a_schema_that_is_not_compatible_ends_with_the_reasons(

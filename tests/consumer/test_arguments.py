@@ -1,7 +1,7 @@
 """Beginners' mistakes are reported by argument, and duplicates count once."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -9,6 +9,7 @@ from typing import Any
 
 import monedula
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from monedula.testing import Broker
@@ -43,6 +44,14 @@ def test_a_topic_that_is_named_twice_has_each_partition_once(consumer: monedula.
 @pytest.mark.parametrize("topics", [["orders", "orders"], ["orders", ZERO, ("orders", 1)], [ZERO, ("orders", 1), ZERO]])
 def test_what_is_named_twice_is_read_once(settings: dict[str, Any], topics: list[Any]) -> None:
     assert pa.table(monedula.read(settings, topics)).num_rows == 6
+
+
+@pytest.mark.parametrize("make", [np.array, pl.Series, tuple, set, iter], ids=lambda make: make.__name__)
+def test_topics_are_given_by_any_iterable_of_names(
+    consumer: monedula.Consumer, make: Callable[[list[str]], Iterable[str]]
+) -> None:
+    consumer.subscribe(make(["orders", "sent"]))
+    assert consumer.subscription() == {"orders", "sent"}
 
 
 async def listen(partitions: set[monedula.TopicPartition]) -> None:

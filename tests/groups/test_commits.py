@@ -456,3 +456,24 @@ def test_a_commit_in_on_revoked_does_not_finish_what_has_failed(
     watching.commit({(topic, 0): 0})
     read(fails=False)
     assert committed(watching, topic) == [8]
+
+
+@pytest.mark.both_protocols
+@pytest.mark.parametrize("of", ["a member", "no member", "a read"])
+def test_a_batch_that_is_not_the_consumers_finishes_nothing(ground: Ground, member: MemberFactory, of: str) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(8))
+    first = member(group, topic, auto_commit_interval_ms=20)
+    other = member(ground.name("group") if of == "a member" else None, topic if of == "a member" else None)
+    if of == "no member":
+        other.assign({(topic, 0): "earliest"})
+    read = monedula.read({"bootstrap.servers": ground.bootstrap}, topic)
+    batches = first.batches(max_rows=4)
+    assert values(next(batches)) == [0, 1, 2, 3]
+    foreign = next(iter(read)) if of == "a read" else other.poll(timeout=20)
+    assert len(values(foreign)) == 8
+    for verb in (first.finish, first.commit, first.commit_async, first.hand_over):
+        with pytest.raises(monedula.ArgumentError, match="not one of this consumer"):
+            verb(foreign)
+    # What is finished now is only what this thread holds.
+    assert first.commit() == {TopicPartition(topic, 0): 4}

@@ -127,6 +127,29 @@ def test_rows_that_a_thread_leaves_reach_whoever_asks_next(ground: Ground, membe
     until(lambda: is_committed(watching, topic, 800), consumer)
 
 
+@pytest.mark.both_protocols
+def test_a_loop_that_is_left_in_another_thread_leaves_its_row_with_who_took_it(
+    ground: Ground, member: MemberFactory
+) -> None:
+    topic, group = ground.topic(), ground.name("group")
+    ground.append(topic, range(10))
+    consumer, watching = member(group, topic, auto_commit_interval_ms=50), member(group)
+    with ThreadPoolExecutor(1) as other:
+        records = consumer.records()
+        seen = [other.submit(next, records).result() for _ in range(4)]
+        assert [record.offset for record in seen] == [0, 1, 2, 3]
+        records.close()  # type: ignore[attr-defined]
+        rest = consumer.poll(timeout=20)
+        assert [record.offset for record in rest.records()] == [4, 5, 6, 7, 8, 9]
+        consumer.finish(rest)
+        until(partial(is_committed, watching, topic, 3))
+        # This thread asks for more, and the other one has its row still.
+        consumer.poll(timeout=0)
+        assert consumer.commit() == {}
+        other.submit(consumer.poll, 0).result()
+        until(partial(is_committed, watching, topic, 10))
+
+
 def test_rows_that_a_thread_leaves_reach_another_without_a_group(ground: Ground, member: MemberFactory) -> None:
     topic = ground.topic(2)
     for partition in range(2):

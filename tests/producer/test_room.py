@@ -49,6 +49,17 @@ def test_a_full_buffer_is_waited_for_and_then_an_error(orders: Broker, producer:
     assert sender.send("orders", b"the end").result(PATIENCE).offset == len(futures)
 
 
+def test_what_lingers_is_sent_for_each_record_that_waits(broker: Broker, producer: ProducerFactory) -> None:
+    settings: dict[str, Any] = {"buffer_memory": 1 << 20, "batch_size": 1 << 20, "max_block_ms": 5_000}
+    lingering = {"linger_ms": 600_000, "delivery_timeout_ms": 900_000}
+    # Compressed, a batch frees its memory before its request is sent.
+    sender = producer(**settings, **lingering, compression_type="zstd")
+    broker.create_topic("many", 10)
+    futures = [sender.send("many", b"x" * 900_000, partition=partition) for partition in range(10)]
+    sender.flush(PATIENCE)
+    assert [future.result(PATIENCE).partition for future in futures] == list(range(10))
+
+
 def test_room_that_comes_ends_the_wait(orders: Broker, producer: ProducerFactory) -> None:
     fault = orders.fault(api="Produce", hold=True)
     sender = producer(**SMALL, max_block_ms=100)

@@ -186,6 +186,8 @@ def test_topics_are_subscribed_to_by_pattern() -> None:
         ({}, "One of the following options must be specified for Kafka source: "),
         ({"subscribe": "a", "assign": "{}"}, "Only one of the following options can be specified for Kafka source: "),
         ({"subscribe": " , "}, "No topics to subscribe to as specified value for option 'subscribe' is ' , '"),
+        ({"subscribe": "['a', 'b']"}, "'['a'' is no topic's name; names are separated by commas"),
+        ({"subscribe": "a,orders.*"}, "'orders.*' is no topic's name"),
         ({"assign": "a"}, "No topicpartitions to assign as specified value for option 'assign' is 'a'"),
         ({"assign": "{}"}, "No topicpartitions to assign as specified value for option 'assign' is '{}'"),
         ({"assign": '{"a":3}'}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}, got {"a":3}'),

@@ -168,9 +168,11 @@ def _users(names: Iterable[str], file: Path | None) -> dict[str, str]:
     users = {}
     if file is not None:
         try:
-            lines = file.read_text().splitlines()
+            lines = file.read_text(encoding="utf-8").splitlines()
         except OSError as error:
             _give_up(f"--users-file {file}: {error.strerror}", _FAILED)
+        except UnicodeDecodeError:
+            _give_up(f"--users-file {file} is not UTF-8", _FAILED)
         for number, line in enumerate(lines, 1):
             name, separator, password = line.partition("=")
             if line and not separator:

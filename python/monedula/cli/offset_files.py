@@ -6,12 +6,12 @@ CSV is that of Kafka's `kafka-consumer-groups --export`: `topic,partition,offset
 import csv
 import io
 import json
-import sys
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from monedula.cli.running import Failure, UsageError
+from monedula.cli.running import Failure, UsageError, text_in
 from monedula.partitions import TopicPartition
 
 OffsetRow = tuple[str, str, int, int, str]
@@ -75,7 +75,7 @@ def read_offsets(file: Path, group: str | None) -> GroupedOffsets:
             given.
         Failure: if a line is not an offset.
     """
-    text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    text = text_in(file)
     found: GroupedOffsets = {}
     for line, (named, topic, partition, offset, metadata) in _rows(file, text):
         at = TopicPartition(topic, partition)
@@ -101,10 +101,13 @@ def _rows(file: Path, text: str) -> Iterator[tuple[int, OffsetRow]]:
                 yield line, _of_json(f"{file}, line {line}", row)
         return
     reader = csv.reader(io.StringIO(text))
-    for cells in reader:
-        # A heading is no row; nor is an empty line.
-        if cells and [cell.strip() for cell in cells][-3:] != ["topic", "partition", "offset"]:
-            yield reader.line_num, _of_cells(f"{file}, line {reader.line_num}", cells)
+    try:
+        for cells in reader:
+            # A heading is no row; nor is an empty line.
+            if cells and [cell.strip() for cell in cells][-3:] != ["topic", "partition", "offset"]:
+                yield reader.line_num, _of_cells(f"{file}, line {reader.line_num}", cells)
+    except csv.Error as error:
+        raise Failure(f"{file}, line {reader.line_num}: {error}") from None
 
 
 def _of_json(where: str, text: str) -> OffsetRow:
@@ -113,13 +116,13 @@ def _of_json(where: str, text: str) -> OffsetRow:
         return _checked(
             where, row.get("group", ""), row["topic"], row["partition"], row["offset"], row.get("metadata", "")
         )
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         raise Failure(f'{where}: expected {{"group": .., "topic": .., "partition": .., "offset": ..}}') from None
 
 
 def _of_cells(where: str, cells: list[str]) -> OffsetRow:
     group, topic, partition, offset = ["", *cells] if len(cells) == 3 else cells if len(cells) == 4 else [""] * 4
-    if not partition.strip().isdecimal() or not offset.strip().isdecimal():
+    if not all(re.fullmatch(r"\d{1,19}", number.strip()) for number in (partition, offset)):
         raise Failure(f"{where}: expected topic,partition,offset or group,topic,partition,offset")
     return _checked(where, group, topic, int(partition), int(offset), "")
 
@@ -128,7 +131,7 @@ def _checked(
     where: str, group: object, topic: object, partition: object, offset: object, metadata: object
 ) -> OffsetRow:
     texts = all(isinstance(text, str) for text in (group, topic, metadata))
-    numbers = all(isinstance(number, int) and number >= 0 for number in (partition, offset))
+    numbers = all(type(number) is int and number >= 0 for number in (partition, offset))
     if not texts or not numbers or not topic:
         raise Failure(f"{where}: expected texts for group, topic and metadata, and numbers from 0 for the others")
     assert isinstance(partition, int)

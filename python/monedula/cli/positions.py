@@ -10,9 +10,10 @@ Place = int | str | datetime
 """An offset (if negative, counted from the end), `"earliest"`, `"latest"`, or a time."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_DURATION = re.compile(r"(\d+)\s*([smhdw])")
+# Numbers are matched up to a length: int() refuses texts of thousands of digits.
+_DURATION = re.compile(r"(\d{1,18})\s*([smhdw])")
 _ISO_DURATION = re.compile(
-    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+)S)?)?"
+    r"P(?:(?P<days>\d{1,18})D)?(?:T(?:(?P<hours>\d{1,18})H)?(?:(?P<minutes>\d{1,18})M)?(?:(?P<seconds>\d{1,18})S)?)?"
 )
 _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
 
@@ -25,7 +26,7 @@ def place_of(text: str, option: str) -> Place:
     """
     if text in _NAMES:
         return _NAMES[text]
-    if re.fullmatch(r"-?\d+", text):
+    if re.fullmatch(r"-?\d{1,19}", text):
         return int(text)
     time = time_of(text)
     if time is None:
@@ -61,7 +62,7 @@ def partitions_of(texts: list[str] | None) -> list[int]:
     """
     found: list[int] = []
     for part in ",".join(texts or ()).split(",") if texts else ():
-        span = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
+        span = re.fullmatch(r"(\d{1,18})(?:-(\d{1,18}))?", part.strip())
         if span is None:
             raise UsageError(f"--partition {part}: expected a number, or several such as 0,2 or 0-3")
         first = int(span[1])

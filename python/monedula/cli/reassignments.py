@@ -1,7 +1,7 @@
 """`monedula reassignments`: plans moves of partitions to other brokers, starts, follows and cancels them."""
 
 import json
-import sys
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.balance import Assignment, balanced
 from monedula.cli.cluster import described
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import Failure, UsageError, confirm, say, text_in
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.partitions import TopicPartition
@@ -198,7 +198,7 @@ def _check_count(replicas: int, brokers: Sequence[int], error: type[Exception]) 
 
 def _ids(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    if not all(re.fullmatch(r"\d{1,18}", part) for part in parts):
         raise UsageError(f"--brokers {text}: expected ids of brokers, such as 1,2,3")
     return list(dict.fromkeys(map(int, parts)))
 
@@ -221,17 +221,19 @@ def _read(file: Path) -> Assignment:
     Raises:
         Failure: if it is no plan, or names directories, which this command does not choose.
     """
-    text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    text = text_in(file)
     try:
         entries: list[dict[str, Any]] = json.loads(text)["partitions"]
         if any(name != "any" for entry in entries for name in entry.get("log_dirs", ())):
             raise Failure(f"{file}: log_dirs other than any are not followed; see monedula log-dirs move")
         plan = {TopicPartition(entry["topic"], entry["partition"]): entry["replicas"] for entry in entries}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Failure(
             f'{file}: expected {{"partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2]}}]}}'
         ) from None
     for at, replicas in plan.items():
+        if type(at.topic) is not str or type(at.partition) is not int or at.partition < 0:
+            raise Failure(f"{file}: {at.topic}-{at.partition}: a topic is a text and a partition a number, 0 or more")
         if not isinstance(replicas, list) or not replicas or not all(type(broker) is int for broker in replicas):
             raise Failure(f"{file}: {at.topic}-{at.partition}: replicas are ids of brokers, such as [1, 2]")
     return plan

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from io import StringIO
+from pathlib import Path
 from time import monotonic
 from types import FrameType
 from typing import Any, NoReturn
@@ -34,6 +35,18 @@ class UsageError(Exception):
 
 class Failure(Exception):
     """The command cannot be executed, as the cluster or a file is now; the message says why."""
+
+
+def text_in(file: Path) -> str:
+    """The text of a file, or what comes from standard input for `-`.
+
+    Raises:
+        Failure: if it is not UTF-8.
+    """
+    try:
+        return sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Failure(f"{file} is not UTF-8") from None
 
 
 class Stopped(KeyboardInterrupt):

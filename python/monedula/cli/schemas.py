@@ -1,6 +1,7 @@
 """`monedula schemas`: the subjects of a schema registry, their versions, and new ones."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 
 from monedula.cli.administration import Connection, administration
-from monedula.cli.running import FAILED, Failure, UsageError, say
+from monedula.cli.running import FAILED, Failure, UsageError, say, text_in
 from monedula.cli.tables import AsJson, show
 from monedula.registry import SchemaRegistry
 
@@ -141,24 +142,21 @@ def _references(texts: list[str] | None) -> list[tuple[str, str, int]]:
     for text in texts or ():
         name, equals, rest = text.partition("=")
         subject, colon, version = rest.rpartition(":")
-        if not (equals and colon and name and subject and version.isdigit()):
+        if not (equals and colon and name and subject and re.fullmatch("[0-9]{1,9}", version)):
             raise UsageError(f"--reference {text}: expected NAME=SUBJECT:VERSION, such as com.example.Item=item:2")
         found.append((name, subject, int(version)))
     return found
 
 
 def _text(file: Path, kind: str) -> str:
-    try:
-        text = sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise Failure(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise Failure(f"{file} is not UTF-8") from None
+    text = text_in(file)
     if kind != "PROTOBUF":
         try:
             json.loads(text)
         except ValueError as error:
             raise Failure(f"{file} is not JSON, as schemas of type {kind.lower()} are: {error}") from None
+        except RecursionError:
+            raise Failure(f"{file}: its JSON is nested too deep") from None
     return text
 
 

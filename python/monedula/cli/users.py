@@ -10,7 +10,7 @@ import typer
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
 from monedula.cli.administration import Connection, Yes, administration
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import Failure, UsageError, confirm, say, text_in
 from monedula.cli.tables import AsJson, show
 
 PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"
@@ -108,7 +108,7 @@ def _mechanism(text: str) -> ScramMechanism:
 
 def _password(user: str, file: Path | None) -> Secret:
     if file is not None:
-        password = _first_line(sys.stdin.readline() if str(file) == "-" else file.read_text(encoding="utf-8"))
+        password = _first_line(sys.stdin.readline() if str(file) == "-" else text_in(file))
     elif PASSWORD_VARIABLE in os.environ:
         password = Secret(os.environ[PASSWORD_VARIABLE])
     elif sys.stdin.isatty():

@@ -10,7 +10,7 @@ from typing import Literal
 
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
-from monedula.partitions import TopicPartition
+from monedula.partitions import TopicPartition, is_name
 from monedula.spark import bounds
 from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
 from monedula.spark.kafka_settings import kafka_error, kafka_settings
@@ -297,6 +297,13 @@ def _selection(options: Mapping[str, str]) -> Selection:
         if not topics:
             message = f"No topics to subscribe to as specified value for option 'subscribe' is '{text}'"
             raise ConfigError(message, key="subscribe")
+        for topic in topics:
+            if not is_name(topic):
+                raise ConfigError(
+                    f"option 'subscribe' is '{text}': '{topic}' is no topic's name; names are separated by commas, as "
+                    "in option('subscribe', 'orders,returns'), and a pattern is given as the option subscribePattern",
+                    key="subscribe",
+                )
         return Subscribe(tuple(topics))
     if name == "assign":
         partitions = parse_assign(text) if text.strip().startswith("{") else ()

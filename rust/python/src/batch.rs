@@ -17,6 +17,7 @@ use crate::header_values::header_values;
 use crate::record::Record;
 use crate::runtime::Own;
 use crate::schema::Schema;
+use crate::thread_ids::this_thread;
 
 /// Kafka records as Arrow columns.
 ///
@@ -269,7 +270,7 @@ enum Next {
     /// A counter: the user has received the whole batch.
     Row(AtomicUsize),
     /// Each row is taken from here first: it may be stopped.
-    Cursor(Own<Arc<RowCursor>>),
+    Cursor { cursor: Own<Arc<RowCursor>>, by_threads: bool },
 }
 
 impl Next {
@@ -278,7 +279,7 @@ impl Next {
         Ok(match self {
             Self::Row(next) => next.load(Ordering::Acquire),
             // In a forked child this raises: rows that were read ahead belong to the parent, which hands them out too.
-            Self::Cursor(cursor) => cursor.get()?.taken(),
+            Self::Cursor { cursor, .. } => cursor.get()?.taken(),
         })
     }
 
@@ -287,7 +288,8 @@ impl Next {
     fn take(&self) -> PyResult<Option<usize>> {
         Ok(match self {
             Self::Row(next) => Some(next.fetch_add(1, Ordering::AcqRel)),
-            Self::Cursor(cursor) => cursor.get()?.take(),
+            Self::Cursor { cursor, by_threads: true } => cursor.get()?.take_by(this_thread()),
+            Self::Cursor { cursor, by_threads: false } => cursor.get()?.take(),
         })
     }
 }
@@ -297,9 +299,10 @@ impl Records {
         Self { columns: crate::record::Columns::of(rows), next: Next::Row(AtomicUsize::new(0)) }
     }
 
-    /// The rows, each taken from `cursor` first.
-    pub(crate) fn behind(rows: &RecordBatch, cursor: Arc<RowCursor>) -> Self {
-        Self { columns: crate::record::Columns::of(rows), next: Next::Cursor(Own::new(cursor)) }
+    /// The rows, each taken from `cursor` first; `by_threads` if the thread that takes one holds it, and not a task.
+    pub(crate) fn behind(rows: &RecordBatch, cursor: Arc<RowCursor>, by_threads: bool) -> Self {
+        let next = Next::Cursor { cursor: Own::new(cursor), by_threads };
+        Self { columns: crate::record::Columns::of(rows), next }
     }
 }
 

@@ -298,14 +298,14 @@ impl ConsumerCore {
     fn rows(&self, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<Records> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         let cursor = consumer.by_rows(batch, holder.unwrap_or_else(|| thread_holder(consumer)));
-        Ok(Records::behind(&batch.columns.record_batch, cursor))
+        Ok(Records::behind(&batch.columns.record_batch, cursor, holder.is_none()))
     }
 
-    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again.
+    /// Returns the rows of a batch that were not requested to the fetch buffer, which hands them out again. The row that was
+    /// requested last stays with `holder`; if left out, with the thread that requested it, whichever thread gives back.
     #[pyo3(signature = (batch, holder=None))]
     fn give_back(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<()> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
-        let holder = holder.unwrap_or_else(|| thread_holder(consumer));
         py.detach(|| consumer.give_back(batch, holder));
         Ok(())
     }

@@ -391,6 +391,7 @@ pub(crate) fn commit_what(
     };
     if let Ok(batch) = what.cast::<Batch>() {
         let Batch(batch, _) = batch.get();
+        consumer.check_own(batch).map_err(|error| to_py(what.py(), error))?;
         return Ok(CommitWhat::Batch { id: batch.id, places: batch.places.clone() });
     }
     let offsets: Vec<PyOffset> = what.extract()?;

@@ -36,6 +36,12 @@ pub(crate) fn new_holder() -> u64 {
     NEXT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
+/// The id of this thread; 0 while it ends.
+#[inline]
+pub(crate) fn this_thread() -> u64 {
+    THREAD_ID.try_with(|thread| thread.id).unwrap_or_default()
+}
+
 /// The id of this thread. The consumer is notified when the thread ends.
 pub(crate) fn thread_holder(consumer: &Consumer) -> u64 {
     let holder = |thread: &ThreadId| {

@@ -2,6 +2,8 @@
 //!
 //! Not implemented: waiting for the replicas, which share one log.
 
+use std::collections::BTreeMap;
+
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_records::{
     DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse, DeleteRecordsTopic,
@@ -15,15 +17,25 @@ use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteRecordsRequest<'_>) -> Answer {
     let mut topics = Vec::with_capacity(request.topics.len());
-    for topic in &request.topics {
-        let mut partitions = Vec::with_capacity(topic.partitions.len());
-        for partition in &topic.partitions {
-            let outcome = delete(core, call, topic.name, partition.partition_index, partition.offset);
-            partitions.push(describe(partition.partition_index, outcome));
-        }
-        topics.push(DeleteRecordsTopicResult { name: topic.name, partitions, ..Default::default() });
+    for (topic, offsets) in wanted(request) {
+        let partitions = offsets.into_iter().map(|(index, offset)| {
+            let outcome = delete(core, call, topic, index, offset);
+            describe(index, outcome)
+        });
+        topics.push(DeleteRecordsTopicResult { name: topic, partitions: partitions.collect(), ..Default::default() });
     }
     call.answer::<DeleteRecordsRequest<'_>>(&DeleteRecordsResponse { topics, ..Default::default() })
+}
+
+/// The offset for each partition, by topic. If a partition is in the request twice, the later offset counts.
+fn wanted<'a>(request: &DeleteRecordsRequest<'a>) -> BTreeMap<&'a str, BTreeMap<i32, i64>> {
+    let mut wanted: BTreeMap<&str, BTreeMap<i32, i64>> = BTreeMap::new();
+    for topic in &request.topics {
+        for partition in &topic.partitions {
+            wanted.entry(topic.name).or_default().insert(partition.partition_index, partition.offset);
+        }
+    }
+    wanted
 }
 
 fn delete(core: &mut Core, call: &Call<'_>, topic: &str, index: i32, before: i64) -> Result<i64, ErrorCode> {

@@ -198,7 +198,8 @@ fn client_metrics(core: &Core, name: &str) -> Result<Vec<Described>, ApiError> {
             value: Some(value.clone()),
             source,
             read_only: false,
-            synonyms: vec![(def.name, value, source)],
+            // As in Kafka, a default is no synonym here.
+            synonyms: set.map(|_| (def.name, value, source)).into_iter().collect(),
             documentation: documentation(def),
         }
     });

@@ -28,10 +28,6 @@ fn describe_all<'a>(
     call: &Call<'_>,
     request: &DescribeTopicPartitionsRequest<'a>,
 ) -> Result<DescribeTopicPartitionsResponse<'a>, ErrorCode> {
-    // Kafka fails on an empty name with an unexpected exception.
-    if request.topics.iter().any(|topic| topic.name.is_empty()) {
-        return Err(ErrorCode::UnknownServerError);
-    }
     let from = request.cursor.as_ref().map_or("", |cursor| cursor.topic_name);
     let first_index = request.cursor.as_ref().map_or(0, |cursor| cursor.partition_index);
     let names: BTreeSet<&str> = match request.topics.is_empty() {
@@ -41,6 +37,10 @@ fn describe_all<'a>(
     let astray = request.cursor.is_some() && !request.topics.is_empty() && names.first() != Some(&from);
     if first_index < 0 || astray {
         return Err(ErrorCode::InvalidRequest);
+    }
+    // Kafka fails on an empty name with an unexpected exception.
+    if names.contains("") {
+        return Err(ErrorCode::UnknownServerError);
     }
     let may_see = |name: &&str| core.allows(call, Operation::Describe, Resource::Topic(name));
     let (names, forbidden): (Vec<&str>, Vec<&str>) = names.into_iter().partition(may_see);

@@ -21,9 +21,6 @@ use crate::fetching::{Fetch, Isolation, Sessions, Wanted};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_>) -> Answer {
-    if !(0..=1).contains(&request.isolation_level) {
-        return call.answer::<FetchRequest<'_>>(&refuse(request, ErrorCode::UnknownServerError));
-    }
     let topic_ids = call.version >= 13;
     let replica = match call.version {
         15.. => request.replica_state.replica_id,
@@ -37,7 +34,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
     let resumed = core.fetching.sessions.resume(call.node, session, topic_ids, wanted, &forgotten, now_ms);
     let (session, mut wanted) = match resumed {
         Ok(resumed) => resumed,
-        Err(error) => return call.answer::<FetchRequest<'_>>(&refuse(request, error)),
+        // An error of the session is of no partition, whatever the version.
+        Err(error) => {
+            let refused = FetchResponse { error_code: error.code(), ..Default::default() };
+            return call.answer::<FetchRequest<'_>>(&refused);
+        }
     };
     Sessions::resolve(&mut wanted, |id| core.topics.name_of(id));
     // Followers need not name the topics in any ACL.
@@ -50,6 +51,14 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FetchRequest<'_
             true => core.faults.partition_error(call, topic, wanted.index),
             false => Some(ErrorCode::TopicAuthorizationFailed),
         };
+    }
+    // Kafka looks at the isolation level once there is a partition to read from.
+    let reads = |wanted: &Wanted| {
+        wanted.refused.is_none()
+            && wanted.topic.as_deref().is_some_and(|topic| core.topics.partition(topic, wanted.index).is_some())
+    };
+    if !(0..=1).contains(&request.isolation_level) && wanted.iter().any(reads) {
+        return call.answer::<FetchRequest<'_>>(&refuse(request, ErrorCode::UnknownServerError));
     }
     let quota_bytes = if follows { i32::MAX } else { core.fetch_quota_bytes(call.ticket.connection) };
     let max_bytes = request.max_bytes.min(core.settings.kafka.fetch_max_bytes).min(quota_bytes);

@@ -59,9 +59,8 @@ fn alter(
         resource::GROUP => {
             altering::group(core, target, |before| apply(before, changes, |name| altering::group_def(name).copied()))
         }
-        resource::CLIENT_METRICS => altering::client_metrics(core, target, |before| {
-            apply(before, changes, |name| altering::client_metrics_def(name).copied())
-        }),
+        // Kafka knows no types of these, so that nothing can be added to a list or taken from it.
+        resource::CLIENT_METRICS => altering::client_metrics(core, target, |before| apply(before, changes, |_| None)),
         resource::BROKER_LOGGER => {
             resource::own_node(node, wanted.resource_name, "Node id")?;
             Err(invalid("The levels of this broker's log cannot be changed."))

@@ -3,6 +3,8 @@
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
+use std::sync::Arc;
+
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
 
@@ -35,14 +37,18 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupReques
 }
 
 fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) -> Join<'a> {
-    let new_member_id = match request.member_id.is_empty() {
-        true => format!("{}-{}", request.group_instance_id.unwrap_or(call.client_id), core.draw.uuid_text()),
-        false => String::new(),
+    let (new_member_id, new_consumer_member_id) = match request.member_id.is_empty() {
+        true => (
+            format!("{}-{}", request.group_instance_id.unwrap_or(call.client_id), core.draw.uuid_text()),
+            core.draw.uuid().to_string(),
+        ),
+        false => (String::new(), String::new()),
     };
     Join {
         ticket: call.ticket,
         member_id: request.member_id,
         new_member_id: new_member_id.into(),
+        new_consumer_member_id: new_consumer_member_id.into(),
         instance_id: request.group_instance_id,
         client_id: call.client_id,
         // The form of Java's `InetAddress.toString()`.
@@ -69,10 +75,12 @@ fn protocols(request: &JoinGroupRequest<'_>) -> Box<[Protocol]> {
     protocols.into()
 }
 
-fn join_slot(core: &Core, slot: &mut Slot, join: Join<'_>, effects: &mut Effects) {
+fn join_slot(core: &Core, slot: &mut Slot, mut join: Join<'_>, effects: &mut Effects) {
     if let Some(Group::Consumer(group)) = &slot.group {
         if !group.is_empty() {
             let id = slot.id.clone();
+            // Ids that a consumer group assigns have no prefix, whichever protocol the member has.
+            join.new_member_id = Arc::clone(&join.new_consumer_member_id);
             return core.with_consumer_context(&id, |context| slot.join_consumer_group(context, &join, effects));
         }
         if !join.member_id.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! Not implemented: remote storage. Requests for its offsets are answered as by a Kafka where it is disabled.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::list_offsets::{
@@ -27,23 +27,35 @@ const DEBUGGING_REPLICA: i32 = -2;
 const CLIENT: i32 = -1;
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListOffsetsRequest<'_>) -> Answer {
+    if !(0..=1).contains(&request.isolation_level) {
+        return call.answer::<ListOffsetsRequest<'_>>(&refuse(request, ErrorCode::UnknownServerError));
+    }
     let twice = named_twice(request);
-    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut refused = HashSet::new();
+    // As in Kafka, a topic stands in the answer once however often it is asked for, and not at all without partitions.
+    let mut topics: Vec<ListOffsetsTopicResponse<'_>> = Vec::with_capacity(request.topics.len());
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
-        let mut refused = HashSet::new();
         let is_allowed = core.allows(call, Operation::Describe, Resource::Topic(topic.name));
         for partition in &topic.partitions {
             let found = match twice.contains(&(topic.name, partition.partition_index)) {
                 // The duplicate is reported once.
                 _ if !is_allowed => Err(ErrorCode::TopicAuthorizationFailed),
-                true if !refused.insert(partition.partition_index) => continue,
+                true if !refused.insert((topic.name, partition.partition_index)) => continue,
                 true => Err(ErrorCode::InvalidRequest),
                 false => find(core, call, request, topic.name, partition),
             };
             partitions.push(describe(call.version, partition.partition_index, found));
         }
-        topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
+        match places.get(topic.name) {
+            _ if partitions.is_empty() => {}
+            Some(&place) => topics[place].partitions.extend(partitions),
+            None => {
+                places.insert(topic.name, topics.len());
+                topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
+            }
+        }
     }
     call.answer::<ListOffsetsRequest<'_>>(&ListOffsetsResponse { topics, ..Default::default() })
 }

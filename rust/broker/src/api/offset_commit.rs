@@ -9,7 +9,8 @@ use monedula_protocol::messages::offset_commit::{
     OffsetCommitResponseTopic,
 };
 
-use super::{Mentions, TopicKey, group_offsets};
+use super::group_offsets::{self, Checked};
+use super::{Mentions, TopicKey};
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
 use crate::security::{Operation, Resource};
@@ -26,32 +27,35 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &OffsetCommitReq
     let by_id = call.version >= TOPIC_IDS_FROM;
     let names = request.topics.iter().map(|topic| group_offsets::name_of(core, topic.name, topic.topic_id, by_id));
     let names: Vec<_> = names.collect();
-    // The error of each partition before the group is asked. The offsets without an error go to the group, in this
-    // order.
-    let mut errors: Vec<Vec<ErrorCode>> = Vec::with_capacity(request.topics.len());
+    let mut checked = Vec::with_capacity(request.topics.len());
+    // The offsets without an error go to the group, in this order.
     let mut offsets = Vec::new();
     for (topic, name) in request.topics.iter().zip(&names) {
-        let mut checked = Vec::with_capacity(topic.partitions.len());
-        for partition in &topic.partitions {
-            let error = group_offsets::check(core, call, name.as_deref(), partition.partition_index);
-            checked.push(error);
-            if let (Some(name), ErrorCode::None) = (name, error) {
-                offsets.push(NewOffset {
-                    topic: name,
-                    partition: partition.partition_index,
-                    offset: partition.committed_offset,
-                    leader_epoch: partition.committed_leader_epoch,
-                    metadata: partition.committed_metadata,
-                });
-            }
+        let named = ((topic.name, topic.topic_id), name.as_deref());
+        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+        let topic_checked = Checked::new(core, call, named, indexes);
+        for partition in topic_checked.asked().map(|place| &topic.partitions[place]) {
+            let Some(name) = name else { break };
+            offsets.push(NewOffset {
+                topic: name,
+                partition: partition.partition_index,
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: partition.committed_metadata,
+            });
         }
-        errors.push(checked);
+        checked.push(topic_checked);
     }
     let committed = commit(core, call, request, offsets);
-    call.answer::<OffsetCommitRequest<'_>>(&OffsetCommitResponse {
-        topics: merge(request, &errors, &committed),
-        ..Default::default()
-    })
+    let topics = group_offsets::merge(&checked, &committed).into_iter().map(|((name, topic_id), partitions)| {
+        let described = partitions.into_iter().map(|(partition_index, error)| OffsetCommitResponsePartition {
+            partition_index,
+            error_code: error.code(),
+            ..Default::default()
+        });
+        OffsetCommitResponseTopic { name, topic_id, partitions: described.collect(), ..Default::default() }
+    });
+    call.answer::<OffsetCommitRequest<'_>>(&OffsetCommitResponse { topics: topics.collect(), ..Default::default() })
 }
 
 /// Commits the offsets to the group. Returns the error of each.
@@ -80,46 +84,6 @@ fn commit(
         offsets,
     };
     core.commit_offsets(call.node, &commit).unwrap_or_else(|error| vec![error; count])
-}
-
-/// The topics of the response in Kafka's order: first the partitions that were refused before the group was asked, then
-/// the others, which are added to topics already listed.
-fn merge<'a>(
-    request: &OffsetCommitRequest<'a>,
-    errors: &[Vec<ErrorCode>],
-    committed: &[ErrorCode],
-) -> Vec<OffsetCommitResponseTopic<'a>> {
-    let mut topics: Vec<OffsetCommitResponseTopic<'a>> = Vec::with_capacity(request.topics.len());
-    let mut add = |topic: &OffsetCommitRequestTopic<'a>, partition_index: i32, error: ErrorCode| {
-        let partition =
-            OffsetCommitResponsePartition { partition_index, error_code: error.code(), ..Default::default() };
-        match topics.iter_mut().find(|known| known.name == topic.name && known.topic_id == topic.topic_id) {
-            Some(known) => known.partitions.push(partition),
-            None => topics.push(OffsetCommitResponseTopic {
-                name: topic.name,
-                topic_id: topic.topic_id,
-                partitions: vec![partition],
-                ..Default::default()
-            }),
-        }
-    };
-    let mut committed = committed.iter();
-    for refused in [true, false] {
-        for (topic, errors) in request.topics.iter().zip(errors) {
-            for (partition, &error) in topic.partitions.iter().zip(errors) {
-                match (refused, error) {
-                    (true, ErrorCode::None) => {}
-                    (true, error) => add(topic, partition.partition_index, error),
-                    (false, ErrorCode::None) => {
-                        let outcome = committed.next().copied().unwrap_or(ErrorCode::UnknownServerError);
-                        add(topic, partition.partition_index, outcome);
-                    }
-                    (false, _) => {}
-                }
-            }
-        }
-    }
-    topics
 }
 
 pub(super) fn refuse<'a>(request: &OffsetCommitRequest<'a>, error: ErrorCode) -> OffsetCommitResponse<'a> {

@@ -4,6 +4,7 @@
 //! at once.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
 use monedula_protocol::error_code::ErrorCode;
@@ -40,22 +41,18 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         return finish(core, call, request, refused);
     }
     let mut outcomes = Vec::with_capacity(request.topic_data.len());
-    for topic in &request.topic_data {
+    for (topic, partitions) in wanted(request) {
         let name = match call.version {
             13.. => core.topics.name_of(topic.topic_id).ok_or(ErrorCode::UnknownTopicId),
             _ => core.topics.get(topic.name).map(|found| found.name.clone()).ok_or(ErrorCode::UnknownTopicOrPartition),
         };
-        // If a partition is in the request twice, the later batch counts.
-        let places = topic.partition_data.iter().enumerate();
-        let last: HashMap<i32, usize> = places.clone().map(|(place, data)| (data.index, place)).collect();
-        let partitions = places.filter(|(place, data)| last.get(&data.index) == Some(place)).map(|(_, data)| data);
         // Whether an unknown topic exists is not told to clients that may not write to it.
         let asked = name.as_deref().unwrap_or(topic.name);
         let name = match core.authorize(call, Operation::Write, Resource::Topic(asked)) {
             Err(error) if name != Err(ErrorCode::UnknownTopicId) => Err(error),
             _ => name,
         };
-        let partitions = partitions.map(|data| match &name {
+        let partitions = partitions.into_iter().map(|data| match &name {
             Ok(name) => produce(core, call, request, name, data),
             Err(error) => {
                 Outcome { index: data.index, result: Err((*error).into()), log_start_offset: -1, leader: None }
@@ -80,6 +77,34 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         ..Default::default()
     };
     finish(core, call, request, response)
+}
+
+/// The topics with their partitions, each once and none without partitions. If a partition is in the request twice, the
+/// later batch counts, at the place of the first.
+fn wanted<'a, 'r>(
+    request: &'r ProduceRequest<'a>,
+) -> Vec<(&'r TopicProduceData<'a>, Vec<&'r PartitionProduceData<'a>>)> {
+    let mut wanted: Vec<(&TopicProduceData<'_>, Vec<&PartitionProduceData<'_>>)> = Vec::new();
+    let mut topics = HashMap::new();
+    let mut partitions = HashMap::new();
+    for topic in request.topic_data.iter().filter(|topic| !topic.partition_data.is_empty()) {
+        let key = (topic.name, topic.topic_id);
+        let at = *topics.entry(key).or_insert_with(|| {
+            wanted.push((topic, Vec::with_capacity(topic.partition_data.len())));
+            wanted.len() - 1
+        });
+        for data in &topic.partition_data {
+            let into = &mut wanted[at].1;
+            match partitions.entry((key, data.index)) {
+                Entry::Occupied(place) => into[*place.get()] = data,
+                Entry::Vacant(place) => {
+                    place.insert(into.len());
+                    into.push(data);
+                }
+            }
+        }
+    }
+    wanted
 }
 
 /// Makes the answer. With acks=0 there is no response, so an error closes the connection.
@@ -183,12 +208,22 @@ fn append(
     if partition.leader != Some(call.node) {
         return Err(ErrorCode::NotLeaderOrFollower.into());
     }
+    let mut begins = false;
     if batch.header.is_transactional() {
         let joined = join_transaction(core, call, request, (topic, data.index), &batch);
         *in_transaction = joined.is_ok();
-        joined?;
+        begins = joined? == Joined::Now && call.version >= ADDS_PARTITIONS_FROM;
     }
-    core.append_from_client(topic, data.index, batch, request.acks)
+    core.append_from_client((topic, data.index), batch, request.acks, begins)
+}
+
+/// How a partition came to be in a producer's transaction.
+#[derive(PartialEq, Eq)]
+enum Joined {
+    /// The log shows records of it already.
+    Before,
+    /// The coordinator was asked.
+    Now,
 }
 
 /// Checks that the partition is in the producer's transaction, or adds it (KIP-890). If the log shows an open
@@ -199,18 +234,19 @@ fn join_transaction(
     request: &ProduceRequest<'_>,
     (topic, index): (&str, i32),
     batch: &Batch,
-) -> Result<(), Refusal> {
+) -> Result<Joined, Refusal> {
     let producer = (batch.header.producer_id, batch.header.producer_epoch);
     let known = core.topics.partition(topic, index).and_then(|found| found.log.producers().get(producer.0));
     if known.is_some_and(|known| known.transaction_start.is_some() && known.epoch == producer.1) {
-        return Ok(());
+        return Ok(Joined::Before);
     }
     let membership = match call.version {
         ADDS_PARTITIONS_FROM.. => Membership::Added,
         version => Membership::Checked { knows_abortable: version >= KNOWS_ABORTABLE_FROM },
     };
     let id = request.transactional_id.unwrap_or_default();
-    core.join_transaction(id, producer, (topic.into(), index), membership).map_err(|error| {
+    let joined = core.join_transaction(id, producer, (topic.into(), index), membership);
+    joined.map(|()| Joined::Now).map_err(|error| {
         // Coordinator errors that clients would not retry after a Produce become NOT_ENOUGH_REPLICAS, which they retry.
         let unverified = match error {
             ErrorCode::ConcurrentTransactions => call.version < ADDS_PARTITIONS_FROM,

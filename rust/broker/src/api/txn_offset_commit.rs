@@ -9,7 +9,8 @@ use monedula_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 
-use super::{Mentions, TopicKey, group_offsets};
+use super::group_offsets::{self, Checked};
+use super::{Mentions, TopicKey};
 use crate::cluster::Coordinated;
 use crate::core::{Answer, Call, Core};
 use crate::groups::{Commit, Identity, NewOffset};
@@ -31,45 +32,45 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &TxnOffsetCommit
     if let Err(error) = core.authorize(call, Operation::Read, Resource::Group(request.group_id)) {
         return call.answer::<TxnOffsetCommitRequest<'_>>(&refuse(request, error));
     }
-    let mut errors = Vec::new();
-    let mut offsets = Vec::new();
     let by_id = call.version >= TOPIC_IDS_FROM;
     let names = request.topics.iter().map(|topic| group_offsets::name_of(core, topic.name, topic.topic_id, by_id));
     let names: Vec<_> = names.collect();
+    let mut checked = Vec::with_capacity(request.topics.len());
+    let mut offsets = Vec::new();
     for (topic, name) in request.topics.iter().zip(&names) {
-        for partition in &topic.partitions {
-            let error = group_offsets::check(core, call, name.as_deref(), partition.partition_index);
-            if let (Some(name), ErrorCode::None) = (name, error) {
-                offsets.push(NewOffset {
-                    topic: name,
-                    partition: partition.partition_index,
-                    offset: partition.committed_offset,
-                    leader_epoch: partition.committed_leader_epoch,
-                    metadata: partition.committed_metadata,
-                });
-            }
-            errors.push(error);
+        let named = ((topic.name, topic.topic_id), name.as_deref());
+        let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
+        let topic_checked = Checked::new(core, call, named, indexes);
+        for partition in topic_checked.asked().map(|place| &topic.partitions[place]) {
+            let Some(name) = name else { break };
+            offsets.push(NewOffset {
+                topic: name,
+                partition: partition.partition_index,
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: partition.committed_metadata,
+            });
         }
+        checked.push(topic_checked);
     }
     let count = offsets.len();
     let committed = match count {
         0 => Vec::new(),
         _ => commit(core, call, request, offsets).unwrap_or_else(|error| vec![error; count]),
     };
-    let mut committed = committed.into_iter();
-    let mut outcomes = errors.into_iter().map(|error| match error {
-        ErrorCode::None => committed.next().unwrap_or(ErrorCode::UnknownServerError),
+    let known = |error| match error {
+        ErrorCode::CoordinatorLoadInProgress if call.version < KNOWS_LOADING_FROM => ErrorCode::CoordinatorNotAvailable,
         error => error,
+    };
+    let topics = group_offsets::merge(&checked, &committed).into_iter().map(|((name, topic_id), partitions)| {
+        let described = partitions.into_iter().map(|(partition_index, error)| TxnOffsetCommitResponsePartition {
+            partition_index,
+            error_code: known(error).code(),
+            ..Default::default()
+        });
+        TxnOffsetCommitResponseTopic { name, topic_id, partitions: described.collect(), ..Default::default() }
     });
-    let response = respond(request, || {
-        let error = outcomes.next().unwrap_or(ErrorCode::UnknownServerError);
-        match error {
-            ErrorCode::CoordinatorLoadInProgress if call.version < KNOWS_LOADING_FROM => {
-                ErrorCode::CoordinatorNotAvailable
-            }
-            error => error,
-        }
-    });
+    let response = TxnOffsetCommitResponse { topics: topics.collect(), ..Default::default() };
     call.answer::<TxnOffsetCommitRequest<'_>>(&response)
 }
 
@@ -108,30 +109,19 @@ fn commit(
     core.commit_offsets(call.node, &commit)
 }
 
-fn respond<'a>(
-    request: &TxnOffsetCommitRequest<'a>,
-    mut error: impl FnMut() -> ErrorCode,
-) -> TxnOffsetCommitResponse<'a> {
-    let mut topics = Vec::with_capacity(request.topics.len());
-    for topic in &request.topics {
-        let partitions = topic.partitions.iter().map(|partition| TxnOffsetCommitResponsePartition {
-            partition_index: partition.partition_index,
-            error_code: error().code(),
-            ..Default::default()
-        });
-        let partitions = partitions.collect();
-        topics.push(TxnOffsetCommitResponseTopic {
-            name: topic.name,
-            topic_id: topic.topic_id,
-            partitions,
-            ..Default::default()
-        });
-    }
-    TxnOffsetCommitResponse { topics, ..Default::default() }
-}
-
 pub(super) fn refuse<'a>(request: &TxnOffsetCommitRequest<'a>, error: ErrorCode) -> TxnOffsetCommitResponse<'a> {
-    respond(request, || error)
+    let refused = |partition_index| TxnOffsetCommitResponsePartition {
+        partition_index,
+        error_code: error.code(),
+        ..Default::default()
+    };
+    let topics = request.topics.iter().map(|topic| TxnOffsetCommitResponseTopic {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partitions: topic.partitions.iter().map(|partition| refused(partition.partition_index)).collect(),
+        ..Default::default()
+    });
+    TxnOffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 
 pub(super) fn mentions<'a>(request: &TxnOffsetCommitRequest<'a>) -> Mentions<'a> {

@@ -91,17 +91,18 @@ fn partition_of(topic: &mut Topic, index: i32) -> Result<&mut Partition, ErrorCo
 }
 
 impl Core {
-    /// Appends a client's batch. The caller has checked that the node which received the request leads the partition.
+    /// Appends a client's batch. The caller has checked that the node which received the request leads the partition, and
+    /// says whether the batch `begins` a transaction there of a producer whose transactions have epochs of their own.
     ///
     /// # Errors
     /// The first problem of the batch, of its producer's state, or of the partition (NOT_ENOUGH_REPLICAS with
     /// acks=all).
     pub(crate) fn append_from_client(
         &mut self,
-        topic: &str,
-        index: i32,
+        (topic, index): (&str, i32),
         batch: Batch,
         acks: i16,
+        begins: bool,
     ) -> Result<Appended, Refusal> {
         let settings = &self.settings.kafka;
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -120,7 +121,7 @@ impl Core {
                     log_start_offset: log.start_offset(),
                 });
             }
-            log.producers().check(&batch.header)?;
+            log.producers().check(&batch.header, begins)?;
         }
         self.attach(topic, index)?;
         let found = self.topics.get_for_append(topic).ok_or(ErrorCode::UnknownTopicOrPartition)?;

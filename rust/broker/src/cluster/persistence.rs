@@ -104,23 +104,32 @@ impl Core {
     }
 
     /// Saves the topics that changed since the last call, removes deleted ones, and saves what changed of security.
+    ///
+    /// # Errors
+    /// The first file that could not be written. All others are tried nevertheless, and what failed is tried again by
+    /// the next call.
     pub(crate) fn save(&mut self) -> Result<(), BrokerError> {
         let touched = self.topics.take_touched();
         let Some(data_dir) = &mut self.data_dir else { return Ok(()) };
+        let mut outcome = Ok(());
         for id in touched.removed {
-            data_dir.remove(id)?;
+            if let Err(error) = data_dir.remove(id) {
+                self.topics.touch_removed(id);
+                outcome = outcome.and(Err(error));
+            }
         }
         for name in touched.changed {
-            if let Some(topic) = self.topics.get(&name) {
-                let saved = data_dir.save(topic.id, stored(topic));
-                // Touched again, so that the next request retries the save.
-                saved.inspect_err(|_| self.topics.touch(&name))?;
+            let Some(topic) = self.topics.get(&name) else { continue };
+            if let Err(error) = data_dir.save(topic.id, stored(topic)) {
+                self.topics.touch(&name);
+                outcome = outcome.and(Err(error));
             }
         }
         if self.security.take_touched() {
             let text = self.security.snapshot(&self.settings.security).to_text().map_err(BrokerError::Command);
-            text.and_then(|text| data_dir.save_security(&text)).inspect_err(|_| self.security.touch())?;
+            let saved = text.and_then(|text| data_dir.save_security(&text)).inspect_err(|_| self.security.touch());
+            outcome = outcome.and(saved);
         }
-        Ok(())
+        outcome
     }
 }

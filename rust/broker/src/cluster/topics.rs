@@ -81,6 +81,11 @@ impl Topics {
         self.touched.changed.insert(Arc::clone(name));
     }
 
+    /// Has the files of a deleted topic removed again.
+    pub(crate) fn touch_removed(&mut self, id: Uuid) {
+        self.touched.removed.push(id);
+    }
+
     /// Takes the topics that were touched since the last call.
     pub(crate) fn take_touched(&mut self) -> Touched {
         let touched = std::mem::take(&mut self.touched);

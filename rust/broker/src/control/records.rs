@@ -149,7 +149,9 @@ impl Core {
         let encoded = encoder.encode(compressor, &mut bytes);
         encoded.map_err(|error| BrokerError::Command(format!("{topic}-{partition}: {error}")))?;
         let batch = single_batch(&bytes.into(), i16::MAX).map_err(refused)?;
-        self.append_from_client(topic, partition, batch, 1).map(|appended| appended.base_offset).map_err(refused)
+        self.append_from_client((topic, partition), batch, 1, false)
+            .map(|appended| appended.base_offset)
+            .map_err(refused)
     }
 }
 

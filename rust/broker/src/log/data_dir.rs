@@ -256,7 +256,7 @@ impl DataDir {
     /// # Errors
     /// A file that cannot be removed.
     pub(crate) fn remove(&mut self, id: Uuid) -> Result<(), BrokerError> {
-        if self.saved.remove(&id).is_none() {
+        if !self.saved.contains_key(&id) {
             return Ok(());
         }
         let (directory, known) = (self.topic_directory(id), self.known_file(id));
@@ -266,8 +266,9 @@ impl DataDir {
         }
         // After the rename the next start removes the directory, whatever becomes of this attempt.
         let deleted = directory.with_extension("deleted");
-        let removed = fs::rename(&directory, &deleted).and_then(|()| fs::remove_dir_all(&deleted));
-        removed.map_err(|error| storage(&directory, error))
+        fs::rename(&directory, &deleted).map_err(|error| storage(&directory, error))?;
+        self.saved.remove(&id);
+        fs::remove_dir_all(&deleted).map_err(|error| storage(&deleted, error))
     }
 }
 

@@ -1,5 +1,8 @@
 //! The leader epochs of a log and their start offsets (KIP-101, KIP-320).
 
+/// Stands for no epoch in requests.
+const UNDEFINED: i32 = -1;
+
 /// The leader epochs of a log with their start offsets, both ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epochs(Vec<(i32, i64)>);
@@ -42,7 +45,7 @@ impl Epochs {
             return Some((epoch, log_end_offset));
         }
         let higher = self.0.partition_point(|&(known, _)| known <= epoch);
-        let &(_, end) = self.0.get(higher).filter(|_| epoch >= 0)?;
+        let &(_, end) = self.0.get(higher).filter(|_| epoch != UNDEFINED)?;
         let found = higher.checked_sub(1).and_then(|floor| self.0.get(floor)).map_or(epoch, |&(known, _)| known);
         Some((found, end))
     }
@@ -76,6 +79,8 @@ mod tests {
         assert_eq!(epochs.end_of(0, 25), Some((0, 0)));
         assert_eq!(epochs.end_of(5, 25), None);
         assert_eq!(epochs.end_of(-1, 25), None);
+        // Only -1 stands for no epoch.
+        assert_eq!(epochs.end_of(-2, 25), Some((-2, 0)));
     }
 
     #[test]

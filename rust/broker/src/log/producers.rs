@@ -102,20 +102,21 @@ impl Producers {
         producer.batches.iter().find(|batch| (batch.first_sequence, batch.last_sequence) == range).copied()
     }
 
-    /// Checks that a client's batch may be appended.
+    /// Checks that a client's batch may be appended. If it `begins` a transaction with an epoch of its own (KIP-890), it
+    /// has the first sequence number even if nothing is known of the producer: an earlier batch may be on its way.
     ///
     /// # Errors
     /// INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE.
-    pub(crate) fn check(&self, header: &BatchHeader) -> Result<(), ErrorCode> {
+    pub(crate) fn check(&self, header: &BatchHeader, begins: bool) -> Result<(), ErrorCode> {
         let Some(producer) = self.get(header.producer_id) else {
-            return Ok(());
+            return if begins && header.base_sequence != 0 { Err(ErrorCode::OutOfOrderSequenceNumber) } else { Ok(()) };
         };
         if header.producer_epoch < producer.epoch {
             return Err(ErrorCode::InvalidProducerEpoch);
         }
         // As in Kafka, a producer whose epoch is not known may begin with any sequence number.
         let in_order = if header.producer_epoch != producer.epoch {
-            header.base_sequence == 0 || producer.epoch == -1
+            header.base_sequence == 0 || (producer.epoch == -1 && !begins)
         } else {
             let last = producer.last_sequence();
             i64::from(header.base_sequence) == i64::from(last) + 1 || (header.base_sequence == 0 && last == i32::MAX)

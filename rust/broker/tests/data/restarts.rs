@@ -7,15 +7,18 @@ use monedula_broker::BrokerError;
 use monedula_broker::core::Core;
 use monedula_broker::security::SecurityProtocol;
 use monedula_broker::settings::Settings;
+use monedula_protocol::api::Request;
 use monedula_protocol::messages::alter_client_quotas::{
     AlterClientQuotasEntity, AlterClientQuotasEntry, AlterClientQuotasOp, AlterClientQuotasRequest,
 };
+use monedula_protocol::messages::create_topics::{CreatableTopic, CreateTopicsRequest};
+use monedula_protocol::messages::delete_topics::DeleteTopicsRequest;
 use monedula_protocol::messages::describe_client_quotas::DescribeClientQuotasRequest;
 use monedula_protocol::records::BatchEncoder;
 use serde_json::{Value, json};
 
 use crate::helpers::*;
-use crate::support::{START_MS, World};
+use crate::support::{Outcome, START_MS, World, topic};
 
 /// A directory that is removed on drop.
 pub(crate) struct TempDir(PathBuf);
@@ -143,6 +146,42 @@ fn what_cannot_be_written_is_not_acknowledged() {
     assert_eq!(fetch(&mut world, 0).high_watermark, 0);
     fs::remove_file(&in_the_way).unwrap();
     assert_eq!(produce_values(&mut world, &["b"]), 0);
+}
+
+/// Sends a request while no file of a topic can be written, which closes the connection.
+#[cfg(unix)]
+fn call_without_topics<'q, R: Request<'q>>(directory: &TempDir, world: &mut World, request: &R, version: i16) {
+    let topics = directory.0.join("topics");
+    let away = directory.0.join("away");
+    fs::rename(&topics, &away).unwrap();
+    fs::write(&topics, "").unwrap();
+    let connection = world.connect(1);
+    world.send_on(connection, request, version);
+    assert!(matches!(world.outcome(connection), Some(Outcome::Closed(_))));
+    fs::remove_file(&topics).unwrap();
+    fs::rename(&away, &topics).unwrap();
+}
+
+/// A client that asks again hears that the topics are there, or gone: so they have to be, after a restart too.
+#[cfg(unix)]
+#[test]
+fn what_could_not_be_saved_of_several_topics_is_saved_with_the_next_request() {
+    let directory = TempDir::new("unsaved");
+    let names = ["a", "b", "c"];
+    let there = |world: &mut World| names.map(|name| topic(world, 1, name).error_code == 0);
+    let mut world = World::new(directory.settings());
+    let new = |name| CreatableTopic { name, num_partitions: 1, replication_factor: 1, ..Default::default() };
+    let create = CreateTopicsRequest { topics: names.map(new).into(), timeout_ms: 1000, ..Default::default() };
+    call_without_topics(&directory, &mut world, &create, 7);
+    assert_eq!(there(&mut world), [true; 3]);
+    drop(world);
+    let mut world = World::new(directory.settings());
+    assert_eq!(there(&mut world), [true; 3]);
+    let delete = DeleteTopicsRequest { topic_names: names.into(), timeout_ms: 1000, ..Default::default() };
+    call_without_topics(&directory, &mut world, &delete, 5);
+    assert_eq!(there(&mut world), [false; 3]);
+    drop(world);
+    assert_eq!(there(&mut World::new(directory.settings())), [false; 3]);
 }
 
 /// Starts a broker on a data directory without the file or directory `taken`. The start must fail with an error about

@@ -146,9 +146,10 @@ impl Consumer {
     /// A batch is finished, whichever holder has it; the next commit has it.
     ///
     /// # Errors
-    /// Without a `group.id`, or if the consumer is closed.
+    /// If it is another consumer's, without a `group.id`, or if the consumer is closed.
     pub fn finish(&self, batch: &HandedBatch) -> Result<(), ClientError> {
         self.refuse_without_group()?;
+        self.check_own(batch)?;
         self.buffer.finish_batch(batch.id, batch.columns.record_batch.num_rows());
         Ok(())
     }
@@ -159,13 +160,14 @@ impl Consumer {
     /// then, and nothing waits for it.
     ///
     /// # Errors
-    /// If the batch is finished already, without a `group.id`, or if the consumer is closed.
+    /// If the batch is finished already, or another consumer's, without a `group.id`, or if the consumer is closed.
     pub fn hand_over(
         &self,
         batch: &HandedBatch,
         holder: Holder,
     ) -> Result<Vec<(HandedBatch, Unfinished)>, ClientError> {
         self.refuse_without_group()?;
+        self.check_own(batch)?;
         let parts = self.buffer.hand_over(batch, holder)?.into_iter();
         let unfinished = |id| Unfinished { what: What::Batch(id), buffer: self.buffer(), log: self.log.clone() };
         Ok(parts.map(|part| (unfinished(part.id), part)).map(|(guard, part)| (part, guard)).collect())
@@ -222,6 +224,16 @@ impl Consumer {
         Arc::downgrade(&self.buffer)
     }
 
+    /// # Errors
+    /// If something else than this consumer has returned the batch: it must not be taken for one of this consumer's.
+    pub fn check_own(&self, batch: &HandedBatch) -> Result<(), ClientError> {
+        if self.buffer.is_own(batch) {
+            return Ok(());
+        }
+        let message = "this batch is not one of this consumer: give it to the consumer that returned it";
+        Err(ClientError::Argument(message.into()))
+    }
+
     fn refuse_without_group(&self) -> Result<(), ClientError> {
         match (&self.config.group_id, self.is_closed()) {
             (_, true) => Err(ClientError::Closed),
@@ -253,7 +265,7 @@ impl Consumer {
     /// Rows of a batch that were not taken are handed out again, before all others of their partition and by the next
     /// call of any holder, unless the partition was sought or lost since. The last row stays with `holder`, which
     /// finishes it with its next call. Does nothing where all rows were taken.
-    pub fn give_back(&self, batch: &HandedBatch, holder: Holder) {
+    pub fn give_back(&self, batch: &HandedBatch, holder: Option<Holder>) {
         self.buffer.give_back(batch.id, holder);
     }
 

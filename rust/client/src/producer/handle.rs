@@ -189,10 +189,14 @@ impl Producer {
             }
             let slice = until.min(Instant::now() + LOOK_AGAIN);
             there = self.accumulator.memory.wait(bytes, slice);
-            if there || slice == until {
+            if there {
                 break;
             }
+            // Also at the end: callers may wait in slices of their own, and other senders open batches meanwhile.
             self.accumulator.report_exhausted();
+            if slice == until {
+                break;
+            }
         }
         if self.is_closed() { Err(ClientError::ProducerClosed) } else { Ok(there) }
     }

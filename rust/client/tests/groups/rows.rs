@@ -13,6 +13,7 @@ use crate::support::{HOLDER, User, World, partition, until};
 crate::under_both_protocols!(
     a_row_is_finished_when_the_one_after_it_is_asked_for,
     rows_that_were_not_taken_come_again_and_the_last_one_taken_stays_with_the_user,
+    the_last_one_taken_stays_with_whoever_took_it_whoever_gives_back,
     rows_given_back_go_before_what_others_were_handed_meanwhile,
     several_give_back_and_rows_come_in_the_order_of_the_log,
     nothing_is_let_through_of_a_partition_that_is_paused_sought_lost_or_to_be_given_up,
@@ -82,13 +83,31 @@ fn rows_that_were_not_taken_come_again_and_the_last_one_taken_stays_with_the_use
     let cursor = user.consumer.by_rows(&batch, HOLDER);
     (0..3).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     until("two are finished", || world.committed("orders") == BTreeMap::from([(0, 2)]));
-    user.consumer.give_back(&batch, HOLDER);
+    user.consumer.give_back(&batch, Some(HOLDER));
     user.read.clear();
     user.poll_until("the rest comes again", |user| user.rows() == 7);
     assert_eq!(user.read[&0][0], 3);
     until("asking for more has finished the third", || world.committed("orders") == BTreeMap::from([(0, 3)]));
     user.close();
     assert_eq!(world.committed("orders"), BTreeMap::from([(0, 3)]), "the rest was not finished");
+}
+
+fn the_last_one_taken_stays_with_whoever_took_it_whoever_gives_back(protocol: &str) {
+    let world = World::under(protocol, &["orders:1"], 1);
+    world.append("orders", 0, 10);
+    let mut user = world.consumer(&[]);
+    user.subscribe(&["orders"]);
+    user.take(10);
+    let batch = user.last.take().expect("a batch");
+    let cursor = user.consumer.by_rows(&batch, HOLDER);
+    (0..3).for_each(|row| assert_eq!(cursor.take_by(OTHER), Some(row)));
+    user.consumer.give_back(&batch, None);
+    user.read.clear();
+    user.poll_until("the rest comes again", |user| user.rows() == 7);
+    user.commit(&world, CommitWhat::Finished { holder: HOLDER }).expect("commits");
+    assert_eq!(world.committed("orders"), BTreeMap::from([(0, 2)]), "the third is in the hands of the other");
+    user.consumer.enter(OTHER);
+    until("all are finished", || world.committed("orders") == BTreeMap::from([(0, 10)]));
 }
 
 fn rows_given_back_go_before_what_others_were_handed_meanwhile(protocol: &str) {
@@ -99,7 +118,7 @@ fn rows_given_back_go_before_what_others_were_handed_meanwhile(protocol: &str) {
     (0..3).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     let others = next_of(&user, OTHER, 10);
     assert_eq!(offsets(&others), (10..20).collect::<Vec<_>>());
-    user.consumer.give_back(&mine, HOLDER);
+    user.consumer.give_back(&mine, Some(HOLDER));
     assert_eq!(cursor.take(), None, "what was given back is another's");
     assert_eq!(user.consumer.status(&partition("orders", 0)).unwrap().position, Some(3));
     // Two batches, since the first asks for few rows. Neither goes past the rows given back, though there are more.
@@ -123,7 +142,7 @@ fn several_give_back_and_rows_come_in_the_order_of_the_log(protocol: &str) {
         (0..taken).for_each(|row| assert_eq!(cursor.take(), Some(row)));
     }
     for index in [1, 2, 0] {
-        user.consumer.give_back(&batches[index], index as u64 + 1);
+        user.consumer.give_back(&batches[index], Some(index as u64 + 1));
     }
     let read: Vec<i64> = (0..3).flat_map(|_| offsets(&next_of(&user, 9, 100))).collect();
     assert_eq!(read, (0..10).chain(11..20).chain(22..30).collect::<Vec<_>>());
@@ -131,7 +150,7 @@ fn several_give_back_and_rows_come_in_the_order_of_the_log(protocol: &str) {
     let again = next_of(user_at(&user, 5), 9, 10);
     let cursor = user.consumer.by_rows(&again, 9);
     assert_eq!(cursor.take(), Some(0));
-    user.consumer.give_back(&again, 9);
+    user.consumer.give_back(&again, Some(9));
     assert_eq!(offsets(&next_of(user_at(&user, 25), 9, 100)), (25..30).collect::<Vec<_>>());
     (1..10).for_each(|holder| user.consumer.enter(holder));
     until("all is finished", || world.committed("orders") == BTreeMap::from([(0, 30)]));
@@ -157,25 +176,25 @@ fn nothing_is_let_through_of_a_partition_that_is_paused_sought_lost_or_to_be_giv
     let (batch, cursor) = begin(&user);
     user.consumer.set_paused(&orders, true).unwrap();
     assert_eq!(cursor.take(), None, "paused");
-    user.consumer.give_back(&batch, HOLDER);
+    user.consumer.give_back(&batch, Some(HOLDER));
     user.consumer.set_paused(&orders, false).unwrap();
     let (batch, cursor) = begin(&user);
     assert_eq!(offsets(&batch)[0], 1);
     user_at(&user, 5);
     assert_eq!(cursor.take(), None, "sought");
-    user.consumer.give_back(&batch, HOLDER);
+    user.consumer.give_back(&batch, Some(HOLDER));
     let (batch, cursor) = begin(&user);
     assert_eq!(offsets(&batch)[0], 5);
     user.consumer.wakeup();
     assert_eq!(cursor.take(), None, "woken");
-    user.consumer.give_back(&batch, HOLDER);
+    user.consumer.give_back(&batch, Some(HOLDER));
     user.poll().expect_err("it says so");
     let (batch, cursor) = begin(&user);
     assert_eq!(offsets(&batch)[0], 6);
     world.fault(&[world.heartbeat()], Effect::Error { error: "UNKNOWN_MEMBER_ID".into(), whole: true }, Some(1));
     until("it is lost", || user.consumer.group_status().unwrap().figures.lost == 1);
     assert_eq!(cursor.take(), None, "lost");
-    user.consumer.give_back(&batch, HOLDER);
+    user.consumer.give_back(&batch, Some(HOLDER));
     user.poll_until("what was not committed comes again", |user| user.rows() > 0);
     user.last.take();
     user.consumer.enter(HOLDER);

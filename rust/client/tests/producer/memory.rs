@@ -9,6 +9,15 @@ use crate::support::{PATIENCE, World, delivered, failure, send};
 
 const VALUE: &[u8] = &[7; 1000];
 
+/// Batches are sent for want of memory only.
+const LINGERING: [(&str, &str); 5] = [
+    ("linger.ms", "600000"),
+    ("delivery.timeout.ms", "900000"),
+    ("buffer.memory", "1000000"),
+    ("batch.size", "1000000"),
+    ("max.request.size", "900000"),
+];
+
 fn fill(world: &World, producer: &monedula_client::producer::Producer, topic: &str) -> usize {
     let mut taken = 0;
     let deadline = Instant::now() + PATIENCE;
@@ -100,6 +109,44 @@ fn memory_that_runs_out_sends_what_lingers() {
     let value = "x".repeat(1000);
     (0..200).for_each(|_| drop(send(&producer, "events", None, &value)));
     delivered(&first);
+}
+
+/// Callers wait in slices of their own. Nobody had what others had opened meanwhile sent, and it lingered while they waited.
+#[test]
+fn a_wait_in_slices_sends_what_lingers() {
+    let world = World::new(&["events:1"], 1);
+    let producer = world.producer(&LINGERING);
+    send(&producer, "events", None, "known");
+    world.flush(&producer);
+    let first = send(&producer, "events", None, &"x".repeat(600_000));
+    let deadline = Instant::now() + PATIENCE;
+    while !producer.wait_for_room(600_000, Instant::now() + Duration::from_millis(10), None).expect("open") {
+        assert!(Instant::now() < deadline, "nobody sends what lingers");
+    }
+    delivered(&first);
+}
+
+/// Memory that ran out again during the flush that made room was forgotten when that flush ended.
+#[test]
+fn memory_that_runs_out_again_sends_what_lingers_again() {
+    let world = World::new(&["events:2"], 1);
+    let producer = world.producer(&LINGERING);
+    send(&producer, "events", Some("key"), "known");
+    world.flush(&producer);
+    let large = "x".repeat(600_000);
+    let send_to = |partition, value: &str| {
+        let value = Some(value.as_bytes());
+        producer.send(&Record { topic: "events", partition: Some(partition), value, ..Record::default() })
+    };
+    let held = world.fault(&["Produce"], Effect::Hold, None);
+    let first = send_to(0, &large).expect("room");
+    assert!(matches!(send_to(0, &large), Err(Refused::Full { .. })));
+    assert!(held.wait(1, PATIENCE).expect("is set"), "it is not sent");
+    let second = send_to(1, "lingers").expect("room");
+    assert!(matches!(send_to(0, &large), Err(Refused::Full { .. })));
+    held.remove().expect("removes");
+    delivered(&first);
+    delivered(&second);
 }
 
 /// A batch's first record took a little memory, was refused the rest and returned the little. That looked

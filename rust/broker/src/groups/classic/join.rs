@@ -35,6 +35,8 @@ pub(crate) struct Join<'a> {
     pub(crate) member_id: &'a str,
     /// The id to assign if the client has none.
     pub(crate) new_member_id: Arc<str>,
+    /// The id to assign instead if the group is a consumer group.
+    pub(crate) new_consumer_member_id: Arc<str>,
     pub(crate) instance_id: Option<&'a str>,
     pub(crate) client_id: &'a str,
     pub(crate) client_host: Arc<str>,

@@ -156,6 +156,7 @@ impl World {
                     ticket,
                     member_id: id,
                     new_member_id: self.free_id(index),
+                    new_consumer_member_id: "".into(),
                     instance_id: self.instance(index),
                     client_id: "c",
                     client_host: "/h".into(),

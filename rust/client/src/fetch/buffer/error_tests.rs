@@ -61,7 +61,7 @@ fn an_error_comes_after_rows_that_were_given_back() {
         assert_eq!(offsets(&first), [0, 1, 2, 3, 4]);
         let cursor = world.buffer.by_rows(&first, FIRST);
         assert_eq!((cursor.take(), cursor.take()), (Some(0), Some(1)));
-        world.buffer.give_back(first.id, FIRST);
+        world.buffer.give_back(first.id, Some(FIRST));
         assert!(world.buffer.serve(Instant::now(), FIRST).is_ok());
         world.buffer.set_paused(&p(0), true);
         assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "the rows come once it is resumed");
@@ -150,7 +150,7 @@ fn a_seek_forgets_an_error_that_waits_for_rows() {
     let world = with_stop();
     let first = batch(next(&world, FIRST));
     world.buffer.by_rows(&first, FIRST);
-    world.buffer.give_back(first.id, FIRST);
+    world.buffer.give_back(first.id, Some(FIRST));
     world.buffer.restart(&p(0)).expect("assigned");
     assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
 }

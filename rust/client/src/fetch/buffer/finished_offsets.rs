@@ -10,6 +10,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::group::{CommitError, CommitOffset};
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
+use super::batch_ids::BatchIds;
 use super::partition_buffer::PartitionBuffer;
 use super::rows::RowBatch;
 use super::{FetchBuffer, State};
@@ -21,7 +22,7 @@ use crate::fetch::step::{CommitOutcome, HandedBatch};
 pub(super) struct FinishedOffsets {
     /// Kept where there is a `group.id`.
     pub(super) ledger: Option<Ledger>,
-    last_batch: BatchId,
+    batch_ids: BatchIds,
     /// Batches whose rows are handed out one by one.
     pub(super) rows: BTreeMap<BatchId, RowBatch>,
     /// Batches whose refused records are not in safe keeping yet, with their partitions.
@@ -176,8 +177,7 @@ impl FinishedOffsets {
 
     /// A new id for a batch.
     pub(super) fn new_batch(&mut self) -> BatchId {
-        self.last_batch += 1;
-        self.last_batch
+        self.batch_ids.next()
     }
 
     /// Enters a batch into the ledger; returns its id.
@@ -322,6 +322,11 @@ impl FetchBuffer {
     /// As [`FinishedOffsets::held_by_others`].
     pub(crate) fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, Place)> {
         self.state().finished.held_by_others(holder)
+    }
+
+    /// Whether this buffer has handed out the batch. One without rows is anybody's.
+    pub(crate) fn is_own(&self, batch: &HandedBatch) -> bool {
+        batch.columns.record_batch.num_rows() == 0 || self.state().finished.batch_ids.has(batch.id)
     }
 
     /// What `holder` holds is finished. Returns all that is finished and not known to be committed.

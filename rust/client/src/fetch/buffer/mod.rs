@@ -6,6 +6,7 @@
 
 mod assignment;
 mod awaiting;
+mod batch_ids;
 mod build;
 mod callbacks;
 #[cfg(test)]

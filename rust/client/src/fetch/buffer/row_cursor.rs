@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use monedula_engine::ledger::Holder;
+
 use super::lease::LeaseClock;
 
 const STOPPED: u64 = 1 << 63;
@@ -15,12 +17,14 @@ const STOPPED: u64 = 1 << 63;
 pub struct RowCursor {
     /// How many rows, and [`STOPPED`] as the highest bit.
     taken: AtomicU64,
+    /// Who took the last row, as far as takers have named themselves; 0 if nobody has.
+    taker: AtomicU64,
     clock: Arc<LeaseClock>,
 }
 
 impl RowCursor {
     pub(super) fn new(clock: Arc<LeaseClock>) -> Self {
-        Self { taken: AtomicU64::new(0), clock }
+        Self { taken: AtomicU64::new(0), taker: AtomicU64::new(0), clock }
     }
 
     /// Takes the next row: its index, beyond the last one once all were handed out; `None` if no more may be. Counts as
@@ -32,6 +36,19 @@ impl RowCursor {
         }
         let next = |taken| (taken & STOPPED == 0).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok().map(|taken| taken as usize)
+    }
+
+    /// As [`Self::take`], by this holder.
+    #[inline]
+    pub fn take_by(&self, holder: Holder) -> Option<usize> {
+        let taken = self.take()?;
+        self.taker.store(holder, Ordering::Release);
+        Some(taken)
+    }
+
+    /// Who took the last row, if it has named itself.
+    pub(super) fn taker(&self) -> Option<Holder> {
+        Some(self.taker.load(Ordering::Acquire)).filter(|taker| *taker != 0)
     }
 
     /// How many rows were taken; more than there are once the batch is used up.

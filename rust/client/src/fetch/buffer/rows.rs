@@ -91,7 +91,7 @@ impl FetchBuffer {
         self.notify_group(state);
         if !is_current {
             self.by_rows(batch, holder);
-            self.give_back(batch.id, holder);
+            self.give_back(batch.id, Some(holder));
         }
         is_current
     }
@@ -107,10 +107,12 @@ impl FetchBuffer {
     }
 
     /// Rows of a batch that were not taken are handed out again, unless the partition was sought or lost since. The row
-    /// taken last stays in the hands of `holder`.
-    pub(crate) fn give_back(&self, id: BatchId, holder: Holder) {
+    /// taken last stays in the hands of `holder`; if left out, of whoever took it.
+    pub(crate) fn give_back(&self, id: BatchId, holder: Option<Holder>) {
         let mut state = self.state();
-        if state.finished.rows.get(&id).is_some_and(|rows| !rows.is_used_up()) {
+        let rows = state.finished.rows.get(&id).filter(|rows| !rows.is_used_up());
+        if let Some(rows) = rows {
+            let holder = holder.or_else(|| rows.cursor.taker()).unwrap_or(rows.holder);
             state.give_back(id, Keeper::Holder(holder));
         }
         self.notify_group(state);

@@ -24,10 +24,18 @@ impl Running {
         }
     }
 
+    /// The next output. Once the flush that makes room has ended, another one begins if memory ran out again meanwhile.
+    fn next_output(&mut self) -> Option<Output> {
+        self.machine.poll().or_else(|| {
+            self.relieve();
+            self.machine.poll()
+        })
+    }
+
     /// Carries out the machine's outputs until there are none.
     pub(super) fn act(&mut self) {
         self.relieve();
-        while let Some(output) = self.machine.poll() {
+        while let Some(output) = self.next_output() {
             let now = self.now();
             match output {
                 Output::Close { batch } => self.close(batch),
