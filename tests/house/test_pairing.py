@@ -85,13 +85,13 @@ class ItemFactory(Protocol):
 
 
 @pytest.fixture
-def item(request: pytest.FixtureRequest) -> ItemFactory:
+def item() -> ItemFactory:
     def make(name: str, *fixtures: str, jvms: int = 0, **params: str) -> Any:
         marks = [pytest.mark.jvms(jvms).mark] if jvms else []
         return SimpleNamespace(
             nodeid=name,
             path=Path(name.partition("::")[0]),
-            config=request.config,
+            config=SimpleNamespace(getoption=lambda *_: None),  # whatever this run itself is on
             fixturenames=fixtures,
             callspec=SimpleNamespace(params=params),
             iter_markers=lambda _name: marks,
