@@ -79,7 +79,8 @@ def nothing_shows_it(other: Driver, folder: Path, returned: dict[str, Any], *kno
     assert assert_no_secret_in_files(other.log_path.parent, known) > 0
 
 
-@pytest.mark.parametrize("mechanism", [SCRAM[1], pytest.param(SCRAM[0], marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("mechanism", [SCRAM[1], SCRAM[0]])
 def test_a_job_with_the_jaas_line_that_it_had(
     secured: SecuredKafka,
     topics: tuple[str, str],

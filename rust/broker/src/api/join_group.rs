@@ -9,7 +9,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember};
 
 use super::Mentions;
-use crate::core::{Answer, Call, Core, Ticket};
+use crate::core::{Answer, Call, Core, Ticket, hyphenated};
 use crate::groups::{ClassicGroup, Effects, Group, Join, JoinAnswer, Protocol, Slot};
 use crate::security::{Operation, Resource};
 
@@ -38,10 +38,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &JoinGroupReques
 
 fn join<'a>(core: &mut Core, call: &Call<'a>, request: &JoinGroupRequest<'a>) -> Join<'a> {
     let (new_member_id, new_consumer_member_id) = match request.member_id.is_empty() {
-        true => (
-            format!("{}-{}", request.group_instance_id.unwrap_or(call.client_id), core.draw.uuid_text()),
-            core.draw.uuid().to_string(),
-        ),
+        true => {
+            let id = core.draw.uuid();
+            let prefix = request.group_instance_id.unwrap_or(call.client_id);
+            (format!("{prefix}-{}", hyphenated(id)), id.to_string())
+        }
         false => (String::new(), String::new()),
     };
     Join {

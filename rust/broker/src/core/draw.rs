@@ -34,12 +34,12 @@ impl Draw {
             }
         }
     }
+}
 
-    /// A random UUID in the text form of member ids: `xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx`.
-    pub(crate) fn uuid_text(&mut self) -> String {
-        let hex: String = self.uuid().0.iter().map(|byte| format!("{byte:02x}")).collect();
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-    }
+/// A UUID in the text form of member ids: `xxxxxxxx-xxxx-4xxx-xxxx-xxxxxxxxxxxx`.
+pub(crate) fn hyphenated(id: Uuid) -> String {
+    let hex: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 #[cfg(test)]
@@ -49,9 +49,9 @@ mod tests {
     #[test]
     fn ids_differ_and_repeat_with_the_seed() {
         let mut draw = Draw::new(7);
-        let (first, second) = (draw.uuid(), draw.uuid_text());
+        let (first, second) = (draw.uuid(), hyphenated(draw.uuid()));
         let mut again = Draw::new(7);
-        assert_eq!((again.uuid(), again.uuid_text()), (first, second.clone()));
+        assert_eq!((again.uuid(), hyphenated(again.uuid())), (first, second.clone()));
         assert_ne!(Draw::new(8).uuid(), first);
         assert_eq!(second.len(), 36);
         assert_eq!(&second[14..15], "4");

@@ -15,7 +15,7 @@ use monedula_protocol::frame::encode_response;
 
 pub use call::{Action, ConnectionId, Reply, Wire};
 pub(crate) use call::{Answer, Call, Current, Origin, Ticket};
-pub(crate) use draw::Draw;
+pub(crate) use draw::{Draw, hyphenated};
 use peers::Peers;
 pub(crate) use peers::{Hex, has_secrets};
 
