@@ -51,10 +51,7 @@ HANDLER = """
 import logging
 
 class Handler(logging.Handler):
-    def createLock(self):  # so that logging.shutdown() waits for none
-        self.lock = None
-
-    def emit(self, record):
+    def handle(self, record):  # without the handler's lock, for which logging.shutdown() waits
         {emit}
 
 logging.getLogger("monedula").addHandler(Handler())
