@@ -33,10 +33,10 @@ pub(crate) fn no_attribute(of: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) ->
     raised(of.py().import(MOVING).and_then(|module| module.call_method1("no_attribute", (of, name))))
 }
 
-/// The `TypeError` of keywords that a method does not take.
+/// The `TypeError` of a keyword that a method does not take.
 #[cold]
-pub(crate) fn no_argument(method: &str, keywords: &Bound<'_, PyDict>) -> PyErr {
-    raised(keywords.py().import(MOVING).and_then(|module| module.call_method1("no_argument", (method, keywords))))
+pub(crate) fn no_argument(py: Python<'_>, method: &str, keyword: &str) -> PyErr {
+    raised(py.import(MOVING).and_then(|module| module.call_method1("no_argument", (method, (keyword,)))))
 }
 
 /// The exception that a function returned.
