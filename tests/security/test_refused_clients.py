@@ -230,7 +230,7 @@ def limited(limit_ms: int) -> Settings:
 
 
 def raised_by(call: Callable[[Settings], object], refusal: Callable[[Broker], Settings], broker: Broker) -> Exception:
-    """What a call raises once the login was tried: of calls that try until their limit, the first that leaves the time."""
+    """What a call raises once the login was tried: with the first limit that leaves the time for it."""
     for limit_ms in LIMITS_MS:
         limits = limited(limit_ms) if refusal is no_token else {}
         with pytest.raises(monedula.KafkaError) as raised:
