@@ -35,10 +35,10 @@ pub(crate) fn no_attribute(of: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) ->
     raised(import(of.py(), MOVING).and_then(|module| call_method(&module, "no_attribute", (of, name))))
 }
 
-/// The `TypeError` of keywords that a method does not take.
+/// The `TypeError` of a keyword that a method does not take.
 #[cold]
-pub(crate) fn no_argument(method: &str, keywords: &Bound<'_, PyDict>) -> PyErr {
-    raised(import(keywords.py(), MOVING).and_then(|module| call_method(&module, "no_argument", (method, keywords))))
+pub(crate) fn no_argument(py: Python<'_>, method: &str, keyword: &str) -> PyErr {
+    raised(import(py, MOVING).and_then(|module| call_method(&module, "no_argument", (method, (keyword,)))))
 }
 
 /// The exception that a function returned.

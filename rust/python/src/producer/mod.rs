@@ -117,7 +117,7 @@ impl ProducerCore {
     ///     ClosedError: if the producer is closed.
     #[pyo3(
         signature = (topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, on_delivery=None,
-            **foreign),
+            callback=None, on_error=None, timestamp_ms=None),
         text_signature = "($self, topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, \
                           on_delivery=None)"
     )]
@@ -131,10 +131,14 @@ impl ProducerCore {
         headers: Option<&Bound<'py, PyAny>>,
         timestamp: Option<&Bound<'py, PyAny>>,
         on_delivery: Option<&Bound<'py, PyAny>>,
-        foreign: Option<&Bound<'py, PyDict>>,
+        callback: Option<&Bound<'py, PyAny>>,
+        on_error: Option<&Bound<'py, PyAny>>,
+        timestamp_ms: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
-        if let Some(foreign) = foreign {
-            return Err(convert::no_argument("send", foreign));
+        // Other clients' arguments have a name each: for `**`, a tuple and a dict would be made for each call, 150 ns.
+        let foreign = [("callback", callback), ("on_error", on_error), ("timestamp_ms", timestamp_ms)];
+        if let Some((name, _)) = foreign.iter().find(|(_, given)| given.is_some()) {
+            return Err(convert::no_argument(slf.py(), "send", name));
         }
         let (py, core) = (slf.py(), slf.get());
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
