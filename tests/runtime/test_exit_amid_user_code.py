@@ -1,4 +1,4 @@
-"""The interpreter ends while a thread runs the program's own code, called by the core: the exit code is the program's."""
+"""The interpreter ends while a thread runs the program's own code, called by the core."""
 
 import pytest
 
