@@ -64,6 +64,14 @@ class ArgumentError(KafkaError, ValueError):
     """An argument of a call is invalid. Change it."""
 
 
+class NoThreadError(KafkaError, RuntimeError):
+    """The system grants no thread: its limit of threads or of memory is reached. The same call may succeed later.
+
+    Raise the limit (`ulimit -u`, `ulimit -v`, or `pids.max` and the memory of a container), or have fewer threads
+    elsewhere. `retriable` is `True`.
+    """
+
+
 class BrokerConnectionError(KafkaError, ConnectionError):
     """No broker of the cluster could be reached. The message has each address with the error of the attempt.
 

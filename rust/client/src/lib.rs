@@ -8,6 +8,7 @@
 
 pub mod admin;
 mod base;
+pub mod blocking;
 mod budget;
 mod committed_starts;
 pub mod config;

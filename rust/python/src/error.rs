@@ -75,7 +75,7 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("group", group)?;
             details.set_item("code", code.name())?;
         }
-        ClientError::Unreachable { .. } => details.set_item("retriable", true)?,
+        ClientError::Unreachable { .. } | ClientError::NoThread(_) => details.set_item("retriable", true)?,
         ClientError::TimedOut { last_error, .. } => {
             details.set_item("retriable", true)?;
             details.set_item("last_error", last_error)?;
@@ -244,6 +244,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Closed | ClientError::AdminClosed => "ClosedError",
         ClientError::WokenUp => "WakeupError",
+        ClientError::NoThread(_) => "NoThreadError",
         ClientError::Internal(_) => "KafkaError",
         _ => producer::class_of(error).unwrap_or("BrokerError"),
     }

@@ -13,6 +13,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::subscription::topic_infos;
 use super::task::{Event, Task};
+use crate::blocking::{self, NotRun};
 use crate::error::ClientError;
 use crate::log::{Log, kinds};
 use crate::net::metadata::Metadata;
@@ -81,8 +82,11 @@ async fn compute(
     let topics = topics_of(&cluster, &names);
     let counts = topics.iter().map(|(topic, partitions)| (topic.clone(), partitions.len())).collect();
     // A user's own assignor may be slow, and needs a thread that may block (it waits for the GIL, for example).
-    let computed = tokio::task::spawn_blocking(move || perform(&*assignor, &topics, &members)).await;
-    let assignments = computed.map_err(|error| failed(&name, error.to_string()))??;
+    let computed = blocking::run_patiently(timeout, move || perform(&*assignor, &topics, &members)).await;
+    let assignments = computed.map_err(|error| match error {
+        NotRun::NoThread(_) => AssignError::NoThread { assignor: name.clone(), reason: error.to_string() },
+        NotRun::Ended(reason) => failed(&name, reason),
+    })??;
     Ok(Led { assigned: (assignments, counts), topics: names, cluster })
 }
 
