@@ -49,7 +49,9 @@ def test_a_read_waits_for_a_topic_that_many_answers_do_not_know(broker: Broker) 
 
 def test_a_topic_that_is_given_up_is_read_once_it_is_known(broker: Broker) -> None:
     unknown = broker.fault(api="Metadata", topic="orders", error=UNKNOWN)
-    with monedula.Consumer(settings(broker, topic_metadata_propagation_max_ms=50, auto_offset_reset="earliest")) as consumer:
+    with monedula.Consumer(
+        settings(broker, topic_metadata_propagation_max_ms=50, auto_offset_reset="earliest")
+    ) as consumer:
         consumer.assign("orders")
         with pytest.raises(monedula.UnknownTopicError):
             consumer.poll(timeout=20)
@@ -87,5 +89,6 @@ def test_a_record_waits_for_a_topic_that_many_answers_do_not_know(broker: Broker
 
 def test_a_record_of_a_topic_that_stays_unknown_fails_when_its_time_is_over(broker: Broker) -> None:
     with monedula.Producer(settings(broker, topic_metadata_propagation_max_ms=50)) as producer:
+        future = producer.send("none", b"c")
         with pytest.raises(monedula.UnknownTopicError, match="does not exist"):
-            producer.send("none", b"c").result(timeout=60)
+            future.result(timeout=60)

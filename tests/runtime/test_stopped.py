@@ -1,4 +1,4 @@
-"""A process that was stopped (SIGSTOP) could not hear its brokers meanwhile: it does not take that for their silence."""
+"""A process that was stopped (SIGSTOP) could not hear its brokers: it does not take that for their silence."""
 
 import os
 import signal
@@ -17,7 +17,8 @@ READER = f"""
 import sys
 import monedula
 
-settings = {{"bootstrap.servers": sys.argv[1], "fetch.max.wait.ms": {int(LONG_POLL * 1000)}, "request.timeout.ms": 4000}}
+settings = {{"bootstrap.servers": sys.argv[1], "fetch.max.wait.ms": {int(LONG_POLL * 1000)}}}
+settings["request.timeout.ms"] = 4000
 with monedula.Consumer(settings) as consumer:
     consumer.assign({{("orders", 0): "earliest"}})
     while True:
@@ -46,7 +47,8 @@ def child(program: str, broker: Broker) -> "subprocess.Popen[str]":
 
 
 def line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     told = process.stdout.readline().strip()
     assert told, process.stderr.read()
     return told

@@ -213,7 +213,7 @@ async fn what_is_wrong_with_one_partition_stands_at_it() {
         ..Default::default()
     };
     let (coordinators, script) = coordinators(script).await;
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let mut commits =
         coordinators.commit(GROUP_ID.into(), offsets(&["a", "denied", "gone"]), TIMEOUT).await.expect("answers");
     let mut outcome = |topic| commits.remove(&TopicPartition::new(topic, 0)).expect("an outcome");

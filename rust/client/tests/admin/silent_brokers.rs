@@ -63,7 +63,7 @@ fn groups_are_described_whose_coordinators_answer() {
         assert_eq!(outcomes, [true, false, true], "{api}: {described:?}");
         assert!(is_timed_out(&described[1].1), "{described:?}");
         drop(held);
-        world.broker.control(Command::RemoveFaults).expect("removes");
+        world.broker.control(Command::RemoveFaults {}).expect("removes");
     }
 }
 

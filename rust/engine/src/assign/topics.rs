@@ -38,6 +38,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::Now;
 
     #[test]
     fn replicas_bring_the_racks_of_their_brokers() {
