@@ -24,7 +24,7 @@ def rows_of(consumer: monedula.Consumer, partitions: set[int]) -> None:
     """Reads until a row of each of these has come."""
     read: set[int] = set()
     while not partitions <= read:
-        read |= {record.partition for record in consumer.poll(timeout=1.0)}
+        read |= {span.partition for span in consumer.poll(timeout=1.0).spans}
 
 
 @pytest.mark.parametrize("how", ["assign", "classic", "consumer"])
