@@ -58,6 +58,15 @@ pub enum ClientError {
         /// The last error, if there is one.
         last_error: Option<String>,
     },
+    /// A wait for records ended while the schema registry did not answer: records are there, and cannot be decoded before it
+    /// does.
+    #[error("the schema registry has not answered for {}{}", seconds_of(*failing_for), because(last_error))]
+    RegistryUnavailable {
+        /// For how long.
+        failing_for: Duration,
+        /// The last error, if there is one.
+        last_error: Option<String>,
+    },
     /// Reading of one partition has stopped; the other partitions continue.
     #[error(transparent)]
     Partition(#[from] Fault),

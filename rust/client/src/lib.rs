@@ -30,6 +30,7 @@ mod reach;
 pub mod reader;
 pub mod registry;
 pub mod residual;
+mod run_time;
 pub mod sasl;
 pub mod tasks;
 mod telemetry;

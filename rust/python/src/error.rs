@@ -80,6 +80,10 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("retriable", true)?;
             details.set_item("last_error", last_error)?;
         }
+        ClientError::RegistryUnavailable { last_error, .. } => {
+            details.set_item("retriable", true)?;
+            details.set_item("reason", last_error.as_deref().unwrap_or("there is no answer yet"))?;
+        }
         ClientError::Unavailable { failing_for, last_error, .. } => {
             details.set_item("retriable", true)?;
             details.set_item("failing_for", failing_for.as_secs_f64())?;
@@ -201,6 +205,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::Authentication(_) => "AuthenticationError",
         ClientError::TimedOut { .. } => "KafkaTimeoutError",
         ClientError::Unavailable { .. } => "BrokersUnavailableError",
+        ClientError::RegistryUnavailable { .. } => "SchemaRegistryError",
         ClientError::Partition(fault) => match fault {
             Fault::UnknownTopicOrPartition { .. } => "UnknownTopicError",
             Fault::TopicRecreated { .. } => "TopicRecreatedError",

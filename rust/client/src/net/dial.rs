@@ -7,7 +7,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::blocking;
+use crate::{blocking, run_time};
 
 /// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from
 /// then on.
@@ -36,9 +36,9 @@ impl Dialer {
     /// # Errors
     /// What failed, by address where there are several.
     pub(crate) async fn dial(self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let found = tokio::time::timeout(self.timeout, looked_up(host.to_owned(), port)).await;
+        let found = run_time::timeout(self.timeout, looked_up(host.to_owned(), port)).await;
         let found =
-            found.map_err(|_| format!("the name {host} was not found within {} ms", self.timeout.as_millis()))?;
+            found.ok_or_else(|| format!("the name {host} was not found within {} ms", self.timeout.as_millis()))?;
         let addresses = found?;
         match addresses.is_empty() {
             true => Err(format!("the name {host} stands for no address")),
@@ -56,9 +56,9 @@ impl Dialer {
             if let Some(address) = left.next() {
                 attempts.spawn(async move {
                     let named = |reason: String| if several { format!("{address}: {reason}") } else { reason };
-                    match tokio::time::timeout(self.timeout, self.connect(address)).await {
-                        Ok(connected) => connected.map_err(|error| named(error.to_string())),
-                        Err(_) => Err(named(format!("no connection within {} ms", self.timeout.as_millis()))),
+                    match run_time::timeout(self.timeout, self.connect(address)).await {
+                        Some(connected) => connected.map_err(|error| named(error.to_string())),
+                        None => Err(named(format!("no connection within {} ms", self.timeout.as_millis()))),
                     }
                 });
             }

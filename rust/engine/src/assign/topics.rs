@@ -38,6 +38,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::Now;
 
     #[test]
     fn replicas_bring_the_racks_of_their_brokers() {
@@ -57,7 +58,7 @@ mod tests {
                 topic("unasked", vec![partition(0, &[1])]),
             ],
             ..Default::default()
-        });
+        }, Now::ZERO);
         let names: [Arc<str>; 3] = ["t".into(), "empty".into(), "ghost".into()];
         let racks = vec![vec!["a".into(), "b".into()], vec![]];
         assert_eq!(topics_of(&cluster, &names), Topics::from([("t".into(), racks)]));
