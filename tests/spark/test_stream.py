@@ -1,6 +1,7 @@
 """Streams of our source side by side with those of Spark's own: the same batches, the same offsets logged."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,7 @@ def test_the_first_batch_of_the_jvm_source_is_refused_where_its_start_cannot_be_
         run_stream(ours, checkpoint)
 
 
-GROWN_STARTS = {
+GROWN_STARTS: dict[str, Callable[[str], dict[str, str]]] = {
     "earliest": lambda _: {"startingOffsets": "earliest"},
     "latest": lambda _: {"startingOffsets": "latest"},
     "offsets": lambda name: {"startingOffsets": json.dumps({name: {"0": 1, "1": -2}})},

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -319,7 +320,7 @@ def test_a_first_batch_of_another_source_is_refused_where_its_start_is_not_known
     certain.stop()
 
 
-STARTS = {
+STARTS: dict[str, Callable[[str], dict[str, str]]] = {
     "earliest": lambda _: {"startingOffsets": "earliest"},
     "latest": lambda _: {"startingOffsets": "latest"},
     "offsets": lambda name: {"startingOffsets": json.dumps({name: {"0": 1}})},
