@@ -16,7 +16,7 @@ from monedula.cli.group_offsets import Group, name_of
 from monedula.cli.rendering import counted
 from monedula.cli.running import UsageError, confirm, say
 from monedula.cli.silence import no_answer
-from monedula.cli.tables import AsJson, Row, drawn, line_of, show
+from monedula.cli.tables import AsJson, Row, drawn, heading_of, line_of, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.errors import BrokerConnectionError, GroupNotFoundError, KafkaTimeoutError
 from monedula.partitions import TopicPartition
@@ -169,6 +169,8 @@ def _lag_rows(found: GroupLag) -> list[Row]:
 
 def _write_lag(admin: Admin, group: str, topics: list[str] | None, interval: float, as_json: bool) -> None:
     looks = _Looks(admin, group, topics)
+    columns = ("time", *LAG_COLUMNS)
+    sys.stdout.write(heading_of(columns, as_json))
     while True:
         found = looks.next()
         if isinstance(found, str):
@@ -176,7 +178,7 @@ def _write_lag(admin: Admin, group: str, topics: list[str] | None, interval: flo
             continue
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for row in _lag_rows(found):
-            sys.stdout.write(line_of(("time", *LAG_COLUMNS), (now, *row), as_json))
+            sys.stdout.write(line_of(columns, (now, *row), as_json))
         sys.stdout.flush()
         time.sleep(interval)
 
