@@ -32,8 +32,8 @@ def scenario(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a scenario, or with `versions` one for each, which it then takes as its second argument.
 
-    With `secured` it runs on clusters where everybody has to log in, and where an authorizer decides. With `fresh` nothing
-    was asked of the clusters before: their coordinators' topics do not exist.
+    With `secured` it runs on clusters where everybody has to log in, and where an authorizer decides. With `fresh`
+    nothing was asked of the clusters before: their coordinators' topics do not exist.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:

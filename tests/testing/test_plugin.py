@@ -92,7 +92,17 @@ def test_that_passes(monedula_broker):
 
 def test_the_report_of_a_failing_test_tells_what_its_broker_saw(tmp_path: Path) -> None:
     (tmp_path / "test_suite.py").write_text(FAILING)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     told = done.stdout
     assert "3 failed, 1 passed" in told, told + done.stderr

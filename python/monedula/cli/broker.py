@@ -54,7 +54,9 @@ def broker(
     ] = None,
     first_use: Annotated[
         str,
-        typer.Option(help="How long new topics and the first coordinators are unknown: once, or kafka for Kafka's time."),
+        typer.Option(
+            help="How long new topics and the first coordinators are unknown: once, or kafka for Kafka's time."
+        ),
     ] = "once",
     security: Annotated[
         str, typer.Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")

@@ -65,8 +65,8 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
             for none. See `control_address`.
         host: the address on which the nodes listen.
         coordinator_load_ms: how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over.
-        first_use: how it answers to what is used for the first time. With `"once"` the request that creates a topic, and
-            the first one that looks for a coordinator, are told that it is not there yet, and the next ones find it.
+        first_use: how it answers to what is used for the first time. With `"once"` the request that creates a topic,
+            and the first one that looks for a coordinator, are told that it is not there yet; the next ones find it.
             With `"kafka"` that lasts as long as in Kafka: a coordinator takes 0.1 to 1.7 s, and each node knows a topic
             that a client has created up to 17 ms later, both drawn from the seed.
         security: the security protocol of all nodes. With `"SSL"` and `"SASL_SSL"` the broker makes a CA and

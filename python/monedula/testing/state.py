@@ -137,8 +137,8 @@ class Exchange:
         asked_at_ms: when it came, in milliseconds since the Unix epoch by the broker's clock.
         answered_at_ms: when it was answered, or the connection ended; `None` if it waits.
         bytes: the size of the response; `None` if there is none.
-        errors: the errors in the response by Kafka's names, each with how often it is there. Those of a response of more
-            than 16 KiB, and of one that a fault damaged, are not known.
+        errors: the errors in the response by Kafka's names, each with how often it is there. Those of a response of
+            more than 16 KiB, and of one that a fault damaged, are not known.
         faults: the ids of the faults that took effect on the request or the response.
         ended: why the connection ended, if it did.
     """

@@ -76,7 +76,9 @@ def with_documentation(script: Script, version: int) -> None:
     asked = {"resources": [resource(BROKER, "1", keys)], "includeDocumentation": True}
     member.call("DescribeConfigs", version, asked, label="of a broker", keep=documented)
     asked = {"resources": [resource(GROUP, script.name("group"), ["consumer.session.timeout.ms"])]}
-    member.call("DescribeConfigs", version, {**asked, "includeDocumentation": True}, label="of a group", keep=documented)
+    member.call(
+        "DescribeConfigs", version, {**asked, "includeDocumentation": True}, label="of a group", keep=documented
+    )
 
 
 @scenario("DescribeConfigs", DESCRIBE)

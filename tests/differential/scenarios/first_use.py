@@ -48,7 +48,12 @@ def of_a_new_cluster(script: Script) -> None:
         ("before any coordinator", "OffsetFetch", 8, {"groups": [{"groupId": group, "topics": None}]}),
         ("before any coordinator", "DescribeGroups", 5, {"groups": [group]}),
         ("before any coordinator", "DeleteGroups", 2, {"groupsNames": [group]}),
-        ("before any coordinator", "ConsumerGroupHeartbeat", 0, {"groupId": group, "memberId": "AAAAAAAAAAAAAAAAAAAAAQ"}),
+        (
+            "before any coordinator",
+            "ConsumerGroupHeartbeat",
+            0,
+            {"groupId": group, "memberId": "AAAAAAAAAAAAAAAAAAAAAQ"},
+        ),
         ("before any coordinator", "ConsumerGroupDescribe", 0, {"groupIds": [group]}),
         ("before any coordinator", "ListGroups", 4, {}),
         ("before any coordinator", "InitProducerId", 4, {"transactionalId": group, "transactionTimeoutMs": 1000}),
