@@ -53,6 +53,12 @@ def broker(
     setting: Annotated[
         list[str] | None, typer.Option(help="A broker setting of Kafka's, as key=value. Repeatable.")
     ] = None,
+    first_use: Annotated[
+        str,
+        typer.Option(
+            help="How long new topics and the first coordinators are unknown: once, or kafka for Kafka's time."
+        ),
+    ] = "once",
     security: Annotated[
         str, typer.Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")
     ] = "PLAINTEXT",
@@ -109,6 +115,7 @@ def broker(
             host=host,
             settings=dict(_pair(text) for text in setting or ()),
             control_port=control_port,
+            first_use=first_use,  # type: ignore[arg-type]
             security=security,  # type: ignore[arg-type]
             listeners=listener or (),  # type: ignore[arg-type]
             users=_users(user or (), users_file),
