@@ -224,7 +224,8 @@ impl Offsets {
         let leader_of = |cluster: &Cluster, question: &Question| {
             cluster.partition(&question.partition).and_then(|partition| partition.leader)
         };
-        let has_moved = |view: &View| questions.iter().any(|question| leader_of(&view.cluster, question) != asked.leader);
+        let has_moved =
+            |view: &View| questions.iter().any(|question| leader_of(&view.cluster, question) != asked.leader);
         let answers = tokio::select! {
             biased;
             answers = self.clone().list_once(asked.clone()) => answers,

@@ -1,9 +1,9 @@
 //! Converts results of the admin client to plain tuples and lists, from which Python creates its dataclasses.
 
 use monedula_client::admin::{
-    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedGroups, ListedOffset,
-    LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica, Reassignment,
-    TopicDescription,
+    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedGroups,
+    ListedOffset, LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica,
+    Reassignment, TopicDescription,
 };
 use monedula_client::consumer::GroupOffset;
 use monedula_engine::TopicPartition;

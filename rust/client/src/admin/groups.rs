@@ -301,8 +301,10 @@ impl ItemCall for DescribeGroups {
 }
 
 async fn describe_consumer_groups(shared: &Shared, node: NodeId, groups: &[String]) -> Asked<DescribeGroups> {
-    let build =
-        |_| ConsumerGroupDescribeRequest { group_ids: groups.iter().map(String::as_str).collect(), ..Default::default() };
+    let build = |_| ConsumerGroupDescribeRequest {
+        group_ids: groups.iter().map(String::as_str).collect(),
+        ..Default::default()
+    };
     let (frame, version) = shared.call(node, ConsumerGroupDescribeRequest::VERSIONS, build).await?;
     let response = read::<ConsumerGroupDescribeRequest<'_>>(&frame, version)?;
     let answers = response.groups.iter().map(|group| {

@@ -150,7 +150,11 @@ mod tests {
         };
         let cluster = Cluster { topics: [("orders".into(), orders)].into(), ..Cluster::default() };
         let names: [Arc<str>; 2] = ["mistyped".into(), "orders".into()];
-        assert_eq!(topic_infos((&cluster, Duration::ZERO), false, &names), None, "an answer with the first may be under way");
+        assert_eq!(
+            topic_infos((&cluster, Duration::ZERO), false, &names),
+            None,
+            "an answer with the first may be under way"
+        );
         let orders = TopicInfo { id: Uuid([7; 16]), partitions: 2 };
         assert_eq!(topic_infos((&cluster, Duration::ZERO), true, &names), Some([("orders".into(), orders)].into()));
     }

@@ -312,7 +312,11 @@ impl Task {
 
     fn give_topics(&mut self, view: &View) {
         // Topics that the leader of a group holds for other members need not exist.
-        let known = topic_infos((&view.cluster, self.parts.config.propagation), view.complete, self.subscribed.union(&self.led));
+        let known = topic_infos(
+            (&view.cluster, self.parts.config.propagation),
+            view.complete,
+            self.subscribed.union(&self.led),
+        );
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
             self.topics_changed = true;

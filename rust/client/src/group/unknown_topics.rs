@@ -23,7 +23,9 @@ impl Task {
             doubtful.extend(is_unknown.then(|| topic.clone()));
             if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 found.extend(self.unknown.take(topic));
-            } else if is_unknown && known.unknown_for() >= self.parts.config.propagation && self.unknown.insert(topic.clone())
+            } else if is_unknown
+                && known.unknown_for() >= self.parts.config.propagation
+                && self.unknown.insert(topic.clone())
             {
                 self.find_nearest(topic.clone());
             }

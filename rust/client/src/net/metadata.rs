@@ -317,7 +317,9 @@ impl Metadata {
             let since = *unanswered_since;
             let ask = |node| async move {
                 let timeout = self.attempt_timeout(node, since);
-                run_time::timeout(timeout, self.ask(node)).await.unwrap_or_else(|| Err(self.network.gave_up(node, timeout)))
+                run_time::timeout(timeout, self.ask(node))
+                    .await
+                    .unwrap_or_else(|| Err(self.network.gave_up(node, timeout)))
             };
             let Some((node, outcome)) = nodes.next(ask).await else { return Err(last) };
             match outcome {

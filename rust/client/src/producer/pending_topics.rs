@@ -92,7 +92,8 @@ impl PendingTopics {
     }
 
     pub(super) fn add(&mut self, topic: Arc<str>, now: Now) {
-        let pending = PendingTopic { since: now, attempts: 0, unknown_until: None, next_at: None, answers_before: None };
+        let pending =
+            PendingTopic { since: now, attempts: 0, unknown_until: None, next_at: None, answers_before: None };
         self.topics.insert(topic, pending);
     }
 

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 
 use super::*;
 
-const PATIENCE: Timeouts = Timeouts { connect: Duration::from_secs(10), read: Duration::from_secs(10), whole: Duration::from_secs(20) };
+const PATIENCE: Timeouts =
+    Timeouts { connect: Duration::from_secs(10), read: Duration::from_secs(10), whole: Duration::from_secs(20) };
 
 /// Answers one request with these bytes. The thread returns the request.
 fn endpoint(answer: impl Into<Vec<u8>>) -> (String, std::thread::JoinHandle<String>) {

@@ -76,7 +76,8 @@ fn the_lag_and_the_reset_of_partitions_whose_leaders_answer_are_there() {
     let lag = world.run(admin.group_lag("etl-1".into(), partitions(), SHORT)).expect("the group is there").partitions;
     assert_eq!(lag.iter().map(|(_, outcome)| outcome.is_ok()).collect::<Vec<_>>(), [true, false, true], "{lag:?}");
     let target = ResetTarget::At(OffsetSpec::Earliest);
-    let reset = world.run(admin.reset_group_offsets("etl-1".into(), partitions(), target, true, SHORT)).expect("resets");
+    let reset =
+        world.run(admin.reset_group_offsets("etl-1".into(), partitions(), target, true, SHORT)).expect("resets");
     assert_eq!(reset.iter().map(|(_, outcome)| outcome.is_ok()).collect::<Vec<_>>(), [true, false, true], "{reset:?}");
 }
 
@@ -87,7 +88,11 @@ fn an_item_is_asked_about_again_while_another_broker_is_silent() {
     let refused = world.fault("ListOffsets", &[3], crate::support::refuse("NOT_LEADER_OR_FOLLOWER"), Some(3));
     let specs = (0..3).map(|index| (TopicPartition::new("events", index), OffsetSpec::Latest)).collect();
     let listed = world.run(world.admin(&[]).list_offsets(specs, false, SHORT)).expect("lists");
-    assert_eq!(listed.iter().map(|(_, outcome)| outcome.is_ok()).collect::<Vec<_>>(), [true, false, true], "{listed:?}");
+    assert_eq!(
+        listed.iter().map(|(_, outcome)| outcome.is_ok()).collect::<Vec<_>>(),
+        [true, false, true],
+        "{listed:?}"
+    );
     assert_eq!((held.hits().expect("is set"), refused.hits().expect("is set")), (1, 3));
 }
 

@@ -43,7 +43,9 @@ fn others_are_read(nodes: u16, spoilt: i32, api: &str, start: Start, damage: Eff
     let _fault = world.fault_when(at(&[api], spoilt), damage, None);
     let settings = [("request.timeout.ms", NEVER_MS), ("auto.offset.reset", "earliest")];
     let mut reader = Reader::starting(&world, partitions, start, &settings);
-    let others = |reader: &Reader| (0..partitions).filter(|index| index + 1 != spoilt).all(|index| reader.rows.contains_key(&index));
+    let others = |reader: &Reader| {
+        (0..partitions).filter(|index| index + 1 != spoilt).all(|index| reader.rows.contains_key(&index))
+    };
     reader.read_until(&what, 1000, others);
 }
 

@@ -81,12 +81,7 @@ impl Reader {
         Self::at_from(servers, runtime, (partitions, Start::Offset(0, -1)), settings)
     }
 
-    fn at_from(
-        servers: &str,
-        runtime: &Handle,
-        (partitions, start): (i32, Start),
-        settings: &[(&str, &str)],
-    ) -> Self {
+    fn at_from(servers: &str, runtime: &Handle, (partitions, start): (i32, Start), settings: &[(&str, &str)]) -> Self {
         let all = beside(&[("bootstrap.servers", servers), ("retry.backoff.ms", "10")], settings);
         let config = ClientConfig::parse(all).expect("settings");
         let consumer = Consumer::new(config, ColumnSet::default(), runtime, 7);

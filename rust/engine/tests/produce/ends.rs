@@ -7,7 +7,9 @@ use monedula_engine::produce::{Acks, Input, Output, ProduceConfig, SendFault};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponseTopic};
 
-use crate::world::{BACKOFF, DELIVERY_TIMEOUT, FIRST, LINGER, PROPAGATION, World, idempotent, ms, p, plain, transactional};
+use crate::world::{
+    BACKOFF, DELIVERY_TIMEOUT, FIRST, LINGER, PROPAGATION, World, idempotent, ms, p, plain, transactional,
+};
 
 // seed: S165
 #[test]

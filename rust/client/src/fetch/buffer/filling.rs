@@ -115,8 +115,7 @@ impl FetchBuffer {
 
     /// A topic has partitions: the error that it had none is over.
     pub(crate) fn topic_found(&self, topic: &str) {
-        let is_other =
-            |error: &ClientError| error.partition().is_none_or(|partition| &*partition.topic != topic);
+        let is_other = |error: &ClientError| error.partition().is_none_or(|partition| &*partition.topic != topic);
         let mut state = self.state();
         let failed = state.failed_topics.len();
         state.failed_topics.retain(is_other);

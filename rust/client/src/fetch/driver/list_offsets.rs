@@ -48,7 +48,8 @@ impl Running {
         X: Send + 'static,
         T: Future<Output = Vec<(TopicPartition, Result<X, ErrorCode>)>> + Send + 'static,
     {
-        let questions = lookups.iter().map(|(partition, (_, what))| Question { partition: partition.clone(), what: *what });
+        let questions =
+            lookups.iter().map(|(partition, (_, what))| Question { partition: partition.clone(), what: *what });
         for asked in self.driver.offsets.by_leader(questions.collect()) {
             let of_leader = asked.questions.iter().map(|question| &question.partition);
             let spans: BTreeMap<TopicPartition, u64> =
@@ -70,11 +71,18 @@ impl Running {
     }
 }
 
-async fn list_offsets(offsets: Offsets, asked: OfLeader) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+async fn list_offsets(
+    offsets: Offsets,
+    asked: OfLeader,
+) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
     // All but the names that ListOffsets has for places in the log are times.
     let is_time = |question: &Question| !(MAX_TIMESTAMP..=LATEST).contains(&question.what);
-    let times: BTreeSet<TopicPartition> =
-        asked.questions.iter().filter(|question| is_time(question)).map(|question| question.partition.clone()).collect();
+    let times: BTreeSet<TopicPartition> = asked
+        .questions
+        .iter()
+        .filter(|question| is_time(question))
+        .map(|question| question.partition.clone())
+        .collect();
     let answers = offsets.list_once(asked).await;
     let listed = |(partition, answer): (TopicPartition, Answer)| {
         let by_time = times.contains(&partition);
@@ -102,9 +110,8 @@ async fn list_log_ranges(
 }
 
 async fn epoch_ends(offsets: Offsets, asked: OfLeader) -> Vec<(TopicPartition, Result<EpochEnd, ErrorCode>)> {
-    let end = |(partition, answer): (TopicPartition, Answer)| {
-        (partition, answer.map(|found| found.map(|end| end.offset)))
-    };
+    let end =
+        |(partition, answer): (TopicPartition, Answer)| (partition, answer.map(|found| found.map(|end| end.offset)));
     offsets.epoch_ends_once(asked).await.into_iter().map(end).collect()
 }
 
