@@ -83,7 +83,7 @@ def plan(
 START_EXAMPLES = """
 monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
 monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
-monedula reassignments start plan.json --throttle 10m --yes
+monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --throttle 10m --yes
 """
 
 
