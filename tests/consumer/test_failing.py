@@ -23,8 +23,8 @@ def settings(broker: Broker) -> dict[str, Any]:
     return {
         "bootstrap.servers": broker.bootstrap_servers,
         "auto.offset.reset": "earliest",
-        "bootstrap.timeout.ms": 500,
-        "default.api.timeout.ms": 500,
+        "bootstrap.timeout.ms": 3_000,
+        "default.api.timeout.ms": 3_000,
     }
 
 

@@ -46,7 +46,7 @@ def test_the_first_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", (DOCS / "index.md").read_text(), flags=re.DOTALL)
     with Broker(topics=["orders:1"]) as broker:
         broker.append("orders", ["order"])
-        source = source.replace("localhost:9092", broker.bootstrap_servers).replace("timeout=10.0", "timeout=0.5")
+        source = source.replace("localhost:9092", broker.bootstrap_servers).replace("timeout=10.0", "timeout=3.0")
         exec(compile(source, "index.md", "exec"), {})
     assert "order" in capsys.readouterr().out
 

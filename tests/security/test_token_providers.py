@@ -171,7 +171,7 @@ def test_a_token_endpoint_that_is_a_broker_s_port_is_named_as_one(broker: Broker
         settings = endpoint_settings(broker, f"{scheme}://{address}/token") | {
             "sasl.oauthbearer.allow.plain.http": True,
             "https.ca.pem": broker.ca_pem,
-            "bootstrap.timeout.ms": 300,
+            "bootstrap.timeout.ms": 3_000,
         }
         says = "may lead to a broker's port|does not speak (TLS|HTTP)"
         with monedula.Admin(settings) as admin, pytest.raises(monedula.AuthenticationError, match=says) as raised:

@@ -129,8 +129,8 @@ def test_a_port_that_closes_at_once_may_be_a_broker_that_starts(
         settings = {
             "bootstrap.servers": address,
             "security.protocol": protocol,
-            "bootstrap.timeout.ms": 500,
-            "max.block.ms": 500,
+            "bootstrap.timeout.ms": 3_000,
+            "max.block.ms": 3_000,
         }
         settings |= {"enable.ssl.certificate.verification": "false"} if protocol == "SSL" else {}
         with pytest.raises(monedula.BrokerConnectionError, match=r"security\.protocol") as raised:

@@ -16,8 +16,8 @@ def cluster_of(servers: str, **options: Any) -> Cluster:
     given = {
         "kafka.bootstrap.servers": servers,
         "subscribe": "orders",
-        "kafka.bootstrap.timeout.ms": 100,
-        "kafka.default.api.timeout.ms": 100,
+        "kafka.bootstrap.timeout.ms": 2_000,
+        "kafka.default.api.timeout.ms": 2_000,
     }
     return Cluster(SourceOptions.parse({name: str(value) for name, value in {**given, **options}.items()}))
 

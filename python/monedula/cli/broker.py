@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from monedula.cli.files import write_text
 from monedula.errors import ArgumentError, ConfigError, KafkaError
 from monedula.testing import Broker
 
@@ -197,8 +198,10 @@ def _users(names: Iterable[str], file: Path | None) -> dict[str, str]:
 
 def _write_ca(running: Broker, file: Path) -> None:
     try:
-        file.write_text(running.ca_pem)
-    except (OSError, KafkaError) as error:
+        write_text(file, running.ca_pem)
+    except OSError as error:
+        _give_up(f"--ca-file {file}: {error.strerror}", _FAILED)
+    except KafkaError as error:
         _give_up(f"--ca-file {file}: {error}", _FAILED)
 
 

@@ -16,7 +16,8 @@ use pyo3::types::PyBytes;
 
 use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
-use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
+use crate::runtime::Own;
+use monedula_client::blocking;
 use monedula_client::lock::lock;
 
 /// How long an assignor may take for its user data. The JoinGroup request waits for it.
@@ -86,7 +87,7 @@ impl PyAssignor {
         let job = Job { name: self.name.clone(), question, reply };
         self.jobs.send(job).map_err(|_| "its thread has ended".to_owned())?;
         // Heartbeats continue: tokio moves the other tasks of this runtime thread to another thread.
-        tokio::task::block_in_place(|| answer.recv_timeout(timeout))
+        blocking::in_place(|| answer.recv_timeout(timeout))
             .unwrap_or_else(|_| Err(format!("it did not answer within {} s", timeout.as_secs())))
     }
 }
@@ -152,13 +153,7 @@ impl AssignorDesk {
     /// Waits for the next call; `None` when the consumer is dropped.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<PyJob<'py>>> {
         let desk = self.state.get()?;
-        let job = py.detach(|| {
-            let job = lock(&desk.inbox).recv().ok();
-            if is_ending_elsewhere() {
-                park_for_ever();
-            }
-            job
-        });
+        let job = py.detach(|| lock(&desk.inbox).recv().ok());
         let Some(Job { name, question, reply }) = job else { return Ok(None) };
         let mut open = lock(&desk.open);
         open.last += 1;

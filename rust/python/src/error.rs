@@ -9,16 +9,27 @@ use monedula_engine::group::GroupError;
 use monedula_engine::transaction::TransactionError;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::producer;
+use crate::python_code::{call_with, import};
+use crate::runtime::slow_down_at_the_end;
 
 /// The exception for `error`, with its attributes; a `MemoryError` if there was no memory.
+#[cold]
 pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
     if matches!(error, ClientError::OutOfMemory { .. } | ClientError::NoMemory(_)) {
         return PyMemoryError::new_err(error.to_string());
     }
+    if is_closed(&error) {
+        slow_down_at_the_end(py);
+    }
     build(py, &error).unwrap_or_else(|failure| failure)
+}
+
+fn is_closed(error: &ClientError) -> bool {
+    let error = if let ClientError::Read(error) = error { error } else { error };
+    matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
 }
 
 fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
@@ -64,10 +75,14 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("group", group)?;
             details.set_item("code", code.name())?;
         }
-        ClientError::Unreachable { .. } => details.set_item("retriable", true)?,
+        ClientError::Unreachable { .. } | ClientError::NoThread(_) => details.set_item("retriable", true)?,
         ClientError::TimedOut { last_error, .. } => {
             details.set_item("retriable", true)?;
             details.set_item("last_error", last_error)?;
+        }
+        ClientError::RegistryUnavailable { last_error, .. } => {
+            details.set_item("retriable", true)?;
+            details.set_item("reason", last_error.as_deref().unwrap_or("there is no answer yet"))?;
         }
         ClientError::Unavailable { failing_for, last_error, .. } => {
             details.set_item("retriable", true)?;
@@ -190,6 +205,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::Authentication(_) => "AuthenticationError",
         ClientError::TimedOut { .. } => "KafkaTimeoutError",
         ClientError::Unavailable { .. } => "BrokersUnavailableError",
+        ClientError::RegistryUnavailable { .. } => "SchemaRegistryError",
         ClientError::Partition(fault) => match fault {
             Fault::UnknownTopicOrPartition { .. } => "UnknownTopicError",
             Fault::TopicRecreated { .. } => "TopicRecreatedError",
@@ -233,6 +249,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Closed | ClientError::AdminClosed => "ClosedError",
         ClientError::WokenUp => "WakeupError",
+        ClientError::NoThread(_) => "NoThreadError",
         ClientError::Internal(_) => "KafkaError",
         _ => producer::class_of(error).unwrap_or("BrokerError"),
     }
@@ -258,7 +275,7 @@ pub(crate) fn fork_error() -> PyErr {
 
 /// Whether it is one of monedula's exceptions.
 pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
-    let class = py.import("monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
+    let class = import(py, "monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
     class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())
 }
 
@@ -292,6 +309,6 @@ pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr 
 }
 
 pub(crate) fn exception(py: Python<'_>, class: &str, message: String, details: &Bound<'_, PyDict>) -> PyResult<PyErr> {
-    let class = py.import("monedula.errors")?.getattr(class)?;
-    Ok(PyErr::from_value(class.call(PyTuple::new(py, [message])?, Some(details))?))
+    let class = import(py, "monedula.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(call_with(&class, (message,), Some(details))?))
 }

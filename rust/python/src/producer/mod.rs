@@ -36,7 +36,7 @@ pub(crate) use self::transactions::TransactionCore;
 pub(crate) use self::waiting::WaitingRecordsCore;
 
 use self::callbacks::Callbacks;
-use self::send_arguments::{SendArguments, refused};
+use self::send_arguments::SendArguments;
 use crate::capsule;
 use crate::config::{parse_producer, seed};
 use crate::convert;
@@ -117,7 +117,7 @@ impl ProducerCore {
     ///     ClosedError: if the producer is closed.
     #[pyo3(
         signature = (topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, on_delivery=None,
-            **foreign),
+            callback=None, on_error=None, timestamp_ms=None),
         text_signature = "($self, topic, value=None, key=None, partition=None, headers=None, timestamp=None, *, \
                           on_delivery=None)"
     )]
@@ -131,10 +131,14 @@ impl ProducerCore {
         headers: Option<&Bound<'py, PyAny>>,
         timestamp: Option<&Bound<'py, PyAny>>,
         on_delivery: Option<&Bound<'py, PyAny>>,
-        foreign: Option<&Bound<'py, PyDict>>,
+        callback: Option<&Bound<'py, PyAny>>,
+        on_error: Option<&Bound<'py, PyAny>>,
+        timestamp_ms: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
-        if let Some(foreign) = foreign {
-            return Err(convert::no_argument("send", foreign));
+        // Other clients' arguments have a name each: for `**`, a tuple and a dict would be made for each call, 150 ns.
+        let foreign = [("callback", callback), ("on_error", on_error), ("timestamp_ms", timestamp_ms)];
+        if let Some((name, _)) = foreign.iter().find(|(_, given)| given.is_some()) {
+            return Err(convert::no_argument(slf.py(), "send", name));
         }
         let (py, core) = (slf.py(), slf.get());
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
@@ -149,7 +153,7 @@ impl ProducerCore {
                 arguments.wait_and_send(py, shared, needed, shared.max_block)?
             }
             Err(Refused::Full { .. }) => return arguments.detour(slf, on_delivery),
-            Err(Refused::Error(error)) => return Err(refused(py, error)),
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
         };
         shared.future_of(py, sent, prepared)
     }
@@ -180,7 +184,7 @@ impl ProducerCore {
                 let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
                 arguments.wait_and_send(py, shared, needed, patience)?
             }
-            Err(Refused::Error(error)) => return Err(refused(py, error)),
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
         };
         shared.future_of(py, sent, prepared)
     }
@@ -197,7 +201,7 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.shared.get()?.producer.acquire_permit().map_err(|error| refused(py, error))?;
+        self.shared.get()?.producer.acquire_permit().map_err(|error| to_py(py, error))?;
         SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }
             .with_record(|_| ())
     }

@@ -7,15 +7,14 @@ use std::time::Instant;
 use monedula_engine::produce::SendFault;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use super::deferred_send::DeferredSend;
 use super::future::SendFuture;
-use super::send_arguments::refused;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
+use crate::signals;
 
 /// A record that waits, as a Python object, and what its future holds.
 #[derive(Clone)]
@@ -51,7 +50,7 @@ impl WaitingRecordsCore {
         // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
         // registered.
         let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;
-        let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| refused(py, error))?;
+        let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;
         let Some(is_first) = pushed else { return Ok(None) };
         if let Some(callback) = on_delivery {
             future.get().call_when_done(&future, callback)?;
@@ -84,9 +83,8 @@ impl WaitingRecordsCore {
     /// The first record of a queue failed. Returns whether another record waits.
     fn failed(&self, py: Python<'_>, queue: &str, error: Py<PyBaseException>) -> PyResult<bool> {
         let shared = self.shared.get()?;
-        let text = |of: PyResult<Bound<'_, PyString>>| of.map(|text| text.to_string()).unwrap_or_default();
-        let reason = text(error.bind(py).str());
-        let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
+        let reason = signals::text(error.bind(py));
+        let reason = if reason.is_empty() { signals::repr(error.bind(py)) } else { reason };
         Ok(shared.waiting.settle(queue, Some(&reason), |first| {
             shared.callbacks.count_unsent(py, &error);
             py.detach(|| first.0.1.fail(error));

@@ -233,7 +233,7 @@ impl Accumulator {
                     }
                 }
             };
-            if own.count() == 0 {
+            if own.is_empty() {
                 first = index;
             }
             own.push(chunk.table_row(row));
@@ -316,7 +316,7 @@ impl Source<'_, '_> {
     /// Has the report receive the outcome of rows, which are the records from `first` on of an open batch. To be called
     /// under the lock of the batch: before, the records are not known.
     fn report_batch_rows(&self, receipt: &Receipt, first: u32, rows: &mut Rows) {
-        if rows.count() > 0 {
+        if !rows.is_empty() {
             let rows = Arc::new(std::mem::take(rows));
             receipt.add_rows(BatchRows { report: self.report.clone(), first, rows });
         }

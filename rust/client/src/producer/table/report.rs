@@ -230,7 +230,12 @@ impl Rows {
         }
     }
 
-    pub(crate) fn count(&self) -> u32 {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn count(&self) -> u32 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 
