@@ -28,5 +28,4 @@ EXPECTED: dict[str, dict[str, str]] = {
     "sarama": {
         "TestFuncIdempotentBufferedSequence": "reads the broker's log by `docker compose logs`",
     },
-    "platformatic": {},
 }
