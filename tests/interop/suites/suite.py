@@ -15,16 +15,11 @@ from monedula.testing import Broker
 
 from tests.interop.suites import docker, toxics
 from tests.interop.suites.expected import LEFT_OUT
-from tests.interop.suites.forwarding import forwarded
 from tests.kafka import KafkaUnavailable
 from tests.kafka.jars import cache_directory
 from tests.kafka.kept import kept
 
 SECONDS = 1500
-PLATFORMATIC_VARIABLE = "MONEDULA_PLATFORMATIC_KAFKA"
-"""Environment variable: the folder of a clone of @platformatic/kafka, whose package has no tests, with its dependencies
-installed."""
-
 Outcomes = dict[str, str]
 """`passed`, `failed` or `skipped`, by the test's name."""
 
@@ -109,36 +104,6 @@ def read_go(output: str) -> Outcomes:
     return {name: _GO_OUTCOMES[outcome] for outcome, name in _GO.findall(output)}
 
 
-# Node.js
-
-
-def platformatic_folder() -> Path:
-    """The clone that the environment names."""
-    folder = os.environ.get(PLATFORMATIC_VARIABLE)
-    if not folder:
-        raise KafkaUnavailable(f"{PLATFORMATIC_VARIABLE} names no clone of @platformatic/kafka")
-    return Path(folder)
-
-
-_TAP = re.compile(r"^\s*(not ok|ok) \d+ - (.*?)(?: # (SKIP|TODO).*)?$", re.MULTILINE)
-
-
-def read_tap(output: str) -> Outcomes:
-    """The outcomes in the Test Anything Protocol; a name that occurs several times fails if one of these fails."""
-    outcomes: Outcomes = {}
-    for outcome, name, directive in _TAP.findall(output):
-        told = "skipped" if directive else "passed" if outcome == "ok" else "failed"
-        if outcomes.get(name) != "failed":
-            outcomes[name] = told
-    return outcomes
-
-
-def _platformatic_commands(folder: Path) -> list[tuple[str, list[str]]]:
-    files = sorted(path for pattern in ("*", "*/*", "*/*/*") for path in (folder / "test").glob(f"{pattern}.test.ts"))
-    runs = ["scripts/node", "--test", "--test-reporter=tap", "--test-concurrency=2"]
-    return [("", [*runs, *(str(path.relative_to(folder)) for path in files)])]
-
-
 # Brokers
 
 
@@ -164,33 +129,6 @@ def _of_sarama() -> Iterator[Mapping[str, str]]:
         yield {"TOXIPROXY_ADDR": url, "PATH": path}
 
 
-@contextmanager
-def _of_platformatic() -> Iterator[Mapping[str, str]]:
-    """One node, one with SASL, and three with an authorizer; not the one with Kerberos, and one registry."""
-    settings = {
-        "group.consumer.min.heartbeat.interval.ms": 100,
-        "group.consumer.heartbeat.interval.ms": 200,
-    }
-    with ExitStack() as stack:
-        stack.enter_context(Broker(port=9001, settings=settings, registry={"port": 8004}))
-        secured = Broker(
-            port=9002,
-            security="SASL_PLAINTEXT",
-            listeners=["PLAINTEXT"],
-            users={"admin": "admin"},
-            super_users=["admin", "User:ANONYMOUS"],
-            max_reauth_ms=5000,
-            unsecured_tokens=True,
-            settings=settings,
-        )
-        stack.enter_context(secured)
-        # Where the suite creates users without logging in.
-        plain = secured.bootstrap_servers_of("PLAINTEXT").rpartition(":")[2]
-        stack.enter_context(forwarded(19002, int(plain)))
-        stack.enter_context(Broker(3, port=9011, super_users=["User:ANONYMOUS"], settings=settings))
-        yield {"KAFKA_VERSION": "8.1.0"}
-
-
 def _go_commands(suite: str, *packages: str) -> Callable[[Path], list[tuple[str, list[str]]]]:
     # By levels, as `go test` has it: a pattern of a test, a slash, one of its parts.
     skips = "|".join("/".join(f"^{re.escape(part)}$" for part in name.split("/")) for name in LEFT_OUT[suite])
@@ -213,5 +151,4 @@ SUITES = {
         read_go,
         {"KAFKA_VERSION": "4.1.0"},
     ),
-    "platformatic": Suite(platformatic_folder, _of_platformatic, _platformatic_commands, read_tap),
 }

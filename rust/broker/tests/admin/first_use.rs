@@ -118,7 +118,7 @@ fn as_in_kafka_each_node_learns_of_a_topic_in_its_own_time() {
 fn as_in_kafka_a_node_that_does_not_know_a_topic_leads_none_of_it() {
     let mut world = as_in_kafka(1, 1);
     create(&mut world, vec![topic("new", 1, 1)]);
-    let mut offset = |world: &mut World| {
+    let offset = |world: &mut World| {
         let partition = ListOffsetsPartition { timestamp: -1, ..Default::default() };
         let topic = ListOffsetsTopic { name: "new", partitions: vec![partition], ..Default::default() };
         let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
