@@ -145,6 +145,15 @@ CALLS = {
         "asyncio.run(main())",
         "until_held(held)",
     ),
+    "registry": (
+        (
+            "import socket\nsilent = socket.create_server(('127.0.0.1', 0))\n"
+            "client = monedula.SchemaRegistry({'schema.registry.url': 'http://127.0.0.1:%d' % silent.getsockname()[1],"
+            " 'schema.registry.request.timeout.ms': 600_000})"
+        ),
+        "client.subjects()",
+        "connection = silent.accept()",
+    ),
     "fault": ("held = hold('Produce')", "inside.set(); held.wait(1)"),
     "loop that catches": (
         "client = consumer(); client.assign('orders')",

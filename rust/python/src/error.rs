@@ -273,6 +273,13 @@ pub(crate) fn fork_error() -> PyErr {
     })
 }
 
+/// The error of a wait that the interpreter's exit ends.
+pub(crate) fn exit_error(py: Python<'_>) -> PyErr {
+    slow_down_at_the_end(py);
+    let message = "the interpreter exits, and all clients have ended".to_owned();
+    exception(py, "ClosedError", message, &PyDict::new(py)).unwrap_or_else(|failure| failure)
+}
+
 /// Whether it is one of monedula's exceptions.
 pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
     let class = import(py, "monedula.errors").and_then(|errors| errors.getattr("KafkaError"));

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::ThreadId;
@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 
 use crate::abandoned::is_abandoned;
 use crate::attaching;
-use crate::error::{fork_error, to_py};
+use crate::error::{exit_error, fork_error, to_py};
 use crate::greenlets::Pauses;
 use crate::logging;
 use crate::producer;
@@ -76,6 +76,9 @@ const ARRIVALS: Duration = Duration::from_secs(1);
 /// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on until
 /// the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
+
+/// Whether all clients have ended because the interpreter does: no wait of a daemon thread will have a result.
+static HAVE_CLIENTS_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// How long a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another thread, which
 /// then starts even where there is no memory left; but for thread-local data it needs some, and without any, glibc aborts
@@ -197,6 +200,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
     py.detach(|| {
         let _ = ENDING.set(std::thread::current().id());
         stop_clients();
+        HAVE_CLIENTS_ENDED.store(true, Ordering::Release);
         crate::broker::stop_all();
         logging::end();
         attaching::end(ARRIVALS);
@@ -315,6 +319,9 @@ pub(crate) fn in_slices<T: Send>(
         let until = Instant::now() + if pauses.is_some() { Duration::ZERO } else { SLICE };
         match py.detach(|| step(until)) {
             Ok(Some(value)) => return Ok(value),
+            Ok(None) if HAVE_CLIENTS_ENDED.load(Ordering::Acquire) && is_ending_elsewhere() => {
+                return Err(exit_error(py));
+            }
             Ok(None) => {}
             Err(error) => return Err(to_py(py, error)),
         }
@@ -358,10 +365,13 @@ thread_local! {
 /// Called before an error says that the client is closed. If it is because the interpreter ends, the thread waits a moment
 /// from its second such error on: a daemon thread may catch errors and try again without end.
 pub(crate) fn slow_down_at_the_end(py: Python<'_>) {
-    let is_ending_elsewhere = ENDING.get().is_some_and(|&thread| thread != std::thread::current().id());
-    if is_ending_elsewhere && HAS_HEARD_OF_THE_END.replace(true) {
+    if is_ending_elsewhere() && HAS_HEARD_OF_THE_END.replace(true) {
         py.detach(|| std::thread::sleep(SLICE));
     }
+}
+
+fn is_ending_elsewhere() -> bool {
+    ENDING.get().is_some_and(|&thread| thread != std::thread::current().id())
 }
 
 /// The thread that imported this module, in most programs the main one.
