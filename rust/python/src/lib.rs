@@ -18,6 +18,7 @@ mod consumer_values;
 mod convert;
 mod encoder;
 mod error;
+mod extensions;
 mod formats;
 mod group;
 mod group_state;
