@@ -15,9 +15,8 @@ import atexit as _atexit
 from typing import TYPE_CHECKING
 
 from monedula._commits import CommitFuture
+from monedula._exiting import end as _end
 from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
-from monedula._monedula import shutdown as _shutdown
-from monedula._waiting import wait_for_all as _wait_for_records
 from monedula.aio import AsyncConsumer
 from monedula.aio_producer import AsyncProducer
 from monedula.avro import Avro
@@ -211,7 +210,4 @@ if not TYPE_CHECKING:  # type checkers would take any name
         return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
-# At exit the core closes its connections, and its threads end before the interpreter does.
-_atexit.register(_shutdown)
-# Before that: what still waits in Python is to be delivered as well.
-_atexit.register(_wait_for_records, 5.0)
+_atexit.register(_end)

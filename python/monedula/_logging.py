@@ -4,6 +4,8 @@ import logging
 from contextlib import suppress
 from time import monotonic, time
 
+from monedula._fork_safety import WRITING
+
 _LOGGER = logging.getLogger("monedula")
 _LOGGER.addHandler(logging.NullHandler())
 
@@ -67,7 +69,7 @@ def emit(events: list[Event], lost: int, is_ending: bool) -> None:
         # Looked at between any two events: a thread that still calls handlers when the interpreter is gone crashes it.
         if not _is_over():
             # Handlers catch their own errors. What a filter raises must not keep other events back.
-            with suppress(Exception):
+            with suppress(Exception), WRITING:
                 _log(*event)
         _, part, _, message, _, _ = event
         if is_ending and part == "producer.end":
@@ -90,19 +92,22 @@ def _log(level: int, part: str, name: str, message: str, at: float, fields: dict
 def warn_last(message: str) -> None:
     """Warn of records that are lost at the end of the interpreter."""
     extra = {"event": "records_lost", **_NO_FIELDS, "repeated": 0}
-    _LOGGER.getChild("producer.end").warning("%s", message, extra=extra)
+    with WRITING:
+        _LOGGER.getChild("producer.end").warning("%s", message, extra=extra)
     _say_if_unheard("producer.end", logging.WARNING, message)
 
 
 def warn(part: str, message: str) -> None:
     """Warn in the name of one part of the client."""
-    _LOGGER.getChild(part).warning("%s", message)
+    with WRITING:
+        _LOGGER.getChild(part).warning("%s", message)
 
 
 def error_of_user(part: str, message: str, error: BaseException) -> None:
     """Log an exception that code of the user raised, where no caller sees it."""
     extra = {"event": "callback_failed", **_NO_FIELDS, "repeated": 0}
-    _LOGGER.getChild(part).error("%s", message, exc_info=error, extra=extra)
+    with WRITING:
+        _LOGGER.getChild(part).error("%s", message, exc_info=error, extra=extra)
     _say_if_unheard(part, logging.ERROR, message, error)
 
 
@@ -113,7 +118,8 @@ def _say_if_unheard(part: str, level: int, message: str, error: BaseException | 
         return
     trace = None if error is None else (type(error), error, error.__traceback__)
     record = logger.makeRecord(logger.name, level, "", 0, f"monedula: {message}", (), trace)
-    logging.lastResort.handle(record)
+    with WRITING:
+        logging.lastResort.handle(record)
 
 
 def _is_heard(logger: logging.Logger | None) -> bool:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from monedula._fork_safety import WRITING
 from monedula._monedula import AssignorDesk
 from monedula.errors import ArgumentError
 from monedula.partitions import TopicPartition, raw_partition
@@ -147,7 +148,8 @@ def _serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
             desk.answer(number, _DO[kind](own[name], *arguments))
         # BaseException: if this thread ended, every later assignment would fail.
         except BaseException as error:
-            _LOGGER.exception("the assignor %s failed", name)
+            with WRITING:
+                _LOGGER.exception("the assignor %s failed", name)
             desk.fail(number, f"{type(error).__name__}: {error}")
 
 

@@ -16,7 +16,7 @@ use pyo3::types::PyBytes;
 
 use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
-use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
+use crate::runtime::Own;
 use monedula_client::lock::lock;
 
 /// How long an assignor may take for its user data. The JoinGroup request waits for it.
@@ -152,13 +152,7 @@ impl AssignorDesk {
     /// Waits for the next call; `None` when the consumer is dropped.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<PyJob<'py>>> {
         let desk = self.state.get()?;
-        let job = py.detach(|| {
-            let job = lock(&desk.inbox).recv().ok();
-            if is_ending_elsewhere() {
-                park_for_ever();
-            }
-            job
-        });
+        let job = py.detach(|| lock(&desk.inbox).recv().ok());
         let Some(Job { name, question, reply }) = job else { return Ok(None) };
         let mut open = lock(&desk.open);
         open.last += 1;

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::error::{argument_error, exception};
 use crate::logging::{flush_part, follow};
-use crate::runtime::{Own, SLICE, is_ending_elsewhere, park_for_ever};
+use crate::runtime::{Own, SLICE, slow_down_at_the_end};
 
 /// The name of the broker's child logger.
 const PART: &str = "broker";
@@ -172,7 +172,6 @@ fn in_slices<T: Send>(
         match py.detach(|| step(Instant::now() + SLICE)) {
             Ok(Some(value)) => return Ok(value),
             Ok(None) => {}
-            Err(BrokerError::Stopped) if is_ending_elsewhere() => py.detach(park_for_ever),
             Err(error) => return Err(to_py(py, &error)),
         }
         py.check_signals()?;
@@ -189,7 +188,10 @@ fn to_py(py: Python<'_>, error: &BrokerError) -> PyErr {
         }
         BrokerError::Listen { .. } | BrokerError::Storage { .. } => "BrokerStartError",
         BrokerError::Command(_) => "BrokerCommandError",
-        BrokerError::Stopped => "ClosedError",
+        BrokerError::Stopped => {
+            slow_down_at_the_end(py);
+            "ClosedError"
+        }
     };
     exception(py, class, error.to_string(), &details).unwrap_or_else(|failure| failure)
 }

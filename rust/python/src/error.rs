@@ -9,16 +9,27 @@ use monedula_engine::group::GroupError;
 use monedula_engine::transaction::TransactionError;
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyDict;
 
 use crate::producer;
+use crate::python_code::{call_with, import};
+use crate::runtime::slow_down_at_the_end;
 
 /// The exception for `error`, with its attributes; a `MemoryError` if there was no memory.
+#[cold]
 pub(crate) fn to_py(py: Python<'_>, error: ClientError) -> PyErr {
     if matches!(error, ClientError::OutOfMemory { .. } | ClientError::NoMemory(_)) {
         return PyMemoryError::new_err(error.to_string());
     }
+    if is_closed(&error) {
+        slow_down_at_the_end(py);
+    }
     build(py, &error).unwrap_or_else(|failure| failure)
+}
+
+fn is_closed(error: &ClientError) -> bool {
+    let error = if let ClientError::Read(error) = error { error } else { error };
+    matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
 }
 
 fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
@@ -258,7 +269,7 @@ pub(crate) fn fork_error() -> PyErr {
 
 /// Whether it is one of monedula's exceptions.
 pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
-    let class = py.import("monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
+    let class = import(py, "monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
     class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())
 }
 
@@ -292,6 +303,6 @@ pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr 
 }
 
 pub(crate) fn exception(py: Python<'_>, class: &str, message: String, details: &Bound<'_, PyDict>) -> PyResult<PyErr> {
-    let class = py.import("monedula.errors")?.getattr(class)?;
-    Ok(PyErr::from_value(class.call(PyTuple::new(py, [message])?, Some(details))?))
+    let class = import(py, "monedula.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(call_with(&class, (message,), Some(details))?))
 }

@@ -20,6 +20,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
+use crate::attaching::attached;
+use crate::python_code::{call, import};
 use crate::runtime::is_ending;
 
 /// A log event: level, part, name, message, seconds since the epoch, fields.
@@ -30,8 +32,8 @@ type PyLogged<'py> = (u8, &'static str, &'static str, String, f64, Bound<'py, Py
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// For how long the interpreter's exit waits for the thread: handlers are called for another second, and the one that runs
-/// then is waited for. A thread that comes back from a handler when the interpreter is gone would crash the process.
-const LAST_HANDLER: Duration = Duration::from_secs(30);
+/// then has as long again.
+const LAST_HANDLER: Duration = Duration::from_secs(2);
 
 /// What passes events on, in one process.
 struct Forwarder {
@@ -134,7 +136,7 @@ impl Forwarder {
         self.begin(None);
         let (drained, due_at) = self.drain(false);
         if !drained.is_empty() {
-            Python::try_attach(|py| {
+            attached(|py| {
                 pass_on(py, drained);
                 // Not under the lock: the logger's code may let other threads run, which take it.
                 let logs = lock(&self.logs).clone();
@@ -211,7 +213,7 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &'static str) {
 pub(crate) fn end() {
     let Some(forwarder) = forwarder() else { return };
     Python::attach(|py| {
-        if let Err(error) = function(py, &BEGIN_TO_END, "begin_to_end").and_then(|begin| begin.call0().map(drop)) {
+        if let Err(error) = function(py, &BEGIN_TO_END, "begin_to_end").and_then(|begin| call(&begin, ()).map(drop)) {
             put_off(py, error);
         }
     });
@@ -245,7 +247,7 @@ fn pass_on(py: Python<'_>, all: Vec<(Log, Drained)>) {
     events.sort_by_key(|(_, event)| event.at);
     PASSES.set(true);
     let passed = events.into_iter().map(|(log, event)| logged(py, &log, event)).collect::<PyResult<Vec<_>>>();
-    let passed = passed.and_then(|events| function(py, &EMIT, "emit")?.call1((events, lost, is_ending())).map(drop));
+    let passed = passed.and_then(|events| call(&function(py, &EMIT, "emit")?, (events, lost, is_ending())).map(drop));
     PASSES.set(false);
     if let Err(error) = passed {
         put_off(py, error);
@@ -268,7 +270,7 @@ fn logged<'py>(py: Python<'py>, log: &Log, event: Event) -> PyResult<PyLogged<'p
 /// Takes the level of the logger, which the program may change at any time.
 fn follow_level(py: Python<'_>, log: &Log, part: &str) {
     let threshold = function(py, &THRESHOLD, "threshold");
-    let threshold = threshold.and_then(|threshold| threshold.call1((part,))?.extract::<u8>());
+    let threshold = threshold.and_then(|threshold| call(&threshold, (part,))?.extract::<u8>());
     match threshold {
         Ok(threshold) => log.set_threshold(threshold),
         Err(error) => put_off(py, error),
@@ -302,6 +304,6 @@ static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static THRESHOLD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 fn function<'py>(py: Python<'py>, once: &PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let found = || Ok::<_, PyErr>(py.import("monedula._logging")?.getattr(name)?.unbind());
+    let found = || Ok::<_, PyErr>(import(py, "monedula._logging")?.getattr(name)?.unbind());
     Ok(once.get_or_try_init(py, found)?.bind(py).clone())
 }

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_py;
 use crate::logging::flush_log;
-use crate::runtime::{Own, ended, in_slices, is_of_the_end, park_for_ever, spawn};
+use crate::runtime::{Own, ended, in_slices, spawn};
 use crate::seconds::Seconds;
 
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
@@ -33,6 +33,24 @@ enum State {
 
 fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, State> {
     lock(&slot.0)
+}
+
+/// Notifies whoever waits when the operation's task ends, even one that the runtime drops at its end.
+struct Completion {
+    slot: Slot,
+    notifier: Notifier,
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        let mut state = locked(&self.slot);
+        if matches!(*state, State::UnderWay) {
+            *state = State::Done(Err(ClientError::Closed));
+        }
+        drop(state);
+        self.slot.1.notify_all();
+        self.notifier.notify();
+    }
 }
 
 /// An operation that is running or done.
@@ -58,13 +76,11 @@ impl Operation {
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Self> {
         let slot = Slot::default();
-        let done = slot.clone();
+        let completion = Completion { slot: slot.clone(), notifier };
         let task = spawn(async move {
             let outcome =
                 ended(future).await.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome);
-            *locked(&done) = State::Done(outcome);
-            done.1.notify_all();
-            notifier.notify();
+            *locked(&completion.slot) = State::Done(outcome);
         })?;
         let parts = Parts { slot, cancel: Box::new(move || task.abort()), log: log.clone() };
         Ok(Self { parts: Own::new(parts) })
@@ -110,12 +126,7 @@ impl Operation {
         drop(slot);
         match state {
             State::Done(Ok(convert)) => convert(py),
-            State::Done(Err(error)) => {
-                if is_of_the_end(&error) {
-                    py.detach(park_for_ever);
-                }
-                Err(to_py(py, error))
-            }
+            State::Done(Err(error)) => Err(to_py(py, error)),
             State::UnderWay | State::Taken => Err(to_py(py, ClientError::Closed)),
         }
     }

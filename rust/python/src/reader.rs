@@ -16,11 +16,13 @@ use monedula_engine::cluster::{Broker, Cluster, Partition};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
+use crate::attaching::attached_or_stopped;
 use crate::batch::Batch;
 use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
 use crate::logging::{flush_log, follow, put_off};
+use crate::python_code::call;
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::tokens::Settings;
@@ -302,15 +304,17 @@ impl Stream {
         let ours = std::thread::current().id() == self.thread;
         loop {
             let next = lock(reader).next_batch(&self.want, Instant::now() + SLICE);
-            match next.map_err(|error| Python::attach(|py| to_py(py, error)))? {
+            match next.map_err(|error| attached_or_stopped(|py| to_py(py, error)))? {
                 None => return Ok(None),
                 Some(Some(batch)) => {
                     if ours {
-                        Python::attach(|py| self.on_batch.as_ref().map(|call| call.call0(py)).transpose())?;
+                        attached_or_stopped(|py| {
+                            self.on_batch.as_ref().map(|heard| call(heard.bind(py), ())).transpose().map(drop)
+                        })?;
                     }
                     return Ok(Some(project(batch, self.shown.as_deref()).record_batch));
                 }
-                Some(None) if ours => Python::attach(|py| py.check_signals())?,
+                Some(None) if ours => attached_or_stopped(|py| py.check_signals())?,
                 Some(None) => {}
             }
         }
@@ -325,7 +329,7 @@ impl Iterator for Stream {
             // The library that reads makes an error of its own of this one, which `except Exception` takes: Ctrl-C is
             // raised after it. Only this thread hears it.
             if std::thread::current().id() == self.thread {
-                Python::attach(|py| put_off(py, error.clone_ref(py)));
+                attached_or_stopped(|py| put_off(py, error.clone_ref(py)));
             }
             ArrowError::ExternalError(Box::new(error))
         });

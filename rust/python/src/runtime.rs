@@ -1,6 +1,7 @@
 //! The tokio runtime of the clients: one per process, started when first needed, stopped at exit. Also the waits of
 //! Python threads for it, and the protection of its objects in forked children.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -24,9 +25,11 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::abandoned::is_abandoned;
+use crate::attaching;
 use crate::error::{fork_error, to_py};
 use crate::logging;
 use crate::producer;
+use crate::python_code::{call_with, import};
 
 /// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
@@ -65,8 +68,11 @@ impl Left {
 /// Of how many dropped producers what is left is kept: failures that nobody has seen may be seen later, by futures.
 const MOST_LEFT: usize = 1000;
 
-/// The thread that ends the interpreter, once it does. Any other thread that still waits then is a daemon, which the
-/// interpreter is about to freeze.
+/// For how long the interpreter's exit waits for threads that are about to call Python.
+const ARRIVALS: Duration = Duration::from_secs(1);
+
+/// The thread that ends the interpreter, once it does. Any other thread that still calls then is a daemon. It goes on until
+/// the interpreter stops it: it may hold a lock of the program's, for which a later exit function waits.
 static ENDING: OnceLock<ThreadId> = OnceLock::new();
 
 /// How long a thread that looks up names waits for the next one. When one ends, glibc keeps its stack for another thread, which
@@ -165,6 +171,7 @@ pub(crate) fn shutdown(py: Python<'_>) {
         stop_clients();
         crate::broker::stop_all();
         logging::end();
+        attaching::end(ARRIVALS);
     });
     // No later call can pass these events to `logging`, and records that could not be delivered must not be lost
     // silently.
@@ -227,19 +234,20 @@ fn this_process() -> u32 {
 
 /// Registers [`forked`] with `os.register_at_fork`, to be called in every forked child.
 pub(crate) fn notice_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let os = module.py().import("os")?;
+    let os = import(module.py(), "os")?;
     if !os.hasattr("register_at_fork")? {
         return Ok(());
     }
     let options = PyDict::new(module.py());
     options.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
-    os.call_method("register_at_fork", (), Some(&options))?;
+    call_with(&os.getattr("register_at_fork")?, (), Some(&options))?;
     Ok(())
 }
 
 #[pyfunction]
 fn forked() {
     logging::forked();
+    attaching::forked();
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -277,8 +285,6 @@ pub(crate) fn in_slices<T: Send>(
         match py.detach(|| step(until)) {
             Ok(Some(value)) => return Ok(value),
             Ok(None) => {}
-            // Do not let every exit print the traceback of a daemon thread.
-            Err(error) if is_of_the_end(&error) => py.detach(park_for_ever),
             Err(error) => return Err(to_py(py, error)),
         }
         py.check_signals()?;
@@ -310,22 +316,25 @@ pub(crate) fn asked<T: Send + 'static>(
     })
 }
 
-/// Whether a daemon thread sees this error only because the interpreter ends.
-pub(crate) fn is_of_the_end(error: &ClientError) -> bool {
-    let error = if let ClientError::Read(error) = error { error } else { error };
-    matches!(error, ClientError::Closed | ClientError::AdminClosed | ClientError::ProducerClosed)
-        && is_ending_elsewhere()
+thread_local! {
+    /// Whether a call of this thread has ended because the interpreter does.
+    static HAS_HEARD_OF_THE_END: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Called before an error says that the client is closed. If it is because the interpreter ends, the thread waits a moment
+/// from its second such error on: a daemon thread may catch errors and try again without end.
+pub(crate) fn slow_down_at_the_end(py: Python<'_>) {
+    let is_ending_elsewhere = ENDING.get().is_some_and(|&thread| thread != std::thread::current().id());
+    if is_ending_elsewhere && HAS_HEARD_OF_THE_END.replace(true) {
+        py.detach(|| std::thread::sleep(SLICE));
+    }
 }
 
 pub(crate) fn is_ending() -> bool {
     ENDING.get().is_some()
 }
 
-pub(crate) fn is_ending_elsewhere() -> bool {
-    ENDING.get().is_some_and(|&thread| thread != std::thread::current().id())
-}
-
-pub(crate) fn park_for_ever() {
+pub(crate) fn park_for_ever() -> ! {
     loop {
         std::thread::park();
     }

@@ -12,6 +12,9 @@ use monedula_client::sasl::{Token, TokenError, TokenSource};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::attaching::attached;
+use crate::python_code::call_method;
+
 /// Settings, and the token source if it is Python code.
 pub(crate) struct Settings {
     pub(crate) pairs: Vec<(String, String)>,
@@ -52,7 +55,7 @@ impl fmt::Debug for PythonSource {
 impl TokenSource for PythonSource {
     fn fetch(&self) -> Result<Token, TokenError> {
         let ended = || TokenError::Failed("the interpreter ends".into());
-        Python::try_attach(|py| self.ask(py)).ok_or_else(ended)?
+        attached(|py| self.ask(py)).ok_or_else(ended)?
     }
 
     fn advice(&self) -> &'static str {
@@ -62,9 +65,9 @@ impl TokenSource for PythonSource {
 
 impl PythonSource {
     fn ask(&self, py: Python<'_>) -> Result<Token, TokenError> {
-        let answer = self.0.call_method0(py, "fetch").map_err(|error| failure(py, &error))?;
+        let answer = call_method(self.0.bind(py), "fetch", ()).map_err(|error| failure(py, &error))?;
         let (value, expires_at, extensions): (String, Option<f64>, Vec<(String, String)>) =
-            answer.extract(py).map_err(|error| failure(py, &error))?;
+            answer.extract().map_err(|error| failure(py, &error))?;
         let in_a_minute = SystemTime::now() + Duration::from_secs(60);
         let minute_ms = in_a_minute.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
         let by_code = expires_at.map(|seconds| (seconds * 1000.0) as i64);

@@ -15,7 +15,8 @@ use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::producer::batch_future::BatchFuture;
 use crate::producer::future::SendFuture;
-use crate::runtime::{Own, is_ending_elsewhere, park_for_ever};
+use crate::python_code::{call, call_method, import};
+use crate::runtime::Own;
 
 /// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
 const MAX_AT_ONCE: usize = 1024;
@@ -35,10 +36,10 @@ pub(super) fn in_its_loop<'py>(
     let py = future.py();
     check_callable(callback)?;
     // Without the import of asyncio no loop is running, and the import costs more than everything else here.
-    if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
+    if !import(py, "sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
-    py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
+    call_method(&import(py, "monedula._awaiting")?, "in_its_loop", (future, callback))
 }
 
 pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -51,7 +52,7 @@ pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Takes back a callback that was given in a running loop. Returns how many there were.
 pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
-    future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
+    call_method(&import(future.py(), "monedula._awaiting")?, "forget", (future, callback))?.extract()
 }
 
 /// What is wrong with brokers, if something is.
@@ -141,7 +142,7 @@ impl Callbacks {
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
         // If no thread can be started, the runner is dropped, which reports that it has ended.
         let runner = CallbackRunner { callbacks: Own::new(self.clone()), number };
-        py.import("monedula._callbacks")?.call_method1("start", (runner,))?;
+        call_method(&import(py, "monedula._callbacks")?, "start", (runner,))?;
         Ok(())
     }
 
@@ -280,18 +281,11 @@ impl CallbackRunner {
         let callbacks = self.callbacks.get()?;
         loop {
             flush_log(py, &callbacks.log);
-            let due = py.detach(|| {
-                let due = callbacks.next(self.number);
-                // The interpreter is about to freeze this thread, which has nothing left to do.
-                if due.is_empty() && is_ending_elsewhere() {
-                    park_for_ever();
-                }
-                due
-            });
+            let due = py.detach(|| callbacks.next(self.number));
             if due.is_empty() {
                 return Ok(());
             }
-            for (call, future) in due {
+            for (callback, future) in due {
                 // Whoever gave a callback is told of the failure.
                 if let Ok(sent) = future.bind(py).cast::<SendFuture>() {
                     sent.get().look(py);
@@ -300,9 +294,9 @@ impl CallbackRunner {
                 }
                 // Also catches exceptions that are no `Exception`, such as SystemExit or pytest's Failed: no caller
                 // would see them.
-                if let Err(error) = call.call1(py, (future,)) {
+                if let Err(error) = call(callback.bind(py), (future,)) {
                     // A logging handler that raises must not end the thread either.
-                    let _ = report.call1((call, error));
+                    let _ = call(report, (callback, error));
                 }
             }
         }

@@ -36,7 +36,7 @@ pub(crate) use self::transactions::TransactionCore;
 pub(crate) use self::waiting::WaitingRecordsCore;
 
 use self::callbacks::Callbacks;
-use self::send_arguments::{SendArguments, refused};
+use self::send_arguments::SendArguments;
 use crate::capsule;
 use crate::config::{parse_producer, seed};
 use crate::convert;
@@ -153,7 +153,7 @@ impl ProducerCore {
                 arguments.wait_and_send(py, shared, needed, shared.max_block)?
             }
             Err(Refused::Full { .. }) => return arguments.detour(slf, on_delivery),
-            Err(Refused::Error(error)) => return Err(refused(py, error)),
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
         };
         shared.future_of(py, sent, prepared)
     }
@@ -184,7 +184,7 @@ impl ProducerCore {
                 let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
                 arguments.wait_and_send(py, shared, needed, patience)?
             }
-            Err(Refused::Error(error)) => return Err(refused(py, error)),
+            Err(Refused::Error(error)) => return Err(to_py(py, error)),
         };
         shared.future_of(py, sent, prepared)
     }
@@ -201,7 +201,7 @@ impl ProducerCore {
         headers: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.shared.get()?.producer.acquire_permit().map_err(|error| refused(py, error))?;
+        self.shared.get()?.producer.acquire_permit().map_err(|error| to_py(py, error))?;
         SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None }
             .with_record(|_| ())
     }

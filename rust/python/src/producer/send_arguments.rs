@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use monedula_client::error::ClientError;
 use monedula_client::producer::{Record, Refused, SendPermit, Sent};
 use pyo3::prelude::*;
 
@@ -10,7 +9,7 @@ use super::argument_values::{Headers, data, partition, timestamp, topic};
 use super::future::SendFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
-use crate::runtime::{is_ending_elsewhere, park_for_ever};
+use crate::python_code::call_method;
 
 /// The arguments of `send`.
 #[derive(Clone, Copy)]
@@ -70,7 +69,7 @@ impl<'py> SendArguments<'_, 'py> {
         // The record belongs to the transaction that is open now, whichever is open once there is room.
         let permit = match self.sent_in {
             Some(_) => None,
-            None => Some(shared.producer.acquire_permit().map_err(|error| refused(py, error))?),
+            None => Some(shared.producer.acquire_permit().map_err(|error| to_py(py, error))?),
         };
         let arguments = Self { sent_in: permit.as_ref().map(SendPermit::transaction).or(self.sent_in), ..*self };
         let mut needed = needed;
@@ -82,7 +81,7 @@ impl<'py> SendArguments<'_, 'py> {
                 Ok(sent) => return Ok(sent),
                 Err(Refused::Full { needed: more }) if Instant::now() < deadline => needed = more,
                 Err(Refused::Full { needed }) => return Err(to_py(py, shared.buffer_full(needed))),
-                Err(Refused::Error(error)) => return Err(refused(py, error)),
+                Err(Refused::Error(error)) => return Err(to_py(py, error)),
             }
         }
     }
@@ -95,15 +94,6 @@ impl<'py> SendArguments<'_, 'py> {
     ) -> PyResult<Bound<'py, SendFuture>> {
         let Self { topic, value, key, partition, headers, timestamp, .. } = *self;
         let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
-        Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
+        Ok(call_method(core, "_detour", arguments)?.cast_into::<SendFuture>()?)
     }
-}
-
-#[cold]
-pub(super) fn refused(py: Python<'_>, error: ClientError) -> PyErr {
-    // A daemon thread that sends at the exit of the interpreter would print a traceback that helps nobody.
-    if matches!(error, ClientError::ProducerClosed) && is_ending_elsewhere() {
-        py.detach(park_for_ever);
-    }
-    to_py(py, error)
 }

@@ -11,7 +11,6 @@ use pyo3::types::PyString;
 
 use super::deferred_send::DeferredSend;
 use super::future::SendFuture;
-use super::send_arguments::refused;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::runtime::{Own, in_slices};
@@ -51,7 +50,7 @@ impl WaitingRecordsCore {
         // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
         // registered.
         let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;
-        let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| refused(py, error))?;
+        let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;
         let Some(is_first) = pushed else { return Ok(None) };
         if let Some(callback) = on_delivery {
             future.get().call_when_done(&future, callback)?;
