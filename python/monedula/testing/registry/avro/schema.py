@@ -144,7 +144,7 @@ class Reader:
                 raise AvroError("a union within a union")
             name = branch.name or branch.type
             if name in seen:
-                raise AvroError(f"a union with two of {name!r}")
+                raise AvroError(f"a union with two of {name!r}{', which is defined twice' if branch.name else ''}")
             seen.add(name)
         return Schema("union", branches=read)
 
