@@ -1,14 +1,18 @@
 """The thread that runs a producer's callbacks."""
 
 from contextlib import suppress
-from threading import Thread
 
 from monedula._monedula import CallbackRunner
+from monedula._threads import start as start_thread
 
 
 def start(runner: CallbackRunner) -> None:
-    """Start the thread. It ends when the producer is gone and all callbacks were run."""
-    Thread(target=runner.run, args=(_log,), name="monedula-callbacks", daemon=True).start()
+    """Start the thread. It ends when the producer is gone and all callbacks were run.
+
+    Raises:
+        NoThreadError: the system grants none.
+    """
+    start_thread(runner.run, _log, name="monedula-callbacks")
 
 
 def _log(callback: object, error: BaseException) -> None:

@@ -4,7 +4,7 @@ import threading
 
 from monedula._monedula import shutdown
 from monedula._waiting import wait_for_all
-from monedula.errors import ClosedError
+from monedula.errors import KafkaError
 
 _SECONDS_FOR_WAITING_RECORDS = 5.0
 
@@ -20,12 +20,12 @@ def end() -> None:
 
 
 def _keep_quiet_about_daemon_threads() -> None:
-    """Let no daemon thread print that its client is closed: it was to run until the interpreter ends."""
+    """Let no daemon thread print how its call ended: it was to run until the interpreter ends."""
     report = threading.excepthook
 
     def report_others(arguments: threading.ExceptHookArgs) -> None:
         is_daemon = arguments.thread is not None and arguments.thread.daemon
-        if not (is_daemon and issubclass(arguments.exc_type, ClosedError)):
+        if not (is_daemon and issubclass(arguments.exc_type, KafkaError)):
             report(arguments)
 
     threading.excepthook = report_others

@@ -1,10 +1,10 @@
 """Passes the core's log events to the standard library's `logging`: logger `monedula` and its children."""
 
 import logging
-from contextlib import suppress
 from time import monotonic, time
 
 from monedula._fork_safety import WRITING
+from monedula._signals import is_of_signal_handler
 
 _LOGGER = logging.getLogger("monedula")
 _LOGGER.addHandler(logging.NullHandler())
@@ -34,7 +34,11 @@ _PARTS = (
 )
 """The child loggers of clients. The embedded broker has its own level: `monedula.broker`."""
 
-_CHILDREN = [_LOGGER.getChild(part) for part in _PARTS]
+FOLLOWED: dict[str, tuple[logging.Logger, tuple[logging.Logger, ...]]] = {
+    "": (_LOGGER, tuple(_LOGGER.getChild(part) for part in _PARTS)),
+    "broker": (_LOGGER.getChild("broker"), ()),
+}
+"""The loggers whose lowest level the core follows, by part: one with the levels above it, and its children."""
 
 
 _ends_at: float | None = None
@@ -65,15 +69,22 @@ def emit(events: list[Event], lost: int, is_ending: bool) -> None:
     if lost:
         message = f"{lost} older log events were lost: handlers took too long for them"
         events = [(logging.WARNING, "log", "events_lost", message, time(), {**_NO_FIELDS, "repeated": 0}), *events]
+    interrupted: BaseException | None = None
     for event in events:
         # Looked at between any two events: a thread that still calls handlers when the interpreter is gone crashes it.
         if not _is_over():
             # Handlers catch their own errors. What a filter raises must not keep other events back.
-            with suppress(Exception), WRITING:
-                _log(*event)
+            try:
+                with WRITING:
+                    _log(*event)
+            except Exception as error:
+                if is_of_signal_handler(error):
+                    interrupted = interrupted or error
         _, part, _, message, _, _ = event
         if is_ending and part == "producer.end":
             _say_if_unheard(part, logging.WARNING, message)
+    if interrupted is not None:
+        raise interrupted
 
 
 def _log(level: int, part: str, name: str, message: str, at: float, fields: dict[str, object]) -> None:
@@ -128,14 +139,3 @@ def _is_heard(logger: logging.Logger | None) -> bool:
             return True
         logger = logger.parent if logger.propagate else None
     return False
-
-
-def threshold(part: str) -> int:
-    """The level below which the core need not keep events: of one part, or if `part` is empty of all but the broker."""
-    if part:
-        return min(_LOGGER.getChild(part).getEffectiveLevel(), 255)
-    level = _LOGGER.getEffectiveLevel()
-    for child in _CHILDREN:
-        if child.level:
-            level = min(level, child.level)
-    return min(level, 255)

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from time import monotonic
 from typing import Any
 
+from monedula._threads import in_executor
 from monedula.errors import KafkaTimeoutError, TransactionAbortedError
 
 
@@ -43,7 +45,7 @@ class PendingCall:
             return call(*arguments)
 
         # In the caller's context, as asyncio.to_thread() does: tracing finds the current span there.
-        self.in_executor = asyncio.get_running_loop().run_in_executor(None, copy_context().run, run)
+        self.in_executor = in_executor(partial(copy_context().run, run))
         self.in_executor.add_done_callback(self._done)
         return await asyncio.shield(self.in_executor)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from monedula._commits import Offsets, RawOffset, raw_commit
 from monedula._group import GroupVerbs
 from monedula._monedula import Batch, MemberCore, ProducerCore, TransactionCore
+from monedula._signals import is_of_signal_handler
 from monedula.errors import (
     ArgumentError,
     KafkaError,
@@ -226,9 +227,9 @@ class Transactions(TransactionBase):
     def _begin(self) -> None:
         try:
             self.begin_transaction()
-        except Exception:
-            raise
         except BaseException as error:
+            if isinstance(error, Exception) and not is_of_signal_handler(error):
+                raise
             # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
@@ -255,7 +256,7 @@ class Transactions(TransactionBase):
         """Abort because of `error`. False if the transaction may be committed: its commit cannot be taken back."""
         self._left, aborts = "abort", True
         try:
-            self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
+            self.abort_transaction(_seconds_to_abort(error))
         except ProducerFencedError as fenced:
             raise fenced from error
         except KafkaError as failure:
@@ -403,9 +404,9 @@ class AsyncTransactions(TransactionBase):
     async def _begin(self) -> None:
         try:
             await self.begin_transaction()
-        except Exception:
-            raise
         except BaseException as error:
+            if isinstance(error, Exception) and not is_of_signal_handler(error):
+                raise
             # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
                 self._transactions.run("begin", None)
@@ -437,7 +438,7 @@ class AsyncTransactions(TransactionBase):
         from monedula._pending_calls import uncancelled
 
         self._left, aborts = "abort", True
-        aborting = self.abort_transaction(None if isinstance(error, Exception) else INTERRUPTED_SECONDS)
+        aborting = self.abort_transaction(_seconds_to_abort(error))
         cancelled = None
         try:
             if not commits:
@@ -466,6 +467,12 @@ class AsyncTransactions(TransactionBase):
         if cancelled is not None:
             raise cancelled
         return aborts
+
+
+def _seconds_to_abort(error: BaseException) -> float | None:
+    """How long an abort because of `error` may take; `None` for as long as any other call."""
+    is_interrupted = not isinstance(error, Exception) or is_of_signal_handler(error)
+    return INTERRUPTED_SECONDS if is_interrupted else None
 
 
 def _is_refused(failure: KafkaError | None) -> bool:

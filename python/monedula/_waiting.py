@@ -5,13 +5,14 @@ The queues themselves, and the transaction of each record, are the core's.
 
 import os
 from collections.abc import Callable, Mapping
-from threading import Thread, local
+from threading import local
 from time import monotonic, time
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from monedula._monedula import SendFuture, WaitingRecordsCore
-from monedula.errors import ArgumentError
+from monedula._threads import start as start_thread
+from monedula.errors import ArgumentError, NoThreadError
 
 
 class SendArguments(NamedTuple):
@@ -75,8 +76,8 @@ def enqueue(
     if is_first:
         _USED.add(waiting)
         try:
-            Thread(target=_serve, args=(waiting, queue, send), name="monedula-line", daemon=True).start()
-        except (RuntimeError, MemoryError) as error:
+            start_thread(_serve, waiting, queue, send, name="monedula-line")
+        except NoThreadError as error:
             # No thread serves the queue: fail this record, and those that were appended meanwhile.
             while waiting.failed(queue, error):
                 pass

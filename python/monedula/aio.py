@@ -26,6 +26,7 @@ from monedula._monedula import Batch, Operation, PendingCallback, Record
 from monedula._moving import tells
 from monedula._refused import WaitingBatch
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
+from monedula._signals import error_to_raise, is_of_signal_handler
 from monedula._until import Until, UntilLoop
 from monedula.errors import ArgumentError, ForkError
 from monedula.partitions import (
@@ -271,6 +272,8 @@ class AsyncConsumer(ConsumerBase):
         try:
             await self.close()
         except Exception as error:
+            if is_of_signal_handler(error):
+                raise
             warn("groups", f"an AsyncConsumer was closed at the end of its event loop with an error: {error}")
 
     async def _step(self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None) -> Batch:
@@ -359,7 +362,7 @@ class AsyncConsumer(ConsumerBase):
             try:
                 await self._callbacks().wait(until)
             except Exception as error:
-                failure = failure or error
+                failure = error_to_raise(failure, error)
             left = max(until - self._loop().time(), 0.0)
             pending = await self._run(partial(self._start_leaving, left))
             if pending is None:

@@ -1,11 +1,13 @@
 """`AsyncProducer`, the producer for asyncio: the methods of `Producer`, awaited."""
 
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from monedula._failing import late_flush
 from monedula._monedula import BatchFuture, SendFuture
 from monedula._moving import tells
+from monedula._threads import in_executor
 from monedula._transactions import AsyncTransactions
 from monedula._waiting import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.errors import BufferFullError, KafkaTimeoutError
@@ -137,9 +139,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         return not self._waiting or await self._in_thread(self._waiting.wait, seconds_left(deadline))
 
     async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
-        import asyncio
-
-        return await asyncio.get_running_loop().run_in_executor(None, call, *arguments)
+        return await in_executor(partial(call, *arguments))
 
     def _loop(self) -> "Bridge":
         if self._bridge is None:

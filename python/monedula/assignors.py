@@ -17,13 +17,13 @@ its arguments alone.
 """
 
 import logging
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from monedula._fork_safety import WRITING
 from monedula._monedula import AssignorDesk
+from monedula._threads import start as start_thread
 from monedula.errors import ArgumentError
 from monedula.partitions import TopicPartition, raw_partition
 
@@ -137,8 +137,12 @@ def split_strategy(assignors: Strategy) -> tuple[RawStrategy, dict[str, Assignor
 
 
 def serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:
-    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives."""
-    threading.Thread(target=_serve, args=(desk, own), name="monedula-assignor", daemon=True).start()
+    """Start a thread that runs the core's calls of these assignors, for as long as the consumer lives.
+
+    Raises:
+        NoThreadError: the system grants none.
+    """
+    start_thread(_serve, desk, own, name="monedula-assignor")
 
 
 def _serve(desk: AssignorDesk, own: Mapping[str, Assignor]) -> None:

@@ -1,11 +1,12 @@
 """`Consumer`, the synchronous consumer."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from sys import exception
 from threading import get_ident
-from time import monotonic, sleep
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -27,6 +28,7 @@ from monedula._moving import tells
 from monedula._refused import WaitingBatch
 from monedula._rows import MAX_ROWS as ROWS_AHEAD
 from monedula._rows import RowCursor
+from monedula._signals import error_to_raise
 from monedula._until import Until, UntilLoop
 from monedula.errors import KafkaTimeoutError, WakeupError
 from monedula.partitions import (
@@ -475,7 +477,7 @@ class Consumer(CallsBack, ConsumerBase):
         with self._refused.wait(waiting, timeout, holder) as wait:
             while wait.goes_on():
                 if wait.future is None:
-                    sleep(wait.slice_seconds)
+                    time.sleep(wait.slice_seconds)
                     continue
                 with suppress(KafkaTimeoutError):
                     wait.future.exception(wait.slice_seconds)
@@ -490,7 +492,7 @@ class Consumer(CallsBack, ConsumerBase):
             try:
                 self._call_back(pending)
             except Exception as error:
-                failure = failure or error
+                failure = error_to_raise(failure, error)
         self._tell_events()
         self._tell_commits()
         if failure is not None:

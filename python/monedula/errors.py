@@ -64,6 +64,14 @@ class ArgumentError(KafkaError, ValueError):
     """An argument of a call is invalid. Change it."""
 
 
+class NoThreadError(KafkaError, RuntimeError):
+    """The system grants no thread: its limit of threads or of memory is reached. The same call may succeed later.
+
+    Raise the limit (`ulimit -u`, `ulimit -v`, or `pids.max` and the memory of a container), or have fewer threads
+    elsewhere. `retriable` is `True`.
+    """
+
+
 class BrokerConnectionError(KafkaError, ConnectionError):
     """No broker of the cluster could be reached. The message has each address with the error of the attempt.
 
@@ -413,10 +421,12 @@ class DecodeError(PartitionError, ValueError):
 
 
 class SchemaRegistryError(PartitionError):
-    """The schema that a record was written with cannot be had from the registry: it is down, or refuses.
+    """The schema that a record was written with cannot be had from the registry: it is down, silent, or refuses.
 
     Nothing is skipped: the position stays at the record, and a poll a second later asks again. Other partitions go on.
     An id that the registry does not know is a `DecodeError` instead.
+
+    A wait that ends without records raises it too if records wait for a registry that has not answered yet.
 
     `send_batch` raises it for the schema that rows are to be written with, and has sent nothing then.
 

@@ -1,17 +1,20 @@
-"""The pytest plugin: an embedded broker as a fixture.
+"""The pytest plugin: an embedded broker as a fixture, and its state in the report of a test that fails.
 
 The entry point `pytest11` names this package, so every pytest of the environment loads it. Therefore it is outside of
 the package `monedula`, and imports that only when a test uses a fixture.
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
     from monedula.testing import Broker
+
+
+_STARTED = pytest.StashKey["list[Broker]"]()
 
 
 class BrokerFactory(Protocol):
@@ -22,11 +25,12 @@ class BrokerFactory(Protocol):
 
 
 @pytest.fixture
-def monedula_broker_factory() -> "Iterator[BrokerFactory]":
+def monedula_broker_factory(request: pytest.FixtureRequest) -> "Iterator[BrokerFactory]":
     """Starts embedded brokers: it takes what `monedula.testing.Broker` takes. All of them stop with the test."""
     from monedula.testing import Broker
 
     started: list[Broker] = []
+    request.node.stash[_STARTED] = started
 
     def start(nodes: int = 1, topics: Any = (), **options: Any) -> "Broker":
         broker = Broker(nodes, topics, **options)
@@ -72,3 +76,17 @@ def monedula_secured_broker(monedula_broker_factory: "BrokerFactory") -> "Broker
     `monedula_secured_broker.client_settings("anna")` are the settings of a client.
     """
     return monedula_broker_factory(security="SASL_SSL", users={"anna": secrets.token_urlsafe(12)})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add a section for each broker of a test that fails: faults, groups, and the last requests with their answers."""
+    report = yield
+    if report.failed:
+        brokers = list(item.stash.get(_STARTED, ()))
+        shared = getattr(item, "funcargs", {}).get("monedula_session_broker")
+        for broker in [*brokers, *([] if shared is None else [shared])]:
+            from monedula_pytest.report import described
+
+            report.sections.append((f"embedded broker at {broker.bootstrap_servers}", described(broker)))
+    return report

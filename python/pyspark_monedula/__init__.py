@@ -68,6 +68,9 @@ class DefaultSource(DataSource):
     once.
     """
 
+    is_registered = False
+    """Whether `monedula.spark.register` made it known; else Spark found it."""
+
     @classmethod
     def name(cls) -> str:
         """The name for `format(...)`."""
@@ -124,8 +127,11 @@ class DefaultSource(DataSource):
 
     def _source(self, schema: "StructType | None") -> "Source":
         from monedula.spark.errors_first import without_traceback
+        from monedula.spark.process import warn_of_driver_python
         from monedula.spark.source import Source
 
+        if schema is not None and not self.is_registered:
+            warn_of_driver_python()
         options: dict[str, Any] = dict(self.options.items())
         # Spark pickles this object once the schema of load() is known: a query has that of its registry's subject.
         with without_traceback():
@@ -135,7 +141,10 @@ class DefaultSource(DataSource):
 
     def _sink(self, schema: StructType) -> "Sink":
         from monedula.spark.errors_first import without_traceback
+        from monedula.spark.process import warn_of_driver_python
         from monedula.spark.sink import Sink
 
+        if not self.is_registered:
+            warn_of_driver_python()
         with without_traceback():
             return Sink(dict(self.options.items()), schema)

@@ -1,16 +1,17 @@
 """`monedula cluster`, `brokers`, `log-dirs`, `reassignments`, elections: on three nodes of the embedded broker."""
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from monedula.admin import Admin, NewTopic
+from monedula.admin import Admin, ConfigResource, NewTopic
 from monedula.cli.balance import balanced
 from monedula.partitions import TopicPartition
 from monedula.testing import Broker
 
-from tests.cli.processes import output, problem, run
+from tests.cli.processes import output, problem, run, running
 
 
 @pytest.fixture
@@ -170,6 +171,80 @@ def test_a_move_under_way_is_shown_and_cancelled(servers: str, broker: Broker) -
     assert run("reassignments", "cancel", "--yes", servers=servers).stderr == b"cancelled: orders-0\n"
     assert run("reassignments", "status", "--wait", servers=servers).stderr == b"no partition moves\n"
     assert replicas(servers, "orders")[0] == (1, 2)
+
+
+THROTTLES = [f"{role}.replication.throttled.{what}" for role in ("leader", "follower") for what in ("rate", "replicas")]
+
+
+def throttles(servers: str) -> dict[str, str]:
+    """What limits the copying of replicas, on brokers and topics."""
+    with Admin({"bootstrap.servers": servers}) as admin:
+        resources = [ConfigResource("broker", str(node)) for node in (1, 2, 3)]
+        resources += [ConfigResource("topic", name) for name in ("orders", "payments")]
+        found = admin.describe_configs(resources, errors="return")
+    # The embedded broker keeps what it does not know to itself, as Kafka does.
+    return {
+        f"{resource.name} {name}": entries[name].value or "hidden"
+        for resource, entries in found.items()
+        for name in THROTTLES
+        if name in entries and entries[name].value != ""
+    }
+
+
+def test_moves_with_a_limit_are_waited_for_and_the_limit_is_lifted(
+    servers: str, broker: Broker, tmp_path: Path
+) -> None:
+    with Admin({"bootstrap.servers": servers}) as admin:
+        admin.alter_configs({("topic", "orders"): {THROTTLES[1]: "2:1"}})
+    others = throttles(servers)
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]}))
+    broker.stop_node(3)
+    with running("reassignments", "start", str(plan), "--throttle", "10m", "--yes", servers=servers) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline()
+        while b"moving: 1 partitions" not in told:
+            told += process.stderr.readline()
+        assert throttles(servers) == {
+            "1 leader.replication.throttled.rate": "hidden",
+            "1 follower.replication.throttled.rate": "hidden",
+            "2 leader.replication.throttled.rate": "hidden",
+            "2 follower.replication.throttled.rate": "hidden",
+            "orders leader.replication.throttled.replicas": "2:1,0:1,0:2",
+            "orders follower.replication.throttled.replicas": "0:3",
+        }
+        process.send_signal(signal.SIGINT)
+        assert b"the same command waits for their end" in process.stderr.read()
+        assert process.wait(60) == 130
+    assert len(throttles(servers)) == 6
+    broker.start_node(3)
+    done = run("reassignments", "start", str(plan), "--throttle", "10m", "--yes", servers=servers)
+    assert (done.returncode, done.stderr.splitlines()[-1].endswith(b"the limit on copying is lifted")) == (0, True)
+    assert throttles(servers) == others
+    assert replicas(servers, "orders")[0] == (1, 3)
+
+
+def test_a_limit_is_lifted_if_no_move_starts_and_when_moves_are_cancelled(
+    servers: str, broker: Broker, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"partitions": [{"topic": "orders", "partition": 0, "replicas": [9]}]}))
+    start = ("reassignments", "start", str(plan), "--throttle", "500k", "--yes")
+    assert b"no such broker" in run(*start, servers=servers).stderr
+    assert throttles(servers) == {}
+    plan.write_text(json.dumps({"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]}))
+    broker.stop_node(3)
+    with running(*start, servers=servers) as process:
+        assert process.stderr is not None
+        while b"moving" not in process.stderr.readline():
+            pass
+        assert throttles(servers)
+        done = run("reassignments", "cancel", "--yes", servers=servers)
+        assert b"the limit on their copying is lifted" in done.stderr
+        assert process.wait(60) == 0
+    assert throttles(servers) == {}
+    for rate in ("0", "-1", "fast", "1x", "9" * 20):
+        assert "expected bytes a second" in problem(*start[:4], rate, "--yes", servers=servers, code=2)
 
 
 def test_a_plan_that_makes_no_sense_is_refused(servers: str, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from monedula.admin import Admin, NewTopic
+from monedula.cli.throttle import throttle
+from monedula.partitions import TopicPartition
 
 from tests.cli.processes import output, problem, run
 from tests.conftest import TopicFactory
@@ -158,3 +160,36 @@ def test_records_are_chosen_on_a_real_kafka(kafka3: KafkaCluster, placed: str) -
     written = [f"{placed} 0 0 a=1 source=web", f"{placed} 0 2 a=3 source=web"]
     assert output("consume", placed, *chosen, servers=servers).splitlines() == written
     assert output("consume", f"^{placed}$", *chosen, servers=servers).splitlines() == written
+
+
+def test_moves_with_a_limit_end_and_the_limit_is_lifted(placed: str, kafka3: KafkaCluster, tmp_path: Path) -> None:
+    names = [f"{role}.replication.throttled.{what}" for role in ("leader", "follower") for what in ("rate", "replicas")]
+
+    def settings(admin: Admin) -> list[tuple[str, str, str | None]]:
+        found = admin.describe_configs([*(("broker", str(node)) for node in (1, 2, 3)), ("topic", placed)])
+        return [
+            (resource.name, each, entries[each].value)
+            for resource, entries in sorted(found.items())
+            for each in names
+            if each in entries
+        ]
+
+    plan = tmp_path / "plan.json"
+    moves = [{"topic": placed, "partition": partition, "replicas": [3, 1]} for partition in (0, 1)]
+    plan.write_text(json.dumps({"partitions": moves}))
+    with Admin({"bootstrap.servers": kafka3.bootstrap}) as admin:
+        usual = settings(admin)
+        of_one = {TopicPartition(placed, 1): [1, 2]}, {TopicPartition(placed, 1): [1, 3]}
+        lifting = throttle(admin, 5000, *of_one)
+        rates = [(str(node), names[which], "5000") for node in (1, 2, 3) for which in (0, 2)]
+        lists = [(placed, names[1], "1:1,1:2"), (placed, names[3], "1:3")]
+        # A broker hears of its settings from the controller.
+        until(lambda: sorted(settings(admin)) == sorted([*rates, *lists]))
+        lifting.lift(admin)
+        until(lambda: settings(admin) == usual)
+        done = run("reassignments", "start", str(plan), "--throttle", "10m", "--yes", servers=kafka3.bootstrap)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.endswith(b"the limit on copying is lifted\n")
+        until(lambda: settings(admin) == usual)
+        (described,) = admin.describe_topics([placed]).values()
+        assert [tuple(each.replicas) for each in described.partitions] == [(3, 1), (3, 1)]

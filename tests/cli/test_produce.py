@@ -70,6 +70,71 @@ def test_what_is_consumed_as_json_goes_back_in(servers: str, broker: Broker) -> 
     assert values(servers) == values(servers, "again")
 
 
+NUMBERS = [
+    "1.10",
+    "123456789012345678.123456789",
+    "1e-400",
+    "1E+400",
+    "-0",
+    "-0.0",
+    "1" * 5000,
+    "1.0",
+    "12345678901234567890",
+]
+DOCUMENTS = [
+    *NUMBERS,
+    *(f'{{"n": {number}, "within": [{number}]}}' for number in NUMBERS),
+    *("null", "true", "false", '""', '"text"', '"null"', "[]", "{}", "[null]", '"\\u00e9"'),
+    *(
+        '{"a":  1 , "b":[ 1,2 ]}',
+        '{"a": 1, "a": 2}',
+        '{"caf\u00e9": "\\u00e9 \\/ \\ud83d\\ude00"}',
+        '{"half": "\\ud800"}',
+    ),
+    *('{\n  "pretty": true\r\n}\n', " 1", "1 ", "\t{}\t", "\ufeff1", "{} {}", "NaN", "nul", "'a'", ""),
+    *('{"b": 1, "a": 2}', '{"value": null, "key": "k"}', "\u2028", '"\\u0000"', "\0", "{" + '"x":{' * 90 + "}" * 91),
+]
+
+
+@pytest.mark.parametrize("form", ["auto", "json", "base64", "hex"])
+def test_a_copy_in_a_pipe_has_the_same_bytes(servers: str, broker: Broker, form: str) -> None:
+    rows: list[Any] = [(text, text) for text in DOCUMENTS]
+    rows += [(None, None), (b"\xff", b"\xfe{}"), ("null", None), (None, "null"), ("", ""), (b"\xed\xa0\x80", b"\xc3")]
+    for topic in ("documents", "same"):
+        broker.create_topic(topic, 1, config={"message.timestamp.after.max.ms": (1 << 63) - 1})
+    headers = {"number": "1.10", "null": "null", "bytes": b"\xff", "empty": "", "nothing": None}
+    times = [1_700_000_000_000 + 37 * row for row in range(len(rows) - 2)] + [0, 253_402_300_800_123]
+    broker.append("documents", rows, timestamps=times, headers=headers)
+    text = output(
+        "consume", "documents", "-f", "json", "--headers", "--value-as", form, "--key-as", form, servers=servers
+    )
+    output("produce", "same", "-f", "json", servers=servers, stdin=text.encode())
+    settings = {"bootstrap.servers": servers}
+    read = (pyarrow.table(monedula.read(settings, name, headers=True)) for name in ("documents", "same"))
+    documents, same = (table.drop_columns("topic") for table in read)
+    assert same.num_rows == len(rows)
+    assert same.equals(documents)
+
+
+def test_numbers_written_by_hand_keep_their_digits(servers: str) -> None:
+    lines = [
+        '{"value": 1.10, "key": 1e-400, "headers": {"h": 0.10, "i": {"j": 1e400}}}',
+        '{"value": {"amount": 123456789012345678.123456789}, "headers": [{"key": "h", "value": [1.50]}, {"key": "i"}]}',
+        '\ufeff{"key": {"id": 1.0}, "value": -0}',
+        '{"value": true, "key": false}',
+    ]
+    output("produce", "orders", "-f", "json", servers=servers, stdin="\n".join(lines).encode())
+    found = [(row["key"], row["value"], row["headers"]) for row in records(servers)]
+    headers: list[Any] = [[{"key": "h", "value": b"0.10"}, {"key": "i", "value": b'{"j": 1e400}'}]]
+    headers += [[{"key": "h", "value": b"[1.50]"}, {"key": "i", "value": None}]]
+    assert found == [
+        (b"1e-400", b"1.10", headers[0]),
+        (None, b'{"amount": 123456789012345678.123456789}', headers[1]),
+        (b'{"id": 1.0}', b"-0", None),
+        (b"false", b"true", None),
+    ]
+
+
 def test_json_may_be_written_by_hand(servers: str) -> None:
     lines = [
         {"value": {"amount": 1.5, "name": "\u010d"}},
@@ -82,8 +147,8 @@ def test_json_may_be_written_by_hand(servers: str) -> None:
     output("produce", "orders", "-f", "json", servers=servers, stdin=stdin)
     found = records(servers)
     assert [row["value"] for row in found] == [
-        '{"amount":1.5,"name":"č"}'.encode(),
-        b"[1,null]",
+        rb'{"amount": 1.5, "name": "\u010d"}',
+        b"[1, null]",
         b"7",
         b"\xff\x00",
         b"\xff",
@@ -114,18 +179,63 @@ def test_files_of_tables_go_in(servers: str, broker: Broker, tmp_path: Path, nam
     assert len(values(servers)) == 300
 
 
-def test_partitions_that_a_topic_does_not_have_come_with_the_option_that_helps(servers: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2, 4, 6, 9])
+@pytest.mark.parametrize("kind", ["json", "arrow", "parquet", "encoded"])
+def test_a_copy_into_other_partitions_is_whole_and_keeps_the_order_of_each_key(
+    servers: str, broker: Broker, kind: str, count: int
+) -> None:
+    source = [partition for partition in range(6) for _ in range(50)]
+    broker.create_topic("source", 6)
+    broker.create_topic("target", count)
+    for partition in range(6):
+        broker.append(
+            "source", [(f"{partition}-{row % 7}", f'{{"n":{row}}}') for row in range(50)], partition=partition
+        )
+    copied = run("consume", "source", "-f", kind if kind != "encoded" else "json", servers=servers).stdout
+    encoding = ["--encode", "json", "--schema", "n int"] if kind == "encoded" else []
+    if kind == "encoded":
+        copied = run("consume", "source", "-f", "json", "--value-as", "json", servers=servers).stdout
+    given = ["-f", "json" if kind == "encoded" else kind, *encoding]
+    done = run("produce", "target", *given, servers=servers, stdin=copied)
+    assert done.returncode == 0, done.stderr
+    told = f"target has {count} partition{'' if count == 1 else 's'}: records of others go where their keys say\n"
+    assert done.stderr.decode() == (told if count < 6 else "")
+    found = records(servers, "target")
+    by_key: dict[Any, Any] = {}
+    for row in sorted(found, key=lambda row: (row["partition"], row["offset"])):
+        by_key.setdefault((row["key"], row["partition"]), []).append(json.loads(row["value"])["n"])
+    assert len(found) == len(source)
+    assert len({key for key, _ in by_key}) == len(by_key) == 42
+    assert all(numbers == sorted(numbers) for numbers in by_key.values())
+    kept = {(key, partition) for key, partition in by_key if int(key[:1]) < count}
+    assert all(int(key[:1]) == partition for key, partition in kept)
+
+
+def test_topics_of_the_data_have_their_own_partitions(servers: str, tmp_path: Path) -> None:
     file = str(tmp_path / "rows.parquet")
-    pyarrow.parquet.write_table(pyarrow.table({"value": ["x"], "partition": pyarrow.array([2], pyarrow.int32())}), file)
-    hint = "the topic has 1 partitions, 0 to 0; --any-partition does not heed the partitions of the data"
-    assert hint in problem("produce", "orders", "-i", file, servers=servers, code=1)
-    line = b'{"value": "x", "partition": 2}\n'
-    assert hint in problem("produce", "orders", "-f", "json", servers=servers, stdin=line, code=1)
-    told = problem("produce", "orders", "-p", "2", servers=servers, stdin=b"x\n", code=1)
+    rows: dict[str, Any] = {
+        "value": ["a", "b", "c", "d"],
+        "topic": ["orders", "copy", "copy", "orders"],
+        "partition": [2, 2, 3, None],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(rows), file)
+    lines = [json.dumps(dict(zip(rows, row, strict=True))) for row in zip(*rows.values(), strict=True)]
+    for arguments, stdin in ((["-i", file], b""), (["-f", "json"], "\n".join(lines).encode())):
+        done = run("produce", *arguments, servers=servers, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        assert sorted(done.stderr.decode().splitlines()) == [
+            "copy has 3 partitions: records of others go where their keys say",
+            "orders has 1 partition: records of others go where their keys say",
+        ]
+    assert sorted(row["value"] for row in records(servers)) == [b"a", b"a", b"d", b"d"]
+    assert [row["partition"] for row in records(servers, "copy") if row["value"] == b"b"] == [2, 2]
+
+
+def test_a_partition_on_the_command_line_has_to_be_there(servers: str) -> None:
+    line = b'{"value": "x", "partition": 0}\n'
+    told = problem("produce", "orders", "-p", "2", "-f", "json", servers=servers, stdin=line, code=1)
     assert "the topic has 1 partitions" in told
-    assert "--any-partition" not in told
-    output("produce", "orders", "-i", file, "--any-partition", servers=servers)
-    assert values(servers) == [b"x"]
+    assert values(servers) == []
 
 
 def test_columns_may_have_other_names(servers: str, tmp_path: Path) -> None:
@@ -195,16 +305,16 @@ def buffered(lines: bytes) -> BufferedReader:
     ("line", "told"),
     [
         (rb'{"value": "a\ud800"}', r"value has \ud800, half of a character; give the bytes as value_base64"),
-        (rb'{"value": 1, "key": {"b": "\udfff"}}', r"key has \udfff"),
+        (rb'{"value": 1, "key": "\udfff"}', r"key has \udfff"),
         (rb'{"value": 1, "headers": {"h": "\ud83d"}}', r"value has \ud83d"),
         (b'{"value": NaN}', "NaN is no JSON"),
         (b'{"value": {"a": [-Infinity]}}', "-Infinity is no JSON"),
-        (b'{"value": 1e999}', "1e999 is too large for a number"),
         (b'{"value": "a", "value_base64": "Yg=="}', "value and value_base64 are one thing twice"),
         (b'{"value": null, "value_hex": "00"}', "value and value_hex"),
         (b'{"value": 1, "key_hex": "00", "key_base64": "Yg=="}', "key_base64 and key_hex"),
         (b'{"value": "a", "value": "b"}', "an object has 'value' twice"),
-        (b'{"value": {"a": 1, "a": 2}}', "an object has 'a' twice"),
+        (b'{"value": 1, "headers": {"a": 1, "a": 2}}', "an object has 'a' twice"),
+        (b'{"value": 1, "headers": [{"key": "a", "value": 1, "value": 2}]}', "an object has 'value' twice"),
         (b'{"value": 1, "headers": [{"key": "b", "valeu": "c"}]}', "a header has no field 'valeu'"),
         (b'{"value": 1, "headers": [{"key": "b", "value": "c", "value_hex": "00"}]}', "value and value_hex"),
     ],
@@ -220,7 +330,10 @@ def test_what_could_only_be_sent_as_something_else_is_refused(line: bytes, told:
 def test_what_can_be_sent_is_sent_as_it_stands() -> None:
     good = {
         rb'{"value": "\ud83d\ude00"}': "\N{GRINNING FACE}".encode(),
-        b'{"value": {"a": [1.5, null]}}': b'{"a":[1.5,null]}',
+        b'{"value": {"a": [1.5, null]}}': b'{"a": [1.5, null]}',
+        b'{"value": {"a": 1, "a": 2}}': b'{"a": 1, "a": 2}',
+        b'{"value": 1e999}': b"1e999",
+        rb'{"value": {"b": "\udfff"}}': rb'{"b": "\udfff"}',
         b'{"value": null}': None,
         b'{"value_hex": "00ff"}': b"\x00\xff",
         b'{"value": 12345678901234567890123}': b"12345678901234567890123",

@@ -12,7 +12,7 @@ from tests.differential.clusters import Cluster, Embedded, RealKafka, SecuredRea
 from tests.differential.compare import matches
 from tests.differential.conftest import warm_up
 from tests.differential.normal import Normaliser
-from tests.differential.registry import SCENARIOS
+from tests.differential.registry import SCENARIOS, Scenario
 from tests.differential.test_differential import run
 from tests.differential.wire import Wire, build
 from tests.kafka import KafkaCluster
@@ -30,8 +30,9 @@ def main() -> None:
     with ExitStack() as stack:
         wire = stack.enter_context(Wire(build()))
 
-        def cluster(nodes: int, secured: bool) -> Cluster:
-            if (nodes, secured) not in started:
+        def cluster(scenario: Scenario) -> Cluster:
+            nodes, secured = scenario.nodes, scenario.secured
+            if scenario.fresh or (nodes, secured) not in started:
                 settings = {**clusters.SETTINGS, **(clusters.SECURED_SETTINGS if secured else {})}
                 config = {**clusters.SETTINGS, **clusters.KAFKA_SETTINGS}
                 made: Cluster
@@ -42,12 +43,14 @@ def main() -> None:
                     made = SecuredRealKafka(wire, stack.enter_context(real))
                 else:
                     made = RealKafka(wire, stack.enter_context(KafkaCluster(nodes, config=config, heap="512m")))
+                if scenario.fresh:
+                    return made
                 warm_up(made, secured)
                 started[nodes, secured] = made
             return started[nodes, secured]
 
         for scenario in chosen:
-            script, trouble = run(scenario, cluster(scenario.nodes, scenario.secured))
+            script, trouble = run(scenario, cluster(scenario))
             print(f"== {scenario.name}")
             normaliser = Normaliser()
             for number, step in enumerate(script.steps, 1):

@@ -51,7 +51,6 @@ def _is(allowed: Any, value: Any) -> bool:
 
 IN_WORDS = "messages for people are in our words; that there is one, and its code, are compared"
 STUMBLES = "Kafka fails with an exception that it did not expect, and says so; ours says what is wrong with the batch"
-AT_ONCE = "a topic that Metadata creates is there at once; Kafka tells of it when it is asked again"
 SEGMENTS = "segments are small by default, because they are in memory and retention drops whole ones"
 VOLUME = "what is left on the volume is not looked for, and told as unknown"
 FEATURES = "what is not played has no feature either"
@@ -76,7 +75,7 @@ ALLOWED: tuple[Allowed, ...] = (
     ),
     *(
         Allowed("ApiVersions-ranges-*", "ApiVersions", f"*Features[{name}]", FEATURES, ours=MISSING)
-        for name in ("eligible.leader.replicas.version", "kraft.version", "share.version", "streams.version")
+        for name in ("share.version", "streams.version")
     ),
     Allowed(
         "DescribeConfigs-of_a_topic-*", "DescribeConfigs", "*[segment.bytes].synonyms[*].value", SEGMENTS, "synonyms"
@@ -100,9 +99,6 @@ ALLOWED: tuple[Allowed, ...] = (
     Allowed("*-takes_messages_by_*", "SaslAuthenticate", "errorCode", MANDATORY, "a mandatory extension", 0, 58),
     Allowed("*-takes_messages_by_*", "SaslAuthenticate", "errorCode", BEARER_ONLY, "another scheme", None, 58),
     Allowed("*-takes_messages_by_*", "SaslAuthenticate", "closed", BEARER_ONLY, "another scheme", True, False),
-    Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].errorCode", AT_ONCE, "creates", 3, 0),
-    Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].partitions[0]", AT_ONCE, "creates", MISSING),
-    Allowed("Metadata-creates_topics-*", "Metadata", "topics[*].topicId", AT_ONCE, "creates"),
     Allowed("Produce-refuses-*", "Produce", "*.errorCode", STUMBLES, "gzip that is none", -1, 2),
     Allowed("Produce-refuses-*", "Produce", "*.errorCode", STUMBLES, "an unknown codec", -1, 76),
     Allowed("Produce-refuses-*", "Produce", "*.logStartOffset", STUMBLES, "gzip that is none", 0, -1),

@@ -8,6 +8,7 @@ import pytest
 from tests.conftest import give_up, skip_loudly
 from tests.differential import clusters
 from tests.differential.clusters import Cluster, Embedded, RealKafka, SecuredRealKafka
+from tests.differential.registry import Scenario
 from tests.differential.script import SETTLING, Script
 from tests.differential.wire import Wire, WireUnavailable, build
 from tests.kafka import KafkaCluster, KafkaUnavailable
@@ -27,19 +28,22 @@ def wire() -> Iterator[Wire]:
 
 
 @pytest.fixture(scope="session")
-def pairs(wire: Wire) -> Iterator[Callable[[int, bool], Pair]]:
-    """A real cluster and an embedded one with this many nodes, secured or not; kept until a test needs others."""
+def pairs(wire: Wire) -> Iterator[Callable[[Scenario], Pair]]:
+    """A real cluster and an embedded one as a scenario needs them; kept until a test needs others."""
     started: dict[tuple[int, bool], Pair] = {}
     with ExitStack() as stack:
 
-        def pair(nodes: int, secured: bool) -> Pair:
-            if (nodes, secured) not in started:
+        def pair(scenario: Scenario) -> Pair:
+            nodes, secured = scenario.nodes, scenario.secured
+            if scenario.fresh or (nodes, secured) not in started:
                 started.clear()
                 stack.close()
                 try:
                     started[nodes, secured] = start(wire, stack, nodes, secured)
                 except KafkaUnavailable as error:
                     give_up(error)
+                if scenario.fresh:
+                    return started.pop((nodes, secured))
                 for cluster in started[nodes, secured]:
                     warm_up(cluster, secured)
             return started[nodes, secured]

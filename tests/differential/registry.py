@@ -15,6 +15,7 @@ class Scenario:
     nodes: int
     seeds: tuple[str, ...]
     secured: bool = False
+    fresh: bool = False
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -27,19 +28,21 @@ def scenario(
     nodes: int = 1,
     seeds: tuple[str, ...] = (),
     secured: bool = False,
+    fresh: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a scenario, or with `versions` one for each, which it then takes as its second argument.
 
-    With `secured` it runs on clusters where everybody has to log in, and where an authorizer decides.
+    With `secured` it runs on clusters where everybody has to log in, and where an authorizer decides. With `fresh`
+    nothing was asked of the clusters before: their coordinators' topics do not exist.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         stem = f"{api}-{function.__name__}"
         if versions is None:
-            SCENARIOS[stem] = Scenario(stem, function, nodes, seeds, secured)
+            SCENARIOS[stem] = Scenario(stem, function, nodes, seeds, secured, fresh)
         for version in versions or ():
             name = f"{stem}-v{version}"
-            SCENARIOS[name] = Scenario(name, _bound(function, version), nodes, seeds, secured)
+            SCENARIOS[name] = Scenario(name, _bound(function, version), nodes, seeds, secured, fresh)
         return function
 
     return register

@@ -24,13 +24,13 @@ def parameters() -> list[object]:
     return [
         pytest.param(scenario, id=scenario.name, marks=[pytest.mark.seed(*scenario.seeds)] if scenario.seeds else [])
         # Those of as many nodes one after the other: one pair of clusters is alive at a time.
-        for scenario in sorted(SCENARIOS.values(), key=lambda scenario: (scenario.secured, scenario.nodes))
+        for scenario in sorted(SCENARIOS.values(), key=lambda each: (each.secured, each.nodes, each.fresh))
     ]
 
 
 @pytest.mark.parametrize("scenario", parameters())
-def test_the_answers_agree(scenario: Scenario, pairs: Callable[[int, bool], tuple[Cluster, Cluster]]) -> None:
-    kafka, embedded = pairs(scenario.nodes, scenario.secured)
+def test_the_answers_agree(scenario: Scenario, pairs: Callable[[Scenario], tuple[Cluster, Cluster]]) -> None:
+    kafka, embedded = pairs(scenario)
     theirs, trouble = run(scenario, kafka)
     if trouble is not None:
         raise AssertionError(f"{scenario.name} on Kafka, step {len(theirs.steps) + 1}") from trouble

@@ -26,8 +26,8 @@ SETTINGS: dict[str, object] = {
     "group.consumer.session.timeout.ms": 6000,
 }
 
-TIMING = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200}
-"""As the broker has it for members under `group.protocol=consumer`."""
+TIMING = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 200, "topic.metadata.propagation.max.ms": 2000}
+"""As the broker has it for members under `group.protocol=consumer`, and missing topics are told of soon."""
 
 HEARTBEAT = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}
 """The heartbeat API of each protocol."""

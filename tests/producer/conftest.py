@@ -60,6 +60,7 @@ def producer(request: pytest.FixtureRequest) -> Iterator[ProducerFactory]:
         def make(**settings: Any) -> monedula.Producer:
             if "bootstrap_servers" not in settings:
                 settings["bootstrap_servers"] = bootstrap(request)
+            settings.setdefault("topic_metadata_propagation_max_ms", 2000)
             made = monedula.Producer(None, **settings)
             # Bounded: a test that keeps answers back must not wait for them at its end.
             stack.callback(made.close, 2.0)

@@ -13,7 +13,7 @@ from monedula.testing import Broker
 
 from tests.producer.conftest import stored
 
-QUICK = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 5}
+QUICK = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 5, "topic.metadata.propagation.max.ms": 500}
 
 
 def settings(broker: Broker, **others: object) -> dict[str, object]:

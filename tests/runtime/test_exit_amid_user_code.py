@@ -1,4 +1,4 @@
-"""The interpreter ends while a thread runs the program's own code, called by the core: the exit code is the program's."""
+"""The interpreter ends while a thread runs the program's own code, called by the core."""
 
 import pytest
 
@@ -51,10 +51,7 @@ HANDLER = """
 import logging
 
 class Handler(logging.Handler):
-    def createLock(self):  # so that logging.shutdown() waits for none
-        self.lock = None
-
-    def emit(self, record):
+    def handle(self, record):  # without the handler's lock, for which logging.shutdown() waits
         {emit}
 
 logging.getLogger("monedula").addHandler(Handler())

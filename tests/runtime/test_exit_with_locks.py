@@ -124,8 +124,8 @@ CALLS = {
     ),
     "asyncio": (
         (
-            "async def main():\n    client = monedula.AsyncConsumer(there)\n    client.assign('orders')\n    inside.set()\n"
-            "    await client.poll(timeout=600)"
+            "async def main():\n    client = monedula.AsyncConsumer(there)\n    client.assign('orders')\n"
+            "    inside.set()\n    await client.poll(timeout=600)"
         ),
         "asyncio.run(main())",
     ),

@@ -30,6 +30,7 @@ class Driver:
         arguments: for it; anything that JSON can carry.
         master: Spark's.
         conf: Spark's settings on top of the session's own.
+        driver_python: what `PYSPARK_DRIVER_PYTHON` names.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Driver:
         *,
         master: str = "local[2]",
         conf: Mapping[str, object] | None = None,
+        driver_python: str = sys.executable,
     ) -> None:
         self.log_path = directory / session.LOG_NAME
         job = {
@@ -48,6 +50,7 @@ class Driver:
             "directory": str(directory),
             "master": master,
             "conf": {key: str(value) for key, value in (conf or {}).items()},
+            "driver_python": driver_python,
         }
         with self.log_path.open("ab") as log:
             # A session of its own: the JVMs stay in its process group, and `kill` ends them all.
@@ -122,7 +125,8 @@ def main(job: dict[str, Any]) -> None:
             print(json.dumps({"event": event, **fields}), file=tells, flush=True)
 
     program = getattr(importlib.import_module("tests.spark.programs"), job["program"])
-    with session.running(Path(job["directory"]), master=job["master"], conf=job["conf"]) as spark:
+    directory, options = Path(job["directory"]), {name: job[name] for name in ("master", "conf", "driver_python")}
+    with session.running(directory, **options) as spark:
         value = program(spark, tell, **job["arguments"])
     tell("returned", value=value)
 

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import tempfile
 import threading
 import time
 import urllib.request
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from monedula.spark import register
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -30,6 +32,33 @@ def read_batch(spark: SparkSession, tell: Tell, source: str, options: Mapping[st
     frame = spark.read.format(source).options(**options).load()
     count, total, length = frame.selectExpr("count(*)", "sum(offset)", "sum(length(value))").collect()[0]
     return {"count": count, "sum": total, "length": length}
+
+
+def read_and_write(
+    spark: SparkSession, tell: Tell, reading: Mapping[str, str], writing: Mapping[str, str], registers: bool
+) -> dict[str, Any]:
+    """Copy a topic, as a batch and as a stream, with the format registered or not; returns what fails, by kind."""
+    tell("started")
+    if registers:
+        register(spark)
+    failed = {}
+    with tempfile.TemporaryDirectory() as checkpoint:
+
+        def stream() -> None:
+            frame = spark.readStream.format("monedula").options(**reading).load().select("value")
+            writer = frame.writeStream.format("monedula").options(**writing).option("checkpointLocation", checkpoint)
+            writer.trigger(availableNow=True).start().awaitTermination()
+
+        def batch() -> None:
+            frame = spark.read.format("monedula").options(**reading).load().select("value")
+            write(frame, "monedula", writing)
+
+        for kind, run in (("batch", batch), ("stream", stream)):
+            try:
+                run()
+            except Exception as error:
+                failed[kind] = str(error)
+    return {"failed": failed, "executors": _executors(spark)}
 
 
 def read_typed(

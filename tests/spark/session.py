@@ -45,6 +45,7 @@ def running(
     conf: Mapping[str, object] | None = None,
     fast_start: bool = True,
     java_options: Sequence[str] | None = None,
+    driver_python: str = sys.executable,
 ) -> "Iterator[SparkSession]":
     """A session in this process, and the JVM under it, until the block ends. One at a time.
 
@@ -56,6 +57,7 @@ def running(
         conf: Spark's settings on top of our own.
         fast_start: start quicker and smaller, at the cost of peak speed. Benches turn it off.
         java_options: in place of those with which its JVM starts faster.
+        driver_python: what `PYSPARK_DRIVER_PYTHON` names.
 
     Raises:
         KafkaUnavailable: no JDK, or the connector's jars cannot be had.
@@ -69,7 +71,7 @@ def running(
     from pyspark.sql import SparkSession
 
     # The workers run the same Python as this process, with the same module path.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable, driver_python
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     spark_conf = SparkConf().setAll([(key, str(value)) for key, value in settings.items()])
     with (directory / LOG_NAME).open("ab") as log:

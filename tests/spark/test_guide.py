@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
 from tests.spark.sinks import rows_in
-from tests.spark.streams import logged_offsets, run_stream
+from tests.spark.streams import logged_offsets, run_stream, streaming
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE, README = ROOT / "docs/spark.md", ROOT / "README.md"
@@ -51,6 +52,7 @@ def run(spark: SparkSession, kafka: KafkaCluster, tmp_path: Path) -> Example:
             '("topic", "large-orders")': f'("topic", "{into}")',
             "http://localhost:8081": registry,
             "/data": str(tmp_path),
+            "start_http_server(8000)": "start_http_server(0)",
         }
         for old, new in of_test.items():
             source = source.replace(old, new)
@@ -221,8 +223,36 @@ def test_the_example_of_avro_has_the_fields_of_the_subject(
     assert "Grace" in capsys.readouterr().out
 
 
+def test_the_lag_is_shown_to_prometheus(
+    spark: SparkSession, run: Example, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
+) -> None:
+    pytest.importorskip("prometheus_client")
+    name = topic(2)
+    kafka.helper.produce(name, [order(number) for number in range(3)])
+    listener = run("monedula.prometheus.watch(listener)", name)["listener"]
+    from monedula.prometheus import Collector, unwatch
+
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
+    frame = spark.readStream.format("monedula").options(**options, maxOffsetsPerTrigger=1).load()
+    try:
+        with streaming(frame, checkpoint) as running:
+            running.query.processAllAvailable()
+            deadline = time.monotonic() + 60
+            while not (found := list(Collector(listener).collect())) or found[0].samples[0].value > 0:
+                assert time.monotonic() < deadline, found
+                time.sleep(0.02)
+            assert found[0].samples[0].labels["topic"] == name
+    finally:
+        spark.streams.removeListener(listener)
+        unwatch()
+
+
+def test_the_format_is_registered_by_a_call(run: Example, topic: TopicFactory) -> None:
+    run("from monedula.spark import register\nfrom pyspark", topic())
+
+
 def test_every_example_is_run_here() -> None:
-    assert len(examples()) == 11
+    assert len(examples()) == 13
 
 
 def test_the_table_names_the_options_that_there_are() -> None:

@@ -63,6 +63,7 @@ def test_a_query_tells_its_lag_and_commits_to_a_group(
     partitions = [TopicPartition(name, 0), TopicPartition(name, 1)]
     assert [(report.batch_id, report.lag) for report in told.reports] == [(0, 6), (1, 2), (2, 0)]
     assert told.reports[0].partitions == dict.fromkeys(partitions, PartitionLag(2, 5))
+    assert listener.reports == {}, "the query has ended"
     with core(kafka.bootstrap) as client:
         committed = client.committed_group_offsets(group, None, WAIT_SECONDS)
     assert {partition: at and at[0] for partition, at in committed.items()} == dict.fromkeys(partitions, 5)

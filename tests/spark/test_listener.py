@@ -1,5 +1,6 @@
 """`LagListener`: what it makes of progress events, and what it commits."""
 
+import gc
 import json
 import logging
 import threading
@@ -372,3 +373,62 @@ def test_it_is_found_where_the_source_is() -> None:
     assert monedula.spark.LagListener is LagListener
     with pytest.raises(AttributeError, match="NoSuchListener"):
         _ = monedula.spark.NoSuchListener
+
+
+def lag_of(listener: LagListener, detail: Any) -> dict[tuple[str, ...], float]:
+    """What Prometheus sees of a listener: by the name of the metric and the values of its labels."""
+    prometheus_client = pytest.importorskip("prometheus_client")
+    from monedula.prometheus import watch
+
+    registry = prometheus_client.CollectorRegistry()
+    watch(listener, registry=registry, detail=detail)
+    return {
+        (sample.name.removeprefix("monedula_consumer_"), *sample.labels.values()): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
+def test_the_lag_of_queries_is_shown_to_prometheus() -> None:
+    listener = LagListener()
+    assert lag_of(listener, "topic") == {}
+    listener.onQueryProgress(progress(OURS))
+    assert lag_of(listener, "topic") == {("lag_records", "spark", "q", "", "t"): 7.0}
+    assert lag_of(listener, "client") == {("lag_records", "spark", "q", ""): 7.0}
+    assert lag_of(listener, "partition") == {
+        ("lag_records", "spark", "q", "", "t", "0"): 7.0,
+        ("lag_records", "spark", "q", "", "t", "1"): 0.0,
+        ("position", "spark", "q", "", "t", "0"): 23.0,
+        ("position", "spark", "q", "", "t", "1"): 5.0,
+        ("log_end_offset", "spark", "q", "", "t", "0"): 30.0,
+        ("log_end_offset", "spark", "q", "", "t", "1"): 5.0,
+    }
+
+
+def test_a_query_without_a_name_is_shown_by_its_id_until_it_ends() -> None:
+    listener = LagListener()
+    listener.onQueryProgress(progress({"end": '{"t": {"0": 4}}', "latest": '{"t": {"0": 9}}'}, name=None))
+    listener.onQueryProgress(progress({"end": '{"t": {"0": 6}}', "latest": '{"t": {"0": 9}}'}, name=None))
+    assert lag_of(listener, "topic") == {("lag_records", "spark", QUERY, "", "t"): 3.0}
+    assert [report.batch_id for report in listener.reports.values()] == [3]
+    listener.onQueryTerminated(terminated())
+    assert (lag_of(listener, "topic"), listener.reports) == ({}, {})
+
+
+def test_a_lag_that_is_not_known_is_not_shown() -> None:
+    listener = LagListener()
+    listener.onQueryProgress(upto(5))
+    assert lag_of(listener, "topic") == {}
+
+
+def test_a_listener_that_is_gone_is_not_shown() -> None:
+    prometheus_client = pytest.importorskip("prometheus_client")
+    from monedula.prometheus import watch
+
+    registry = prometheus_client.CollectorRegistry()
+    listener = LagListener()
+    listener.onQueryProgress(progress(OURS))
+    watch(listener, registry=registry)
+    del listener
+    gc.collect()
+    assert [sample for family in registry.collect() for sample in family.samples] == []

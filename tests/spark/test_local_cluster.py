@@ -1,5 +1,6 @@
 """Executors in JVMs of their own (`local-cluster`): what must be pickled, found and run away from the driver."""
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,6 +66,60 @@ def _stream(
     options = options_for(kafka, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger=40)
     places = {"checkpoint": str(checkpoint / "query"), "sink": str(checkpoint / "sink")}
     return driver("stream", {"source": OURS, "options": options, **places, **programmed}, master=TWO_EXECUTORS)
+
+
+DRIVER_ONLY = """#!/bin/sh
+case "$PWD" in */work/app-*) echo "this Python is on the driver alone" >&2; exit 127;; esac
+exec {python} "$@"
+"""
+NOT_AN_INTERPRETER = "#!/bin/sh\necho 'this is a notebook' >&2; exit 1\n"
+
+
+@pytest.mark.parametrize(
+    "registers", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["registered", "found"]
+)
+@pytest.mark.timeout(180)
+def test_executors_have_a_python_of_their_own_if_the_format_is_registered(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path, registers: bool
+) -> None:
+    source, target = topic(2), topic(2)
+    fill(kafka, source, {0: 20, 1: 20})
+    python = tmp_path / "driver-python"
+    python.write_text(DRIVER_ONLY.format(python=sys.executable))
+    python.chmod(0o755)
+    options = {
+        "reading": options_for(kafka, subscribe=source, startingOffsets="earliest"),
+        "writing": options_for(kafka, topic=target),
+        "registers": registers,
+    }
+    other = driver("read_and_write", options, master=TWO_EXECUTORS, driver_python=str(python))
+    told = other.finish()
+    warned = "Call monedula.spark.register(spark) before it is used" in other.log_path.read_text(errors="replace")
+    if registers:
+        assert told == {"failed": {}, "executors": 2}
+        assert sum(end for _, end in kafka.helper.offsets(target).values()) == 80
+        assert not warned
+    else:
+        assert set(told["failed"]) == {"batch", "stream"}
+        assert warned
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(180)
+def test_a_notebook_in_place_of_the_drivers_python_needs_the_format_registered(
+    driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
+) -> None:
+    source, target = topic(2), topic(2)
+    fill(kafka, source, {0: 20, 1: 20})
+    notebook = tmp_path / "jupyter"
+    notebook.write_text(NOT_AN_INTERPRETER)
+    notebook.chmod(0o755)
+    options = {
+        "reading": options_for(kafka, subscribe=source, startingOffsets="earliest"),
+        "writing": options_for(kafka, topic=target),
+        "registers": True,
+    }
+    assert driver("read_and_write", options, driver_python=str(notebook)).finish()["failed"] == {}
 
 
 @pytest.mark.slow  # test_failures.py has it on executors of the driver's own process

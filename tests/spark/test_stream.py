@@ -1,6 +1,7 @@
 """Streams of our source side by side with those of Spark's own: the same batches, the same offsets logged."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,61 @@ def test_the_first_batch_of_the_jvm_source_is_refused_where_its_start_cannot_be_
     ours = stream(spark, OURS, kafka, subscribe=uneven, startingOffsets="latest")
     with pytest.raises(Exception, match="planned by another Kafka source"):
         run_stream(ours, checkpoint)
+
+
+GROWN_STARTS: dict[str, Callable[[str], dict[str, str]]] = {
+    "earliest": lambda _: {"startingOffsets": "earliest"},
+    "latest": lambda _: {"startingOffsets": "latest"},
+    "offsets": lambda name: {"startingOffsets": json.dumps({name: {"0": 1, "1": -2}})},
+    "times": lambda name: {"startingOffsetsByTimestamp": json.dumps({name: {"0": 1000, "1": 1000}})},
+    "a time": lambda _: {"startingTimestamp": "1000"},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "start",
+    [
+        "offsets",
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in ("earliest", "latest", "times", "a time")),
+    ],
+)
+def test_a_first_batch_that_never_finished_is_read_after_the_topic_grew(
+    spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, source: str, start: str
+) -> None:
+    name = topic(2)
+    fill(kafka, name, {0: 5, 1: 3})
+    options = {"subscribe": name, **GROWN_STARTS[start](name)}
+    with streaming(stream(spark, source, kafka, **options), checkpoint) as run:
+        run.query.processAllAvailable()
+        fill(kafka, name, {0: 2})
+        run.query.processAllAvailable()
+    forget_commits(checkpoint, 0)
+    kafka.helper.add_partitions(name, 3)
+    fill(kafka, name, {2: 4})
+    batches = run_stream(stream(spark, source, kafka, **options), checkpoint)
+    assert batches[0].batch_id == 0
+    assert positions(batches[0].rows) == positions(run.batches[0].rows)
+    first = {"latest": 5, "offsets": 1}.get(start, 0)
+    others = [] if start == "latest" else [(1, n) for n in range(3)]
+    expected = [*((0, n) for n in range(first, 7)), *others, *((2, n) for n in range(4))]
+    assert positions(row for batch in batches for row in batch.rows) == expected
+
+
+def test_a_first_batch_that_never_finished_is_read_without_a_topic_that_is_gone(
+    spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
+) -> None:
+    kept, gone = topic(1), topic(1)
+    for name in (kept, gone):
+        fill(kafka, name, {0: 3})
+    starts = json.dumps({kept: {"0": 1}, gone: {"0": 0}})
+    options = {"subscribe": f"{kept},{gone}", "startingOffsets": starts, "failOnDataLoss": "false"}
+    run_stream(stream(spark, OURS, kafka, **options), checkpoint)
+    forget_commits(checkpoint, 0)
+    kafka.helper.delete_topic(gone)
+    options["fetchOffset_numRetries"] = "1"
+    batches = run_stream(stream(spark, OURS, kafka, **options), checkpoint)
+    assert [(row.topic, row.offset) for batch in batches for row in batch.rows] == [(kept, 1), (kept, 2)]
 
 
 def test_other_source_options_do_not_move_a_checkpoint(

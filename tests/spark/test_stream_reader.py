@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -317,6 +318,204 @@ def test_a_first_batch_of_another_source_is_refused_where_its_start_is_not_known
     certain = _reader(kafka, name, startingOffsets="earliest")
     assert _ranges(certain.partitions(_log(certain.initialOffset()), planned_by_other)) == {(name, 0): (0, 3)}
     certain.stop()
+
+
+STARTS: dict[str, Callable[[str], dict[str, str]]] = {
+    "earliest": lambda _: {"startingOffsets": "earliest"},
+    "latest": lambda _: {"startingOffsets": "latest"},
+    "offsets": lambda name: {"startingOffsets": json.dumps({name: {"0": 1}})},
+    "the earliest of a partition": lambda name: {"startingOffsets": json.dumps({name: {"0": -2}})},
+    "the latest of a partition": lambda name: {"startingOffsets": json.dumps({name: {"0": -1}})},
+    "times of partitions": lambda name: {"startingOffsetsByTimestamp": json.dumps({name: {"0": 1000}})},
+    "a time": lambda _: {"startingTimestamp": "1000"},
+}
+
+
+def _planned_first_batch(kafka: KafkaCluster, name: str, **options: str) -> tuple[dict[str, Any], Any]:
+    """The end of a query's first batch as its checkpoint has it, and what the batch reads."""
+    reader = _reader(kafka, name, **options)
+    reader.prepareForTriggerAvailableNow()
+    start = _log(reader.initialOffset())
+    _produce(kafka, name, 3)
+    end = _log(reader.latestOffset(start, ALL))
+    planned = _ranges(reader.partitions(start, end))
+    reader.stop()
+    assert planned
+    return end, planned
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("is_available_now", [True, False])
+def test_a_first_batch_is_replayed_by_its_own_start_after_the_topic_grew(
+    kafka: KafkaCluster, topic: TopicFactory, start: str, fail: str, is_available_now: bool
+) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    options = {**STARTS[start](name), "failOnDataLoss": fail}
+    end, planned = _planned_first_batch(kafka, name, **options)
+    kafka.helper.add_partitions(name, 2)
+    _produce(kafka, name, 4, 1)
+    second = _reader(kafka, name, **options)
+    if is_available_now:
+        second.prepareForTriggerAvailableNow()
+    assert _ranges(second.partitions(_log(second.initialOffset()), end)) == planned
+    after = _log(second.latestOffset(end, ALL))
+    assert after == {"$start": {name: {"1": 0}}, name: {"0": 8, "1": 4}}
+    assert _ranges(second.partitions(end, after)) == {(name, 1): (0, 4)}
+    second.stop()
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest", "a time"])
+def test_a_first_batch_is_replayed_after_the_pattern_found_another_topic(
+    kafka: KafkaCluster, topic: TopicFactory, start: str
+) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    options = {**STARTS[start](name), "subscribePattern": f"^{name}(-later)?$"}
+    end, planned = _planned_first_batch(kafka, name, **options)
+    kafka.helper.create_topic(f"{name}-later")
+    _produce(kafka, f"{name}-later", 2)
+    second = _reader(kafka, name, **options)
+    assert _ranges(second.partitions(_log(second.initialOffset()), end)) == planned
+    after = _log(second.latestOffset(end, ALL))
+    assert _ranges(second.partitions(end, after)) == {(f"{name}-later", 0): (0, 2)}
+    second.stop()
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_first_batch_of_a_pattern_that_found_nothing_is_replayed_as_nothing(
+    kafka: KafkaCluster, topic: TopicFactory, start: str
+) -> None:
+    name = f"{topic()}-later"
+    options = {**STARTS[start](name), "subscribePattern": f"^{name}$"}
+    first = _reader(kafka, name, **options)
+    end = _log(first.latestOffset(_log(first.initialOffset()), ALL))
+    assert end == {}
+    first.stop()
+    kafka.helper.create_topic(name)
+    _produce(kafka, name, 2)
+    second = _reader(kafka, name, **options)
+    assert second.partitions(_log(second.initialOffset()), end) == []
+    after = _log(second.latestOffset(end, ALL))
+    assert _ranges(second.partitions(end, after)) == {(name, 0): (0, 2)}
+    second.stop()
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_options_of_a_restart_do_not_move_a_first_batch(
+    kafka: KafkaCluster, topic: TopicFactory, start: str
+) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    end, planned = _planned_first_batch(kafka, name, startingOffsets="latest")
+    second = _reader(kafka, name, **STARTS[start](name))
+    assert _ranges(second.partitions(_log(second.initialOffset()), end)) == planned == {(name, 0): (5, 8)}
+    second.stop()
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_first_batch_goes_on_without_a_topic_that_was_deleted_meanwhile(
+    kafka: KafkaCluster, topic: TopicFactory, start: str
+) -> None:
+    name, deleted = topic(), topic()
+    _produce(kafka, name, 5)
+    _produce(kafka, deleted, 5)
+    given = {
+        option: text.replace(f'"{name}"', f'"{name}": {{"0": 1}}, "{deleted}"')
+        for option, text in STARTS[start](name).items()
+    }
+    options = {**given, "subscribe": f"{name},{deleted}", "failOnDataLoss": "false"}
+    end, planned = _planned_first_batch(kafka, name, **options)
+    kafka.helper.delete_topic(deleted)
+    second = _reader(kafka, name, **options)
+    kept = {partition: offsets for partition, offsets in planned.items() if partition[0] == name}
+    assert _ranges(second.partitions(_log(second.initialOffset()), end)) == kept
+    assert second.latestOffset(_log(second.latestOffset(end, ALL)), ALL) == {name: {"0": 8}}
+    second.stop()
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+@pytest.mark.parametrize("start", ["earliest", "offsets", "a time"])
+def test_a_first_batch_of_a_topic_made_anew_and_shorter_is_data_loss(
+    kafka: KafkaCluster, topic: TopicFactory, start: str, fail: str
+) -> None:
+    name = topic()
+    _produce(kafka, name, 5)
+    options = {**STARTS[start](name), "failOnDataLoss": fail}
+    end, planned = _planned_first_batch(kafka, name, **options)
+    kafka.helper.delete_topic(name)
+    kafka.helper.create_topic(name, partitions=2)
+    _produce(kafka, name, 4)
+    second = _reader(kafka, name, **options)
+    begun = _log(second.initialOffset())
+    if fail == "true":
+        with pytest.raises(DataLossError, match=f"Partition {name}-0 offset was changed from 8 to 4"):
+            second.partitions(begun, end)
+    else:
+        assert _ranges(second.partitions(begun, end)) == {(name, 0): (planned[name, 0][0], 4)}
+    second.stop()
+
+
+@pytest.mark.parametrize("start", ["offsets", "times of partitions"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_new_query_whose_start_does_not_fit_the_topic_is_refused(
+    kafka: KafkaCluster, topic: TopicFactory, start: str, fail: str
+) -> None:
+    name = topic(2)
+    reader = _reader(kafka, name, **STARTS[start](name), failOnDataLoss=fail)
+    with pytest.raises(ConfigError, match="don't match what are assigned"):
+        reader.latestOffset(_log(reader.initialOffset()), ALL)
+    reader.stop()
+    without_admission_control = _reader(kafka, name, **STARTS[start](name), failOnDataLoss=fail)
+    with pytest.raises(ConfigError, match="don't match what are assigned"):
+        without_admission_control.latestOffset()
+    without_admission_control.stop()
+
+
+def test_a_new_query_over_a_topic_that_never_was_is_refused_without_fail_on_data_loss(kafka: KafkaCluster) -> None:
+    reader = _reader(kafka, "no-such-topic-anywhere", failOnDataLoss="false")
+    with pytest.raises(UnknownTopicError, match="no-such-topic-anywhere"):
+        reader.latestOffset(_log(reader.initialOffset()), ALL)
+    reader.stop()
+
+
+@pytest.mark.parametrize("start", ["earliest", "offsets", "the earliest of a partition"])
+def test_a_first_batch_of_another_source_is_replayed_after_the_topic_grew(
+    kafka: KafkaCluster, topic: TopicFactory, start: str
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    kafka.helper.add_partitions(name, 2)
+    reader = _reader(kafka, name, **STARTS[start](name))
+    begins = 1 if start == "offsets" else 0
+    assert _ranges(reader.partitions(_log(reader.initialOffset()), {name: {"0": 3}})) == {(name, 0): (begins, 3)}
+    reader.stop()
+
+
+def test_a_first_batch_of_another_source_that_began_at_the_end_of_a_partition_is_refused(
+    kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    name = topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, **STARTS["the latest of a partition"](name))
+    with pytest.raises(DataLossError, match="planned by another Kafka source and never finished"):
+        reader.partitions(_log(reader.initialOffset()), {name: {"0": 3}})
+    reader.stop()
+
+
+def test_a_topic_that_is_deleted_before_the_first_batch_is_planned_is_data_loss(
+    kafka: KafkaCluster, topic: TopicFactory
+) -> None:
+    name, deleted = topic(), topic()
+    _produce(kafka, name, 4)
+    reader = _reader(kafka, name, subscribe=f"{name},{deleted}", startingOffsets="earliest")
+    start = _log(reader.initialOffset())
+    kafka.helper.delete_topic(deleted)
+    end = _log(reader.latestOffset(start, ALL))
+    with pytest.raises(DataLossError, match=f"Partitions {deleted}-0 have been deleted"):
+        reader.partitions(start, end)
+    reader.stop()
 
 
 def test_a_batch_of_a_topic_that_grows_while_it_is_planned_loses_nothing(

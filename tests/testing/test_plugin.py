@@ -62,3 +62,55 @@ def test_the_fixtures_are_found_and_stop_what_they_start(tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 passed" in done.stdout
+
+
+FAILING = """
+import monedula
+import pytest
+
+def test_that_fails(monedula_broker_factory, monedula_session_broker):
+    broker = monedula_broker_factory(topics={"orders": 1})
+    broker.fault(api="Metadata", topic="orders", error="LEADER_NOT_AVAILABLE", count=1)
+    with broker.fault(api="Fetch", delay_ms=1, count=1):
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "etl"}
+        with monedula.Consumer(settings | {"auto.offset.reset": "earliest"}) as consumer:
+            consumer.subscribe("orders")
+            broker.append("orders", ["a"])
+            assert next(consumer.records(timeout=10.0)).value == b"b"
+
+def test_that_fails_after_its_broker_stopped(monedula_broker):
+    monedula_broker.stop()
+    raise AssertionError("its own")
+
+def test_that_fails_without_a_broker():
+    raise AssertionError("no broker")
+
+def test_that_passes(monedula_broker):
+    pass
+"""
+
+
+def test_the_report_of_a_failing_test_tells_what_its_broker_saw(tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(FAILING)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    told = done.stdout
+    assert "3 failed, 1 passed" in told, told + done.stderr
+    assert told.count("- embedded broker at ") == 3, told
+    assert "fault 1: effect='error', error='LEADER_NOT_AVAILABLE'" in told, told
+    assert "when apis=['Metadata'], topic='orders': 1 hits\n" in told, told
+    assert "fault 2: effect='delay', ms=1 when apis=['Fetch']: 1 hits, removed\n" in told, told
+    assert "group etl: " in told, told
+    assert "Metadata v" in told, told
+    assert " bytes, LEADER_NOT_AVAILABLE, after " in told, told
+    assert "it cannot be asked: ClosedError" in told, told

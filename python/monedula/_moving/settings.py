@@ -185,7 +185,6 @@ SETTINGS: dict[str, str] = {
     "sticky.partitioning.linger.ms": f"records without a key change the partition with each batch (KIP-480); {_LEAVE}",
     "throttle.cb": 'metrics()["throttled"] counts the answers of brokers that throttled this client',
     "topic.blacklist": "subscribe(pattern=..., exclude=...) leaves topics out",
-    "topic.metadata.propagation.max.ms": f"a topic that is missing is asked for several times; {_LEAVE}",
     "topic.metadata.refresh.fast.cnt": _METADATA,
     "topic.metadata.refresh.fast.interval.ms": _METADATA,
     "topic.metadata.refresh.sparse": f"only topics in use are asked for; {_LEAVE}",

@@ -11,6 +11,7 @@ from fractions import Fraction
 from io import StringIO
 from typing import Any
 
+from monedula._signals import is_of_signal_handler
 from monedula._where.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
 from monedula._where.intervals import MIRRORED, compared, intersection, normal
 from monedula._where.tuples import compare_texts
@@ -38,7 +39,9 @@ def of_polars(expression: Any) -> Condition:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the form is not stable
             node = json.loads(expression.meta.serialize(format="json"))
-    except Exception:  # an expression with a function in Python, or a polars without this form
+    except Exception as error:  # an expression with a function in Python, or a polars without this form
+        if is_of_signal_handler(error):
+            raise
         return Unknown(text)
     return _condition(node, text)
 
@@ -170,7 +173,9 @@ def _series(node: Any) -> Any:
             warnings.simplefilter("ignore")
             expression = pl.Expr.deserialize(StringIO(json.dumps(node)), format="json")
             return pl.select(expression.alias("value"))["value"]
-    except Exception:  # whichever it is: what polars cannot compute here is left to polars
+    except Exception as error:  # whichever it is: what polars cannot compute here is left to polars
+        if is_of_signal_handler(error):
+            raise
         return None
 
 

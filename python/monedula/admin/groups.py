@@ -31,6 +31,9 @@ class GroupMethods(AdminBase):
     ) -> Call[Groups]:
         """All groups of all brokers, by group id; also as a table.
 
+        Each broker lists the groups that it coordinates. One that does not answer for half of the timeout is left out:
+        `missing` of the result has its id and the error, and is empty if all brokers have answered.
+
         Args:
             states: only groups in one of these states, such as `"Stable"` (from Kafka 2.6 on).
             types: only groups of one of these types, `"classic"` or `"consumer"` (from Kafka 3.8 on).
@@ -39,7 +42,9 @@ class GroupMethods(AdminBase):
         wanted = raw_names(states, "state"), raw_names(types, "type")
         return Call(
             lambda descriptor: self._core.list_groups((descriptor, timeout), *wanted),
-            lambda answer: Groups((group, values.group_listing(group, raw)) for group, raw in answer),
+            lambda answer: Groups(
+                ((group, values.group_listing(group, raw)) for group, raw in answer[0]), missing=dict(answer[1])
+            ),
         )
 
     @Method

@@ -83,7 +83,13 @@ class Configs(TableResults[ConfigResource, dict[str, ConfigEntry]]):
 
 @tells
 class Groups(TableResults[str, GroupListing]):
-    """Groups by group id."""
+    """Groups by group id.
+
+    Attributes:
+        missing: the errors of brokers that did not answer, by broker id. The groups that they coordinate are left out.
+    """
+
+    missing: dict[int, KafkaError]
 
     _columns: Columns = (
         ("group", "string"),
@@ -92,6 +98,16 @@ class Groups(TableResults[str, GroupListing]):
         ("protocol_type", "string"),
         ("coordinator", "int32"),
     )
+
+    def __init__(
+        self, values: Iterable[tuple[str, GroupListing]] = (), missing: Mapping[int, KafkaError] | None = None
+    ) -> None:
+        super().__init__(values)
+        self.missing = dict(missing or {})
+
+    def __repr__(self) -> str:
+        missing = f", missing={self.missing!r}" if self.missing else ""
+        return f"{type(self).__name__}({dict.__repr__(self)}{missing})"
 
     def _rows(self) -> Iterable[tuple[object, ...]]:
         return ((g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in self.values())

@@ -10,6 +10,7 @@ import typer
 from monedula.admin import Admin
 from monedula.cli.running import command
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
+from monedula.cli.tables import Headings, headings
 
 Partitions = Annotated[
     list[str] | None, typer.Option("-p", "--partition", help="Only these partitions: 0, 0,2 or 0-3. Repeatable.")
@@ -37,12 +38,16 @@ class Connection(NamedTuple):
 _OPTIONS = {"bootstrap_servers": BootstrapServers, "setting": Setting, "settings_file": SettingsFile}
 
 
-def administration(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function the command `name`, with the options of a `Connection` in place of its parameter `connection`."""
+def administration(name: str, headings_behind: str = "as_json") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function the command `name`, with the options of a `Connection` in place of its parameter `connection`.
+
+    A function that has the parameter `headings_behind` shows tables, and gets the option `--headings` behind that one.
+    """
 
     def wrap(function: Callable[..., None]) -> Callable[..., None]:
         def connected(**options: Any) -> None:
-            function(connection=Connection(*map(options.pop, _OPTIONS)), **options)
+            with headings(options.pop("headings", False)):
+                function(connection=Connection(*map(options.pop, _OPTIONS)), **options)
 
         servers, *last = (
             Parameter(option, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -52,6 +57,10 @@ def administration(name: str) -> Callable[[Callable[..., None]], Callable[..., N
             servers if each.name == "connection" else each.replace(kind=Parameter.KEYWORD_ONLY)
             for each in signature(function).parameters.values()
         ]
+        names = [each.name for each in parameters]
+        if headings_behind in names:
+            shown = Parameter("headings", Parameter.KEYWORD_ONLY, default=False, annotation=Headings)
+            parameters.insert(names.index(headings_behind) + 1, shown)
         parameters += last
         made = command(name)(connected)
         made.__doc__ = function.__doc__

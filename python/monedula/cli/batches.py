@@ -21,8 +21,9 @@ from monedula.cli.encoded import (
     shape_of,
 )
 from monedula.cli.encoding import in_words
+from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
-from monedula.cli.records import LAST_WORDS_SECONDS, Common, described, report
+from monedula.cli.records import LAST_WORDS_SECONDS, Common, report
 from monedula.cli.running import Failure, say
 from monedula.cli.sources import Line
 from monedula.errors import ArgumentError, KafkaTimeoutError, SchemaRegistryError
@@ -42,11 +43,10 @@ class Batches:
 
     _word = "row"
 
-    def __init__(self, producer: Producer, bar: Bar, forms: Mapping[str, Typed], said: bool) -> None:
+    def __init__(self, producer: Producer, bar: Bar, forms: Mapping[str, Typed]) -> None:
         self._producer = producer
         self._bar = bar
         self._forms = forms
-        self._said = said
         self._sent: deque[tuple[Sequence[int], Any]] = deque()
         self._acknowledged = 0
         self._failure: Failure | None = None
@@ -107,7 +107,7 @@ class Batches:
             if found.failed and self._failure is None:
                 row, error = found.errors[0]
                 rows = f" ({found.failed} of {found.num_rows} {self._word}s failed)" if found.num_rows > 1 else ""
-                self._failure = Failure(f"{self._word} {numbers[row]}: {described(error, self._said)}{rows}")
+                self._failure = Failure(f"{self._word} {numbers[row]}: {error}{rows}", error)
 
 
 class Tables(Batches):
@@ -121,11 +121,13 @@ class Tables(Batches):
         topic: str | None,
         fixed: list[int],
         any_partition: bool,
+        placing: Placing,
     ) -> None:
         self._topic = topic
+        self._placing = placing
         self._fixed = fixed
         self._replaced = any_partition or bool(fixed)
-        super().__init__(producer, bar, forms, not self._replaced)
+        super().__init__(producer, bar, forms)
 
     def _read(self, parts: Iterable[Any]) -> None:
         rows = 0
@@ -142,6 +144,9 @@ class Tables(Batches):
     def _shaped(self, batch: Any) -> Any:
         names = [name for name in batch.schema.names if name != "partition" or not self._replaced]
         batch = batch.select(names)
+        if "partition" in names:
+            at = names.index("partition")
+            batch = batch.set_column(at, "partition", self._placing.column(batch, self._topic))
         if self._fixed:
             import pyarrow
 
@@ -218,7 +223,7 @@ class TypedLines(Batches):
     _word = "line"
 
     def __init__(self, producer: Producer, bar: Bar, forms: Mapping[str, Typed], common: Common) -> None:
-        super().__init__(producer, bar, forms, common.partition is None and not common.any_partition)
+        super().__init__(producer, bar, forms)
         self._common = common
         self._columns = [_Column(name, forms.get(name)) for name in ("key", "value")]
         self._run: _Run | None = None
@@ -247,7 +252,7 @@ class TypedLines(Batches):
         if topic is None:
             raise Failure(f"line {line.number}: where to? Give a topic on the command line, or a field topic")
         line.key = common.key if line.key is None else line.key
-        line.partition = common.partition_of(line)
+        line.partition = common.partition_of(line, topic)
         for name, number in (("partition", line.partition), ("timestamp", line.timestamp)):
             if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
                 raise Failure(f"line {line.number}: {name} {number} is too large")

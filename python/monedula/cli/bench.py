@@ -14,7 +14,7 @@ from monedula.admin import Admin
 from monedula.cli.progress import Bar
 from monedula.cli.running import Failure, UsageError, command
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
-from monedula.cli.tables import AsJson, show
+from monedula.cli.tables import AsJson, Headings, headings, show
 from monedula.producer import Producer
 from monedula.testing import Broker
 
@@ -48,6 +48,7 @@ def bench(
     compression: Annotated[str, typer.Option("-z", "--compression", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     singles: Annotated[int, typer.Option(min=0, help="Records that are sent one after the other, for latency.")] = 200,
     as_json: AsJson = False,
+    shows_names: Headings = False,
     setting: Setting = None,
     settings_file: SettingsFile = None,
 ) -> None:
@@ -74,7 +75,8 @@ def bench(
             rows.append(_latency(sending, topic, singles, values))
         there = sum(at.offset or 0 for at in admin.list_offsets(topic, "latest").values())
         rows.append(_measure("consume", there, size, lambda bar: _consume(settings, topic, there, bar)))
-    show(_COLUMNS, rows, as_json)
+    with headings(shows_names):
+        show(_COLUMNS, rows, as_json)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from monedula.cli.files import write_text
 from monedula.errors import ArgumentError, ConfigError, KafkaError
 from monedula.testing import Broker
 
@@ -52,6 +53,12 @@ def broker(
     setting: Annotated[
         list[str] | None, typer.Option(help="A broker setting of Kafka's, as key=value. Repeatable.")
     ] = None,
+    first_use: Annotated[
+        str,
+        typer.Option(
+            help="How long new topics and the first coordinators are unknown: once, or kafka for Kafka's time."
+        ),
+    ] = "once",
     security: Annotated[
         str, typer.Option(help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; with TLS the broker makes its own CA.")
     ] = "PLAINTEXT",
@@ -108,6 +115,7 @@ def broker(
             host=host,
             settings=dict(_pair(text) for text in setting or ()),
             control_port=control_port,
+            first_use=first_use,  # type: ignore[arg-type]
             security=security,  # type: ignore[arg-type]
             listeners=listener or (),  # type: ignore[arg-type]
             users=_users(user or (), users_file),
@@ -190,8 +198,10 @@ def _users(names: Iterable[str], file: Path | None) -> dict[str, str]:
 
 def _write_ca(running: Broker, file: Path) -> None:
     try:
-        file.write_text(running.ca_pem)
-    except (OSError, KafkaError) as error:
+        write_text(file, running.ca_pem)
+    except OSError as error:
+        _give_up(f"--ca-file {file}: {error.strerror}", _FAILED)
+    except KafkaError as error:
         _give_up(f"--ca-file {file}: {error}", _FAILED)
 
 

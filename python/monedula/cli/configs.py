@@ -10,6 +10,7 @@ import typer
 from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
 from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
+from monedula.cli.files import standard_input
 from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.settings import pair, read_properties
 from monedula.cli.tables import AsJson, show
@@ -146,7 +147,10 @@ def set_(
             )
         _add(changes, key, change(value))
     if file is not None:
-        for key, value in read_properties(Path("/dev/stdin") if file == Path("-") else file).items():
+        if file == Path("-"):
+            standard_input()
+            file = Path("/dev/stdin")
+        for key, value in read_properties(file).items():
             _add(changes, key, value)
     if not changes:
         raise UsageError("say what to change: KEY=VALUE, --append, --subtract or --file")

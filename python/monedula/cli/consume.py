@@ -44,12 +44,13 @@ from monedula.cli.consume_options import (
 )
 from monedula.cli.decoding import Schema, decoder
 from monedula.cli.elsewhere import POSITIONS
+from monedula.cli.files import STANDARD_OUTPUT, named, remove_broken
 from monedula.cli.filters import Filter
-from monedula.cli.formats import Format, format_of, open_sink
+from monedula.cli.formats import WHOLE, Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
-from monedula.cli.running import Interrupts, UsageError, command, say
+from monedula.cli.running import Failure, Interrupts, UsageError, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, settings_of
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
@@ -175,6 +176,12 @@ class _Target:
         """How many records were read."""
         self.written = 0
         self.is_file = output is not None or _is_file(sys.__stdout__)
+        self._is_kept = False
+        """Whether a file that cannot be written completely keeps the batches that were."""
+        self._is_broken = False
+        """Whether the output could not be written completely."""
+        self._whole_bytes = 0
+        """The size of the output after the last batch that was written completely."""
         self.filter = wanted
         if look.columns is not None:
             _check_columns(kind, look.columns, wanted)
@@ -184,13 +191,52 @@ class _Target:
         self._look = look
 
     @contextmanager
-    def opened(self, schema: Any) -> Iterator[Sink]:
-        """The sink, closed at the end of the block."""
+    def opened(self, schema: Any, *, goes_on: bool = False) -> Iterator[Sink]:
+        """The sink, closed at the end of the block.
+
+        Args:
+            schema: the columns.
+            goes_on: whether the records in the file are not read again, because they are committed or long gone: then
+                a full disk leaves the batches that were written, where the format allows that.
+        """
+        self._is_kept = goes_on and self.format not in WHOLE
         sink = open_sink(self.format, self._output, self._look, schema)
         try:
+            with self._writing():
+                sink.flush()
             yield sink
+            with self._writing():
+                sink.close()
+        except BaseException:
+            # A batch of which a part is still in memory cannot be written any more, and its error is known.
+            with suppress(Exception) if self._is_broken else self._writing():
+                sink.close()
+            raise
         finally:
-            sink.close()
+            if self._is_broken and self._output is not None:
+                self._mend(self._output)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with named(self._output or STANDARD_OUTPUT):
+                yield
+        except OSError as error:
+            self._is_broken = True
+            if self._output is None or not self._output.is_file():
+                raise
+            fate = (
+                "it ends with the last records that were written" if self._is_kept else "the incomplete file is removed"
+            )
+            raise Failure(f"{error.filename}: {error.strerror}; {fate}") from None
+        if self._output is not None and self._output.is_file():
+            self._whole_bytes = self._output.stat().st_size
+
+    def _mend(self, output: Path) -> None:
+        if not self._is_kept:
+            remove_broken(output)
+        elif output.is_file():
+            os.truncate(output, self._whole_bytes)
 
     def room(self) -> int:
         """The most rows to read at once: no more than are still to be written."""
@@ -200,8 +246,9 @@ class _Target:
         """Write the rows of a batch that the filter wants, or as many of them as are still to be written."""
         rows = self.filter.rows(batch, self.left)
         if rows:
-            sink.write(batch, rows)
-            sink.flush()
+            with self._writing():
+                sink.write(batch, rows)
+                sink.flush()
         self.read += batch.num_rows
         self.written += len(rows)
         if self.left is not None:
@@ -251,7 +298,7 @@ def _following(
     with (
         Interrupts() as interrupts,
         monedula.Consumer({**settings, "auto.offset.reset": reset}, **target.shape) as consumer,
-        target.opened(consumer.schema) as sink,
+        target.opened(consumer.schema, goes_on=True) as sink,
     ):
         if isinstance(start, str):
             consumer.assign(pairs or topics)
@@ -270,14 +317,14 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
         )
     commits = settings.get("enable.auto.commit", "true").lower() != "false"
     # Parquet and Arrow files are only readable after they are closed: no offset may be committed before that.
-    kept = {"enable.auto.commit": "false"} if target.format in (Format.parquet, Format.arrow_file) else {}
+    kept = {"enable.auto.commit": "false"} if target.format in WHOLE else {}
     stopped: KeyboardInterrupt | None = None
     what = _subscription(topics)
     with (
         Interrupts() as interrupts,
         monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, what, **target.shape) as consumer,
     ):
-        with target.opened(consumer.schema) as sink:
+        with target.opened(consumer.schema, goes_on=True) as sink:
             try:
                 _poll(target, consumer, sink, interrupts, timeout)
             except KeyboardInterrupt as error:

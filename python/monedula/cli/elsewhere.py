@@ -1,4 +1,4 @@
-"""What the options of kcat, of Kafka's own tools and of rpk are called here; told to those who write them."""
+"""What the options of kcat, of Kafka's own tools and of rpk are called here, and where options stand."""
 
 from typing import Any
 
@@ -57,6 +57,19 @@ _PRODUCE: dict[str, str] = {
     "--partitioner": "-X partitioner=NAME",
 }
 
+_BEHIND: dict[str, str] = {
+    "-b": _SERVERS,
+    "--bootstrap-servers": _SERVERS,
+    "-X": "-X KEY=VALUE",
+    "--setting": "-X KEY=VALUE",
+    "-F": "-F FILE",
+    "--settings-file": "-F FILE",
+}
+"""Options that each command has."""
+
+_VERBOSE = ("-v", "--verbose")
+"""The option that stands before the command."""
+
 _OPTIONS: dict[str, dict[str, str]] = {"monedula consume": _CONSUME, "monedula produce": _PRODUCE}
 
 POSITIONS = ("beginning", "end", "start", "stored", "earliest", "latest")
@@ -71,8 +84,23 @@ def advice_on(path: str, error: Any) -> str | None:
         error: click's error.
     """
     option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error.ctx.command, "commands"):
+        known = _EVERYWHERE.get(option) or _BEHIND.get(option)
+        if known is None:
+            return "the options of a command stand behind it"
+        # What stands behind a comma explains the option.
+        return f"options stand behind the command: {_some_command(path, error.ctx)} {known.split(', ')[0]}"
+    if option in _VERBOSE:
+        return f"it stands before the command: monedula {option}{path.removeprefix('monedula')}"
     if option is not None:
         return _OPTIONS.get(path, {}).get(option) or _EVERYWHERE.get(option)
     if path == "monedula produce" and "extra argument" in str(error.format_message()):
         return "records come from standard input or a file: echo text | monedula produce orders"
     return None
+
+
+def _some_command(path: str, context: Any) -> str:
+    """A command of the group, with all words."""
+    if path == "monedula":
+        return "monedula topics list"
+    return f"{path} {next(iter(context.command.commands))}"

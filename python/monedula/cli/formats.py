@@ -24,6 +24,8 @@ class Format(StrEnum):
 
 
 BINARY = (Format.arrow, Format.arrow_file, Format.parquet)
+WHOLE = (Format.arrow_file, Format.parquet)
+"""The formats that are only readable when the file is complete."""
 
 _ENDINGS = {
     "": Format.text,

@@ -10,6 +10,7 @@ import typer
 from monedula.admin import Admin
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_groups
+from monedula.cli.files import write_text
 from monedula.cli.offset_files import OffsetsFormat, offsets_format, read_offsets, written_offsets
 from monedula.cli.positions import Place, duration_of, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, confirm, say
@@ -193,7 +194,7 @@ def export(
     if output is None or output == Path("-"):
         typer.echo(text, nl=False)
         return
-    output.write_text(text, encoding="utf-8")
+    write_text(output, text)
     say(f"{output}: {len(rows)} offsets")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from monedula.admin import Admin, GroupLag
+from monedula.admin import Admin, GroupLag, Groups
 from monedula.cli import group_offsets
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.completing import complete_groups
@@ -16,7 +16,7 @@ from monedula.cli.group_offsets import Group, name_of
 from monedula.cli.rendering import counted
 from monedula.cli.running import UsageError, confirm, say
 from monedula.cli.silence import no_answer
-from monedula.cli.tables import AsJson, Row, drawn, line_of, show
+from monedula.cli.tables import AsJson, Row, drawn, heading_of, line_of, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.errors import BrokerConnectionError, GroupNotFoundError, KafkaTimeoutError
 from monedula.partitions import TopicPartition
@@ -45,8 +45,9 @@ def list_groups(
     if unknown:
         raise UsageError(f"--state {unknown[0]}: expected one of {', '.join(_STATES.values())}")
     with connection.admin() as admin:
-        found = admin.list_groups(states=[_STATES[name.lower()] for name in state or ()]).values()
-        rows = [(group.group_id, group.state, group.type, group.protocol_type, group.coordinator) for group in found]
+        found = admin.list_groups(states=[_STATES[name.lower()] for name in state or ()])
+    _tell_missing(found)
+    rows = [(g.group_id, g.state, g.type, g.protocol_type, g.coordinator) for g in found.values()]
     names = ("group", "state", "type", "protocol_type", "coordinator")
     show(names, sorted(rows), as_json, spare=("protocol_type", "coordinator"))
 
@@ -129,10 +130,17 @@ def _show_lag(admin: Admin, groups: Sequence[str], topics: list[str] | None, as_
         say(f"total: {total} behind, in {counted(partitions, 'partition')} of {counted(len(found), 'group')}")
 
 
+def _tell_missing(groups: Groups) -> None:
+    """Say which brokers did not answer, so that a list without their groups does not look whole."""
+    for broker, error in groups.missing.items():
+        say(f"the groups of broker {broker} are missing: {error}")
+
+
 def _lag_of_all(admin: Admin, topics: list[str] | None) -> list[GroupLag]:
     """The lag of every consumer group that has committed or owns something of these topics, by group id."""
-    found = []
-    for group, listing in sorted(admin.list_groups().items()):
+    found, listed = [], admin.list_groups()
+    _tell_missing(listed)
+    for group, listing in sorted(listed.items()):
         if listing.type not in ("classic", "consumer", "") or listing.protocol_type not in ("consumer", ""):
             continue
         try:
@@ -161,6 +169,8 @@ def _lag_rows(found: GroupLag) -> list[Row]:
 
 def _write_lag(admin: Admin, group: str, topics: list[str] | None, interval: float, as_json: bool) -> None:
     looks = _Looks(admin, group, topics)
+    columns = ("time", *LAG_COLUMNS)
+    sys.stdout.write(heading_of(columns, as_json))
     while True:
         found = looks.next()
         if isinstance(found, str):
@@ -168,7 +178,7 @@ def _write_lag(admin: Admin, group: str, topics: list[str] | None, interval: flo
             continue
         now = datetime.now(UTC).isoformat(timespec="seconds")
         for row in _lag_rows(found):
-            sys.stdout.write(line_of(("time", *LAG_COLUMNS), (now, *row), as_json))
+            sys.stdout.write(line_of(columns, (now, *row), as_json))
         sys.stdout.flush()
         time.sleep(interval)
 

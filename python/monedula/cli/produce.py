@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
-from monedula._providers import PROVIDERS
 from monedula.cli.batches import Tables, TypedLines
 from monedula.cli.encoding import Options, Where, encoder, in_words
+from monedula.cli.placing import Placing
 from monedula.cli.positions import partitions_of
 from monedula.cli.produce_options import (
     AnyPartition,
@@ -35,8 +35,17 @@ from monedula.cli.produce_options import (
 from monedula.cli.progress import Bar
 from monedula.cli.records import Common, Lines
 from monedula.cli.running import Failure, UsageError, command, say
-from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, pair, settings_of
+from monedula.cli.settings import (
+    BootstrapServers,
+    Setting,
+    SettingsFile,
+    admin_settings,
+    names_registry,
+    pair,
+    settings_of,
+)
 from monedula.cli.sources import (
+    Headers,
     Input,
     Line,
     arrivals,
@@ -49,7 +58,6 @@ from monedula.cli.sources import (
     text_lines,
     with_fields,
 )
-from monedula.config import config_keys
 from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.producer import Producer
 from monedula.typed import Typed
@@ -58,7 +66,7 @@ EXAMPLES = """
 echo hello | monedula produce orders
 seq 1000 | monedula produce orders --header source=seq -z lz4
 printf 'a:1\\nb:2\\n' | monedula produce orders --key-separator :
-monedula consume orders -f json | monedula produce orders -f json
+monedula consume orders -f json --headers | monedula produce orders -f json
 monedula consume orders -o orders.parquet && monedula produce orders -i orders.parquet
 echo '{"id":7}' | monedula produce orders --encode avro --schema order.avsc
 echo '{"id":7}' | monedula produce orders --encode avro -F registry.properties
@@ -115,13 +123,8 @@ def produce(
     )
     forms = {each.column: form for each in told if (form := encoder(each, where)) is not None}
     pairs = [pair(text, "--header") for text in header or ()]
-    common = Common(
-        topic,
-        fixed[0] if fixed else None,
-        any_partition,
-        _key(key, "key" in forms),
-        [(name, value.encode()) for name, value in pairs],
-    )
+    key_of_all = _key(key, "key" in forms)
+    headers: Headers = [(name, value.encode()) for name, value in pairs]
     with opened(file) as stream:
         rows, batches = tables(stream, file, kind) if tabular else (None, iter(()))
         size = rows if tabular or file is None else os.fstat(stream.fileno()).st_size
@@ -129,10 +132,12 @@ def produce(
             say("one record a line; Ctrl-D ends")
         with Producer(settings) as producer, Bar("sending", size, wanted=file is not None) as bar:
             _reach(settings)
+            placing = Placing(producer)
+            common = Common(topic, fixed[0] if fixed else None, any_partition, key_of_all, headers, placing)
             forms = {name: _pinned(producer, name, form) for name, form in forms.items()}
             if tabular:
                 shaped = (_shaped(batch, key_column, value_column, forms.get("value")) for batch in batches)
-                Tables(producer, bar, forms, topic, fixed, any_partition).send(shaped)
+                Tables(producer, bar, forms, topic, fixed, any_partition, placing).send(shaped)
             elif forms:
                 TypedLines(producer, bar, forms, common).send(_typed(stream, kind, key_separator, null, forms))
             else:
@@ -190,14 +195,7 @@ def _reach(settings: dict[str, str]) -> None:
     """Connect to the cluster first, so that a wrong address is reported before `delivery.timeout.ms` (2 minutes)."""
     from monedula.admin import Admin
 
-    keys = (key for key in config_keys() if key.role in ("all", "admin"))
-    known = {name for key in keys for name in (key.name, *key.aliases)}
-
-    def is_known(name: str) -> bool:
-        dotted = name.replace("_", ".")
-        return dotted in known or dotted.startswith(PROVIDERS)
-
-    with Admin({name: value for name, value in settings.items() if is_known(name)}) as admin:
+    with Admin(admin_settings(settings)) as admin:
         admin.describe_cluster()
 
 

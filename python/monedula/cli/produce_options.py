@@ -16,7 +16,8 @@ FormatName = Annotated[
     Input | None, typer.Option("-f", "--format", help="By default what the file's name ends in, otherwise lines.")
 ]
 Partition = Annotated[
-    str | None, typer.Option("-p", "--partition", help="This partition; else what the data says, or the key.")
+    str | None,
+    typer.Option("-p", "--partition", help="This partition; else what the data says, if the topic has it, or the key."),
 ]
 AnyPartition = Annotated[
     bool, typer.Option("--any-partition", help="Do not heed the field or column partition of the data.")

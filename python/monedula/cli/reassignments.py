@@ -13,13 +13,18 @@ from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.balance import Assignment, balanced
 from monedula.cli.cluster import described
+from monedula.cli.files import write_text
 from monedula.cli.running import Failure, UsageError, confirm, say, text_in
 from monedula.cli.tables import AsJson, Row, show
+from monedula.cli.throttle import Replicas, rate_of, throttle, unthrottle
 from monedula.cli.topic_names import OnlyTopics, expanded
+from monedula.errors import KafkaError
 from monedula.partitions import TopicPartition
 
 # Between two looks of `status --wait`.
 _INTERVAL_SECONDS = 1.0
+
+_LIFTED = "; the limit on copying is lifted"
 
 PLAN_EXAMPLES = """
 monedula reassignments plan
@@ -67,7 +72,7 @@ def plan(
         if output == Path("-"):
             typer.echo(text)
             return
-        output.write_text(text + "\n", encoding="utf-8")
+        write_text(output, text + "\n")
     show(("topic", "partition", "before", "after"), [(*at, current[at], moves[at]) for at in moves], as_json)
     if not as_json:
         say(
@@ -78,6 +83,7 @@ def plan(
 START_EXAMPLES = """
 monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --yes
 monedula reassignments plan --topic orders -o - | monedula reassignments start - --save-current undo.json --yes
+monedula reassignments plan --topic orders -o plan.json && monedula reassignments start plan.json --throttle 10m --yes
 """
 
 
@@ -90,9 +96,18 @@ def start(
     save_current: Annotated[
         Path | None, typer.Option("--save-current", metavar="FILE", help="Write the assignment of now, as a plan.")
     ] = None,
+    throttled: Annotated[
+        str | None,
+        typer.Option(
+            "--throttle",
+            metavar="RATE",
+            help="Copy at most so many bytes a second on each broker, as 10m; waits for the end, and lifts the limit.",
+        ),
+    ] = None,
     yes: Yes = False,
 ) -> None:
     """Start the moves of a plan; `reassignments status` follows them."""
+    rate = None if throttled is None else rate_of(throttled)
     planned = _read(file)
     with connection.admin() as admin:
         current = _current(admin, sorted({at.topic for at in planned}))
@@ -101,15 +116,19 @@ def start(
             raise Failure(f"{file}: there is no partition {', '.join(unknown)}")
         moves = {at: replicas for at, replicas in sorted(planned.items()) if list(current[at]) != replicas}
         if not moves:
-            say("every partition is where the plan wants it; nothing was started")
+            lifted = rate is not None and unthrottle(admin, planned)
+            say("every partition is where the plan wants it; nothing was started" + (_LIFTED if lifted else ""))
             return
         for at, replicas in moves.items():
             say(f"{at.topic}-{at.partition}: {_listed(current[at])} -> {_listed(replicas)}")
         confirm(f"Move {len(moves)} partitions?", yes)
         if save_current is not None:
-            save_current.write_text(_as_text({at: current[at] for at in moves}) + "\n", encoding="utf-8")
-        admin.alter_partition_reassignments(moves)
-    say(f"started: {len(moves)}")
+            write_text(save_current, _as_text({at: current[at] for at in moves}) + "\n")
+        if rate is None:
+            admin.alter_partition_reassignments(moves)
+            say(f"started: {len(moves)}")
+        else:
+            _move_throttled(admin, rate, {at: current[at] for at in moves}, moves)
 
 
 STATUS_EXAMPLES = """
@@ -158,11 +177,35 @@ def cancel(connection: Connection, topic: OnlyTopics = None, yes: Yes = False) -
         names = ", ".join(f"{at.topic}-{at.partition}" for at in moves)
         confirm(f"Cancel the moves of {names}?", yes)
         ended = admin.alter_partition_reassignments(dict.fromkeys(moves), errors="return")
+        if ended and unthrottle(admin, list(ended)):
+            say("the limit on their copying is lifted")
     for at in ended:
         say(f"cancelled: {at.topic}-{at.partition}")
     for at, error in ended.errors.items():
         if error.code != "NO_REASSIGNMENT_IN_PROGRESS":  # it has ended in the meantime
             raise Failure(f"{at.topic}-{at.partition}: {error}")
+
+
+def _move_throttled(admin: Admin, rate: int, current: Replicas, moves: Replicas) -> None:
+    """Start moves with a limit, wait for their end, and lift the limit, also if they cannot be started."""
+    # Of a move that is under way already, what it adds is no source.
+    adding = {at: move.adding for at, move in admin.list_partition_reassignments().items()}
+    before = {at: [each for each in replicas if each not in adding.get(at, ())] for at, replicas in current.items()}
+    lifting = throttle(admin, rate, before, moves)
+    try:
+        admin.alter_partition_reassignments(moves)
+        say(f"started: {len(moves)}")
+        while left := sum(at in moves for at in admin.list_partition_reassignments()):
+            say(f"moving: {left} partitions")
+            time.sleep(_INTERVAL_SECONDS)
+    except BaseException as error:
+        if isinstance(error, KafkaError) and not any(at in moves for at in admin.list_partition_reassignments()):
+            lifting.lift(admin)
+        else:
+            say("the moves go on, and so does the limit; the same command waits for their end, and lifts it")
+        raise
+    lifting.lift(admin)
+    say(f"ended: {len(moves)}{_LIFTED}")
 
 
 def _current(admin: Admin, topics: list[str] | None) -> dict[TopicPartition, Sequence[int]]:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
 from monedula.cli.running import Failure, say
 from monedula.cli.sources import Headers, Line
-from monedula.errors import KafkaError, KafkaTimeoutError, UnknownTopicError
+from monedula.errors import KafkaError, KafkaTimeoutError
 from monedula.producer import Producer
 
 LAST_WORDS_SECONDS = 5.0
@@ -20,19 +21,26 @@ class Common:
     """The topic, partition, key and headers from the command line, for all records."""
 
     def __init__(
-        self, topic: str | None, partition: int | None, any_partition: bool, key: Any, headers: Headers
+        self,
+        topic: str | None,
+        partition: int | None,
+        any_partition: bool,
+        key: Any,
+        headers: Headers,
+        placing: Placing,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.any_partition = any_partition
         self.key = key
         self.headers = headers
+        self._placing = placing
 
-    def partition_of(self, line: Line) -> int | None:
-        """The partition of a record, if one is said."""
-        if self.partition is not None:
+    def partition_of(self, line: Line, topic: str) -> int | None:
+        """The partition of a record, if one is said, and its topic has it."""
+        if self.partition is not None or self.any_partition or line.partition is None:
             return self.partition
-        return None if self.any_partition else line.partition
+        return self._placing.placed(topic, line.partition)
 
 
 class Lines:
@@ -92,18 +100,17 @@ class Lines:
                 topic,
                 line.value,
                 common.key if line.key is None else line.key,
-                common.partition_of(line),
+                common.partition_of(line, topic),
                 [*(line.headers or ()), *common.headers] or None,
                 line.timestamp,
             )
         except KafkaError as error:
-            raise Failure(f"line {line.number}: {error}") from None
+            raise Failure(f"line {line.number}: {error}", error) from None
         self._sent.append((line.number, future))
         self._bar.count(1, line.size)
 
     def _settle(self, most: int) -> None:
         """Remove up to `most` futures that are done from the front of the queue, and keep the first error."""
-        common = self._common
         while self._sent and most:
             number, future = self._sent[0]
             if not future.done():
@@ -114,15 +121,7 @@ class Lines:
             if error is None:
                 self._acknowledged += 1
             elif self._failure is None:
-                said = common.partition is None and not common.any_partition
-                self._failure = Failure(f"line {number}: {described(error, said)}")
-
-
-def described(error: BaseException, said: bool) -> str:
-    """The text of an error; names `--any-partition` if the data has a partition that the topic does not have."""
-    if said and isinstance(error, UnknownTopicError) and error.partition is not None:
-        return f"{error}; --any-partition does not heed the partitions of the data"
-    return str(error)
+                self._failure = Failure(f"line {number}: {error}", error)
 
 
 def report(acknowledged: int, failure: Failure | None) -> None:
@@ -133,6 +132,6 @@ def report(acknowledged: int, failure: Failure | None) -> None:
     """
     records = "1 record was" if acknowledged == 1 else f"{acknowledged} records were"
     if failure is not None:
-        raise Failure(f"{failure}; {records} acknowledged")
+        raise Failure(f"{failure}; {records} acknowledged", failure.cause)
     if sys.stderr.isatty():
         say(f"{records} acknowledged")

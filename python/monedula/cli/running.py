@@ -5,9 +5,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
-from io import StringIO
 from pathlib import Path
 from time import monotonic
 from types import FrameType
@@ -15,6 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from monedula.cli.files import STANDARD_OUTPUT, StreamClosedError, prepare_streams, standard_input
 from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError
 
 FAILED = 1
@@ -34,7 +34,15 @@ class UsageError(Exception):
 
 
 class Failure(Exception):
-    """The command cannot be executed, as the cluster or a file is now; the message says why."""
+    """The command cannot be executed, as the cluster or a file is now; the message says why.
+
+    Attributes:
+        cause: the error behind it, if there is one.
+    """
+
+    def __init__(self, message: str, cause: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 def text_in(file: Path) -> str:
@@ -42,9 +50,10 @@ def text_in(file: Path) -> str:
 
     Raises:
         Failure: if it is not UTF-8.
+        StreamClosedError: if it is to come from standard input, which is closed.
     """
     try:
-        return sys.stdin.read() if file == Path("-") else file.read_text(encoding="utf-8")
+        return standard_input().read() if file == Path("-") else file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise Failure(f"{file} is not UTF-8") from None
 
@@ -59,27 +68,32 @@ class Stopped(KeyboardInterrupt):
 
 def run(app: typer.Typer) -> NoReturn:
     """Run the command line, and exit."""
-    # They are None if the parent process closed them.
-    sys.stdout = sys.stdout or StringIO()
-    sys.stderr = sys.stderr or StringIO()
+    prepare_streams()
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_Calm())
     logging.basicConfig(handlers=[handler], format="monedula: %(message)s", level=logging.WARNING)
     try:
         code = app(prog_name="monedula", standalone_mode=False)
+        sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _SIGNALLED + signal.SIGINT
+    except BrokenPipeError:
+        _forget_stdout()
+        code = _SIGNALLED + signal.SIGPIPE
+    except OSError as error:
+        say(f"monedula: {error if isinstance(error, StreamClosedError) else _told(error)}")
+        code = FAILED
     except Exception as error:
         # Errors of click, or of the copy of click in typer: only their method tells them from other errors.
         if not hasattr(error, "format_message"):
             raise
         if type(error).__name__ == "NoArgsIsHelpError":
             # A command group without a subcommand, such as `monedula topics`: print its help.
-            print(error.format_message(), file=sys.stderr)
+            say(error.format_message())
             raise SystemExit(WRONG_ARGUMENTS) from None
         context = getattr(error, "ctx", None)
         path = "monedula" if context is None else context.command_path
-        print(f"{path}: {_usage_problem(path, error)} (see {path} --help)", file=sys.stderr)
+        say(f"{path}: {_usage_problem(path, error)} (see {path} --help)")
         code = getattr(error, "exit_code", WRONG_ARGUMENTS)
     raise SystemExit(code if isinstance(code, int) else 0)
 
@@ -102,13 +116,17 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             except DecodeError as error:
                 _end(name, f"{_in_options(error)}; --bad null or --bad drop goes on", FAILED)
             except (Failure, KafkaError) as error:
-                _end(name, str(error), FAILED)
+                from monedula.cli.similar import with_similar
+
+                cause = getattr(error, "cause", None) or error
+                _end(name, with_similar(str(error), cause, options), FAILED)
             except BrokenPipeError:
                 _forget_stdout()
                 raise typer.Exit(_SIGNALLED + signal.SIGPIPE) from None
+            except StreamClosedError as error:
+                _end(name, str(error), FAILED)
             except OSError as error:
-                where = "" if error.filename is None else f"{error.filename}: "
-                _end(name, f"{where}{error.strerror or error}", FAILED)
+                _end(name, _told(error), FAILED)
             except KeyboardInterrupt as error:
                 raise typer.Exit(getattr(error, "exit_code", _SIGNALLED + signal.SIGINT)) from None
 
@@ -124,8 +142,12 @@ def _in_options(error: KafkaError) -> str:
 
 
 def say(message: str) -> None:
-    """Print a message for the user on standard error, apart from the data on standard output."""
-    print(message, file=sys.stderr, flush=True)
+    """Print a message for the user on standard error, apart from the data on standard output.
+
+    A standard error that takes nothing, as on a full disk, fails no command.
+    """
+    with suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -232,9 +254,15 @@ def _usage_problem(path: str, error: Any) -> str:
 
 
 def _end(name: str, problem: str, code: int) -> NoReturn:
-    line = " ".join(problem.split())
-    print(f"monedula {name}: {line}", file=sys.stderr)
+    say(f"monedula {name}: {' '.join(problem.split())}")
     raise typer.Exit(code)
+
+
+def _told(error: OSError) -> str:
+    """What an error of the system says, with the file that it is about."""
+    if error.filename == STANDARD_OUTPUT:
+        _forget_stdout()
+    return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}"
 
 
 def _forget_stdout() -> None:

@@ -28,7 +28,7 @@ monedula schema infer orders -o json > orders.json
 """
 
 
-@administration("schema infer")
+@administration("schema infer", headings_behind="output")
 def infer(
     connection: Connection,
     topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topics)],

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from monedula._properties import properties
-from monedula._providers import has_variables
+from monedula._providers import PROVIDERS, has_variables
 from monedula.cli.running import UsageError
 from monedula.config import config_keys, is_secret
 
@@ -57,6 +57,18 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
     elif not names & settings.keys():
         settings["bootstrap.servers"] = os.environ.get(SERVERS_VARIABLE) or _DEFAULT_SERVERS
     return settings
+
+
+def admin_settings(settings: dict[str, str]) -> dict[str, str]:
+    """Those of the settings of another client that an admin client has too."""
+    keys = (key for key in config_keys() if key.role in ("all", "admin"))
+    known = {name for key in keys for name in (key.name, *key.aliases)}
+
+    def is_known(name: str) -> bool:
+        dotted = name.replace("_", ".")
+        return dotted in known or dotted.startswith(PROVIDERS)
+
+    return {name: value for name, value in settings.items() if is_known(name)}
 
 
 def names_registry(settings: dict[str, str], is_typed: bool) -> bool:

@@ -123,7 +123,7 @@ class JsonSink(Sink):
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         self._file = file
         self._decodes = look.decodes
-        self._forms = look.key_form.value, Form.json if look.decodes else look.value_form.value
+        self._forms = look.key_form.value, "decoded" if look.decodes else look.value_form.value
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""

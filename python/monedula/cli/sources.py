@@ -3,17 +3,19 @@
 import base64
 import binascii
 import json
-import sys
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache, cached_property, partial
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
+from monedula.cli.files import standard_input
+from monedula.cli.json_texts import element_texts, is_digits_limit, member_texts
 from monedula.cli.running import Failure, require
 
 Headers = list[tuple[str, bytes | None]]
@@ -80,9 +82,13 @@ def input_of(chosen: Input | None, file: Path | None) -> Input:
 
 @contextmanager
 def opened(file: Path | None) -> Iterator[BufferedReader]:
-    """The file, or standard input."""
+    """The file, or standard input.
+
+    Raises:
+        StreamClosedError: if it is standard input, and that is closed.
+    """
     if file is None:
-        yield sys.stdin.buffer  # type: ignore[misc] # its type says BinaryIO, and it is buffered
+        yield standard_input("; give a file with -i").buffer  # type: ignore[misc] # its type says BinaryIO, and it is buffered
         return
     with file.open("rb") as stream:
         yield stream
@@ -257,28 +263,73 @@ def json_of(raw: bytes | str) -> Any:
     Raises:
         ValueError: if it is none, or has what could only be sent as something else.
     """
+    return _parsed(raw, parse_float=_finite, object_pairs_hook=_named_once)
+
+
+def _parsed(raw: bytes | str, **hooks: Any) -> Any:
     try:
-        return json.loads(raw, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_named_once)
+        return json.loads(raw, parse_constant=_no_constant, **hooks)
     except json.JSONDecodeError as error:
         raise ValueError(f"this is no JSON: {error.msg} at column {error.colno}") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"this is no JSON: byte {error.start + 1} is not UTF-8") from None
     except ValueError as error:
         # Python's own words name a function of Python.
-        if "set_int_max_str_digits" not in str(error):
+        if not is_digits_limit(error):
             raise
         raise ValueError("a number has more digits than can be read; write it as a text") from None
     except RecursionError:
         raise ValueError("objects and arrays are nested too deep") from None
 
 
+class _Digits(int):
+    """A whole number of JSON of which only its text is of use."""
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        if not is_digits_limit(error):
+            raise
+        return _Digits()
+
+
+class _Repeated(dict[str, Any]):
+    """An object that has a name twice."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else _Repeated(fields)
+
+
 def _line_of(number: int, raw: bytes, typed: Container[str]) -> Line:
     try:
-        fields = json_of(raw)
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"this is no JSON: byte {error.start + 1} is not UTF-8") from None
+    try:
+        fields = _parsed(text, parse_int=_whole_number, object_pairs_hook=_object)
     except ValueError as error:
         if "this is no JSON" not in str(error):
             raise
         raise ValueError(f"{error}; lines that are the values need --format lines") from None
+    _check_fields(fields)
+    given = _Given(fields, lambda: text)
+    return Line(
+        number,
+        len(raw),
+        _json(given, "value") if "value" in typed else _data(given, "value"),
+        _json(given, "key") if "key" in typed else _data(given, "key"),
+        _typed(fields, "topic", str),
+        _typed(fields, "partition", int),
+        _time(fields.get("timestamp")),
+        _headers(given),
+    )
+
+
+def _check_fields(fields: Any) -> None:
     if not isinstance(fields, dict):
         raise ValueError('a record is an object such as {"key": "a", "value": "b"}; values alone need --format lines')
     strange = [name for name in fields if name not in FIELDS and name not in _CODED and name not in _READ_ONLY]
@@ -288,16 +339,25 @@ def _line_of(number: int, raw: bytes, typed: Container[str]) -> Line:
         )
     if not any(name.split("_")[0] == "value" for name in fields):
         raise ValueError("a record needs a value; null is one too")
-    return Line(
-        number,
-        len(raw),
-        _json(fields, "value") if "value" in typed else _data(fields, "value"),
-        _json(fields, "key") if "key" in typed else _data(fields, "key"),
-        _typed(fields, "topic", str),
-        _typed(fields, "partition", int),
-        _time(fields.get("timestamp")),
-        _headers(fields.get("headers")),
-    )
+
+
+class _Given:
+    """The members of an object of JSON, with their texts, which are looked up once they are needed.
+
+    Raises:
+        ValueError: if a name is there twice.
+    """
+
+    def __init__(self, fields: dict[str, Any], whole: Callable[[], str]) -> None:
+        self.fields = fields
+        self._whole = whole
+        if isinstance(fields, _Repeated):
+            json_of(whole())
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The text of each member, as it stands."""
+        return member_texts(self._whole())
 
 
 def _no_constant(text: str) -> None:
@@ -320,18 +380,19 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def _json(fields: dict[str, Any], name: str) -> Any:
-    coded = next((each for each in fields if each.startswith(f"{name}_")), None)
+def _json(given: _Given, name: str) -> Any:
+    coded = next((each for each in given.fields if each.startswith(f"{name}_")), None)
     if coded is not None:
         option = "--encode" if name == "value" else "--key-encode"
         raise ValueError(f"{coded} has bytes, and {option} makes them of the fields of {name}; give one of them")
-    return fields.get(name)
+    return json_of(given.texts[name]) if name in given.fields else None
 
 
-def _data(fields: dict[str, Any], name: str) -> bytes | None:
-    given = [each for each in (name, f"{name}_base64", f"{name}_hex") if each in fields]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} are one thing twice; give one of them")
+def _data(given: _Given, name: str) -> bytes | None:
+    fields = given.fields
+    named = [each for each in (name, f"{name}_base64", f"{name}_hex") if each in fields]
+    if len(named) > 1:
+        raise ValueError(f"{' and '.join(named)} are one thing twice; give one of them")
     for code in ("base64", "hex"):
         coded = fields.get(f"{name}_{code}")
         if coded is None:
@@ -340,12 +401,17 @@ def _data(fields: dict[str, Any], name: str) -> bytes | None:
             return base64.b64decode(coded, validate=True) if code == "base64" else bytes.fromhex(coded)
         except (binascii.Error, TypeError, ValueError):
             raise ValueError(f"{name}_{code} is not {code}: {coded!r:.80}") from None
-    data = fields.get(name)
+    return _bytes_of(given, name, name)
+
+
+def _bytes_of(given: _Given, member: str, name: str) -> bytes | None:
+    """A text in UTF-8, and what is no text as JSON: as it stands, because every digit and space may matter."""
+    data = given.fields.get(member)
     if data is None:
         return None
-    # A value that is not a str is sent as JSON text.
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return _whole(text, name, f"; give the bytes as {name}_base64")
+    if isinstance(data, str):
+        return _whole(data, name, f"; give the bytes as {name}_base64")
+    return given.texts[member].encode()
 
 
 def _whole(text: str, name: str, hint: str = "") -> bytes:
@@ -371,26 +437,34 @@ def _time(value: object) -> int | datetime | None:
         return value
     try:
         time = datetime.fromisoformat(str(value))
-    except ValueError:
+        return time if time.tzinfo is not None else time.astimezone()
+    except (ValueError, OverflowError):
         raise ValueError(f"timestamp is milliseconds since 1970, or 2026-11-21T10:00:00Z, not {value!r:.80}") from None
-    return time.astimezone()
 
 
-def _headers(value: object) -> Headers | None:
-    headers = _named_headers(value)
+def _headers(given: _Given) -> Headers | None:
+    headers = _named_headers(given)
     for name, _ in headers or ():
         _whole(name, "the name of a header")
     return headers
 
 
-def _named_headers(value: object) -> Headers | None:
+def _named_headers(given: _Given) -> Headers | None:
+    value = given.fields.get("headers")
     if value is None:
         return None
     if isinstance(value, dict):
-        return [(name, _data({"value": data}, "value")) for name, data in value.items()]
+        named = _Given(value, lambda: given.texts["headers"])
+        return [(name, _bytes_of(named, name, "value")) for name in value]
     if isinstance(value, list) and all(isinstance(each, dict) and isinstance(each.get("key"), str) for each in value):
         strange = [name for each in value for name in each if name not in _HEADER_FIELDS]
         if strange:
             raise ValueError(f"a header has no field {strange[0]!r}, it has {', '.join(sorted(_HEADER_FIELDS))}")
-        return [(each["key"], _data(each, "value")) for each in value]
+        texts = cache(lambda: element_texts(given.texts["headers"]))
+
+        def text_at(at: int) -> str:
+            return texts()[at]
+
+        listed = [_Given(each, partial(text_at, at)) for at, each in enumerate(value)]
+        return [(each.fields["key"], _data(each, "value")) for each in listed]
     raise ValueError('headers are an object of names and values, or a list of {"key": ..., "value": ...}')

@@ -2,7 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,16 +17,34 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+Headings = Annotated[bool, typer.Option("--headings", help="In a pipe too, begin with the names of the columns.")]
 
 Row = Sequence[object]
+
+_HAS_HEADINGS: ContextVar[bool] = ContextVar("headings", default=False)
 
 # What rich puts between two columns, and at both edges together.
 _GAP = 3
 _EDGES = 2
 
 
+@contextmanager
+def headings(wanted: bool) -> Iterator[None]:
+    """Whether tables begin with the names of their columns, in a pipe too, until the end of the block."""
+    before = _HAS_HEADINGS.set(wanted)
+    try:
+        yield
+    finally:
+        _HAS_HEADINGS.reset(before)
+
+
+def heading_of(names: Sequence[str], as_json: bool) -> str:
+    """The line of names before rows for programs; empty if none is wanted, and for JSON, whose rows have them."""
+    return "" if as_json or not _HAS_HEADINGS.get() else line_of(names, names, as_json=False)
+
+
 def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False, *, spare: Sequence[str] = ()) -> None:
-    """Write a table to standard output: drawn on a terminal, otherwise tab-separated without a header.
+    """Write a table to standard output: drawn on a terminal, otherwise tab-separated, without a header unless asked.
 
     Args:
         names: the column names; with JSON they are the keys.
@@ -33,6 +53,7 @@ def show(names: Sequence[str], rows: Iterable[Row], as_json: bool = False, *, sp
         spare: columns that a terminal which is too narrow does without, the first one first.
     """
     if as_json or not sys.stdout.isatty():
+        sys.stdout.write(heading_of(names, as_json))
         sys.stdout.write("".join(line_of(names, row, as_json) for row in rows))
         sys.stdout.flush()
         return

@@ -10,6 +10,7 @@ import typer
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
 from monedula.cli.administration import Connection, Yes, administration
+from monedula.cli.files import standard_input
 from monedula.cli.running import Failure, UsageError, confirm, say, text_in
 from monedula.cli.tables import AsJson, show
 
@@ -108,7 +109,7 @@ def _mechanism(text: str) -> ScramMechanism:
 
 def _password(user: str, file: Path | None) -> Secret:
     if file is not None:
-        password = _first_line(sys.stdin.readline() if str(file) == "-" else text_in(file))
+        password = _first_line(standard_input().readline() if str(file) == "-" else text_in(file))
     elif PASSWORD_VARIABLE in os.environ:
         password = Secret(os.environ[PASSWORD_VARIABLE])
     elif sys.stdin.isatty():

@@ -1,6 +1,7 @@
 """`Collector`: reads the figures of clients when Prometheus asks for them."""
 
 import os
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
@@ -21,8 +22,9 @@ from monedula.prometheus.families import FAMILIES, OTHER_HELP, Role, value_of
 
 if TYPE_CHECKING:
     from monedula import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer
+    from monedula.spark import LagListener
 
-    Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, Producer]  # noqa: UP007 - quoted names
+    Client = Union[Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, LagListener, Producer]  # noqa: UP007 - quoted names
 
 Detail = Literal["client", "topic", "partition"]
 """How finely figures of partitions are told apart."""
@@ -43,7 +45,8 @@ class Collector(PrometheusCollector):
     forked process begins anew, without the clients of its parent.
 
     Args:
-        clients: consumers, producers and admin clients, synchronous or for asyncio.
+        clients: consumers, producers and admin clients, synchronous or for asyncio; a `LagListener` of Spark, whose
+            queries are shown like consumers, with the role `spark` and the name of the query, or its id, as client id.
         detail: the labels of the figures of partitions: `"client"` for none besides those of the client, `"topic"`, or
             `"partition"` for topic and partition, which also adds positions and log end offsets. Each partition is
             then a time series of its own.
@@ -72,7 +75,8 @@ class Collector(PrometheusCollector):
             ArgumentError: if one is not a client of monedula.
         """
         for client in clients:
-            role_of(client)
+            if not _is_lag_listener(client):
+                role_of(client)
         self._forget_parent()
         with self._lock:
             for client in clients:
@@ -112,7 +116,8 @@ class Collector(PrometheusCollector):
                 del self._clients[key]
                 continue
             try:
-                seen = _Figures(client, self.detail)
+                figures = _QueryFigures if _is_lag_listener(client) else _Figures
+                seen = figures(client, self.detail)
             except ForkError:
                 del self._clients[key]
                 continue
@@ -172,6 +177,30 @@ class _Figures:
         for name, value in figures.items():
             if value is not None:
                 self.gauges[(name, labels)] += value
+
+
+class _QueryFigures:
+    """The figures of the queries that a listener of Spark hears of, as of their last micro-batch."""
+
+    def __init__(self, listener: "LagListener", detail: Detail) -> None:
+        self.counters: Sums = {}
+        self.gauges: Sums = defaultdict(float)
+        for report in listener.reports.values():
+            labels = ("spark", report.name or report.query_id, "")
+            for (topic, partition), at in report.partitions.items():
+                further = {"client": (), "topic": (topic,), "partition": (topic, str(partition))}[detail]
+                figures = {families.LAG: at.lag}
+                if detail == "partition":
+                    figures |= {families.POSITION: at.end_offset, families.LOG_END_OFFSET: at.latest_offset}
+                for name, value in figures.items():
+                    if value is not None:
+                        self.gauges[(name, labels + further)] += value
+
+
+def _is_lag_listener(client: object) -> bool:
+    """Whether it is a listener of Spark; where none was made, nothing of Spark is imported."""
+    module = sys.modules.get("monedula.spark.listener")
+    return module is not None and isinstance(client, module.LagListener)
 
 
 def role_of(client: object) -> Role:
@@ -238,7 +267,8 @@ def watch(*clients: "Client", registry: CollectorRegistry = REGISTRY, detail: De
     A registry has one collector: however often this is called, in whichever process, no metric is there twice.
 
     Args:
-        clients: consumers, producers and admin clients, synchronous or for asyncio. They are not kept alive.
+        clients: consumers, producers and admin clients, synchronous or for asyncio, and a `LagListener` of Spark. They
+            are not kept alive.
         registry: where the collector is registered.
         detail: as of `Collector`; `"topic"` if left out. The first call for a registry decides.
 

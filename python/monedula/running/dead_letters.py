@@ -6,6 +6,7 @@ The names of the headers are those of share groups' dead letters (KIP-1191), whi
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from monedula._monedula import Record
+from monedula._signals import is_of_signal_handler
 from monedula._waiting import SendArguments
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
@@ -109,6 +110,8 @@ def _text(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as raised:
+        if is_of_signal_handler(raised):
+            raise
         return f"its text cannot be had: {type(raised).__qualname__}"
 
 

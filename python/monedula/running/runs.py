@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from monedula._logging import error_of_user, warn
 from monedula._monedula import Batch, MemberCore, new_holder
+from monedula._signals import error_to_raise
 from monedula._until import UntilLoop
 from monedula.errors import ClosedError, WakeupError
 from monedula.running.failures import Failures, Verdict, annotate
@@ -317,4 +318,4 @@ class Ending:
 
 def first_error(error: BaseException | None, raised: BaseException) -> BaseException:
     """The error with which a run ends: the first one. A wakeup is none: it has done its part by ending the wait."""
-    return raised if error is None or isinstance(error, WakeupError) else error
+    return raised if isinstance(error, WakeupError) else error_to_raise(error, raised)

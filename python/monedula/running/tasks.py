@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from monedula._signals import error_to_raise, is_of_signal_handler
 from monedula.errors import KafkaError, WakeupError
 from monedula.running.dead_letters import DeadLetters
 from monedula.running.failures import Verdict, argument
@@ -70,7 +71,9 @@ class TaskRun:
         finally:
             error = await self._close(error, workers)
         failure = self._run.failure
-        if failure is not None and not (failure is self._cut and isinstance(error, asyncio.CancelledError)):
+        is_cancelled = failure is self._cut and isinstance(error, asyncio.CancelledError)
+        is_interrupted = error is not None and is_of_signal_handler(error)
+        if failure is not None and not is_cancelled and not is_interrupted:
             raise failure
         if error is not None and not isinstance(error, WakeupError):
             raise error
@@ -109,16 +112,21 @@ class TaskRun:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
         run = self._run
         ending = self._ending = Ending(run, error)
+        failure: BaseException | None = None
         while not run.is_idle():
             if ending.is_over():
-                return
+                break
             self._look_after()
             await self._wait(run.is_idle, FULL_SECONDS)
             try:
                 if ending.serves:
                     await self._serve()
-            except Exception:
+            except Exception as raised:
+                if not isinstance(raised, KafkaError):
+                    failure = error_to_raise(failure, raised)
                 ending.interrupted()
+        if failure is not None:
+            raise failure
 
     async def _close(self, error: BaseException | None, workers: "list[asyncio.Task[None]]") -> BaseException | None:
         run, member = self._run, self._consumer._member
@@ -246,7 +254,10 @@ class TaskRun:
             if inspect.isawaitable(result):
                 await result
         except Exception as error:
-            await self._failed(task, given, error)
+            if is_of_signal_handler(error):
+                run.stop(error, task)
+            else:
+                await self._failed(task, given, error)
         except asyncio.CancelledError as error:
             self._refuse_cancelled(error, task)
             # Something that the handler waited for was cancelled. Raised as it is, it would end the caller's task

@@ -1,11 +1,13 @@
 """`ThreadRun`: `Consumer.run`. The caller's thread reads and runs callbacks, others call the handler."""
 
+import threading
 from collections.abc import Callable
 from functools import partial
-from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from monedula._signals import error_to_raise, is_of_signal_handler
+from monedula._threads import no_thread
 from monedula.errors import KafkaError, WakeupError
 from monedula.running.dead_letters import DeadLetters
 from monedula.running.failures import Verdict, argument
@@ -30,10 +32,11 @@ class ThreadRun:
         self._run = run
         run.report = self._look_after
         self._letters = letters
-        self._lock = Lock()
-        self._available = Condition(self._lock)
+        # By the module's names: in place of threads and locks, gevent and eventlet put greenlets and theirs.
+        self._lock = threading.Lock()
+        self._available = threading.Condition(self._lock)
         """Notified of records that may be handled, and of the end."""
-        self._changed = Condition(self._lock)
+        self._changed = threading.Condition(self._lock)
         """Notified when the caller's thread has something to do: there is room, or all is handled."""
         self._idle = 0
         self._reader_waits = False
@@ -47,13 +50,12 @@ class ThreadRun:
             Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
         """
         workers = [
-            Thread(target=self._work, args=(number,), name=f"monedula-worker-{number}", daemon=True)
+            threading.Thread(target=self._work, args=(number,), name=f"monedula-worker-{number}", daemon=True)
             for number in range(self._run.plan.concurrency)
         ]
         error: BaseException | None = None
         try:
-            for worker in workers:
-                worker.start()
+            self._start(workers)
             self._read()
         except BaseException as raised:
             error = raised
@@ -63,10 +65,18 @@ class ThreadRun:
             error = first_error(error, raised)
         finally:
             error = self._close(error)
-        if self._run.failure is not None:
+        is_interrupted = error is not None and is_of_signal_handler(error)
+        if self._run.failure is not None and not is_interrupted:
             raise self._run.failure
         if error is not None and not isinstance(error, WakeupError):
             raise error
+
+    def _start(self, workers: list[threading.Thread]) -> None:
+        for worker in workers:
+            try:
+                worker.start()
+            except (RuntimeError, MemoryError) as error:
+                raise no_thread(worker.name, error) from error
 
     def _read(self) -> None:
         run, consumer = self._run, self._consumer
@@ -104,20 +114,25 @@ class ThreadRun:
     def _finish(self, error: BaseException | None) -> None:
         """Wait until what was begun is finished; without an error, until everything that was taken is."""
         run = self._run
+        failure: BaseException | None = None
         with self._lock:
             ending = self._ending = Ending(run, error)
         while not run.is_idle():
             with self._lock:
                 if ending.is_over():
-                    return
+                    break
             self._look_after()
             self._wait(run.is_idle, FULL_SECONDS)
             try:
                 if ending.serves:
                     self._serve()
-            except Exception:
+            except Exception as raised:
+                if not isinstance(raised, KafkaError):
+                    failure = error_to_raise(failure, raised)
                 with self._lock:
                     ending.interrupted()
+        if failure is not None:
+            raise failure
 
     def _close(self, error: BaseException | None) -> BaseException | None:
         run, member = self._run, self._consumer._member

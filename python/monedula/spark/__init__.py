@@ -30,6 +30,9 @@ def __getattr__(name: str) -> object:
 def register(spark: "SparkSession") -> None:
     """Make `format("monedula")` known to this session.
 
+    Spark then runs it with the Python of other Python code: `PYSPARK_PYTHON`, or `spark.pyspark.python`. A format that
+    it found by itself runs with `PYSPARK_DRIVER_PYTHON`, on executors too.
+
     Args:
         spark: a classic or a Spark Connect session, Spark 4.0 or newer. With Spark Connect, monedula must be installed
             on the client, the server and its executors.
@@ -37,11 +40,13 @@ def register(spark: "SparkSession") -> None:
     Raises:
         ImportError: if PySpark is not installed, or older than 4.0.
     """
-    source = _default_source()
+    _default_source()
     from pyspark.errors import AnalysisException
 
+    from monedula.spark.registered import RegisteredSource
+
     try:
-        spark.dataSource.register(source)
+        spark.dataSource.register(RegisteredSource)
     except AnalysisException as error:
         # Spark 4.0 refuses to register a data source that it has found by itself.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":

@@ -67,8 +67,10 @@ class GroupCommitter:
                 return
             self._pending.setdefault(group_id, {}).update(offsets)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="monedula-commits", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="monedula-commits", daemon=True)
+                # Raises where the system grants none: the next micro-batch's offsets ask again.
+                thread.start()
+                self._thread = thread
             self._changed.notify_all()
 
     def flush(self, timeout_seconds: float) -> bool:

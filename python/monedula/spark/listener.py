@@ -79,8 +79,8 @@ class LagListener(StreamingQueryListener):
         spark.streams.addListener(listener)
 
     It covers every query of the session that reads `format("monedula")` or Spark's own `format("kafka")`; sources of
-    other kinds are ignored. A failure in the listener never affects a query: the logger `monedula.spark` logs the first
-    one of each kind, and `failures` counts them.
+    other kinds are ignored. `monedula.prometheus.watch(listener)` shows the lag as gauges. A failure in the listener
+    never affects a query: the logger `monedula.spark` logs the first one of each kind, and `failures` counts them.
 
     The group is for lag tools (`kafka-consumer-groups --describe`, exporters): queries continue from their checkpoints,
     not from the committed offsets. The group must not have members. With Spark Connect the listener runs and commits on
@@ -116,12 +116,18 @@ class LagListener(StreamingQueryListener):
         self._group_id = group_id
         self._flush_timeout_seconds = flush_timeout
         self._failures = Failures()
+        self._reports: dict[str, LagReport] = {}
         self._committer = None if commit_to is None else GroupCommitter(_settings(commit_to), self._failures)
 
     @property
     def failures(self) -> dict[str, int]:
         """The number of failures by kind, such as `on_lag: ValueError` or `commit: UNKNOWN_MEMBER_ID`."""
         return self._failures.snapshot()
+
+    @property
+    def reports(self) -> dict[str, LagReport]:
+        """The last report of each query that runs, by its id."""
+        return self._reports.copy()
 
     def flush(self, timeout: float | None = None) -> bool:
         """Wait until the offsets of all finished micro-batches are committed.
@@ -163,6 +169,7 @@ class LagListener(StreamingQueryListener):
             return
         if not report.partitions:
             return
+        self._reports[report.query_id] = report
         try:
             self._commit(report)
         except Exception as error:
@@ -174,8 +181,9 @@ class LagListener(StreamingQueryListener):
         except Exception as error:
             self._failures.count(f"on_lag: {type(error).__name__}", "the function on_lag failed", error)
 
-    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: ARG002, N802
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
         """Called by Spark at the end of a query: waits up to `flush_timeout` for the commit of its last offsets."""
+        self._reports.pop(str(event.id), None)
         if not self.flush():
             kind = "flush: timed out"
             self._failures.count(kind, f"offsets were not committed within {self._flush_timeout_seconds} s of the end")

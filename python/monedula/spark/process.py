@@ -7,6 +7,7 @@ in two pieces; both take far longer than reading a few rows from Kafka. None of 
 import ctypes
 import gc
 import logging
+import os
 import socket
 import sys
 from contextlib import suppress
@@ -34,6 +35,23 @@ def show_warnings() -> None:
         handler = _StandardError(logging.WARNING)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger("monedula").addHandler(handler)
+
+
+@cache
+def warn_of_driver_python() -> None:
+    """Say that executors are started with the Python of the driver, if that is one of its own.
+
+    Spark runs a source that it found by itself with `PYSPARK_DRIVER_PYTHON` everywhere.
+    """
+    driver, others = (os.environ.get(f"PYSPARK_{name}", "") for name in ("DRIVER_PYTHON", "PYTHON"))
+    if driver and driver != others:
+        show_warnings()
+        logging.getLogger("monedula.spark").warning(
+            "Executors are started with %s (PYSPARK_DRIVER_PYTHON), because Spark found the format by itself. Call "
+            "monedula.spark.register(spark) before it is used: then they are started with %s",
+            driver,
+            others or "python3, or what PYSPARK_PYTHON names",
+        )
 
 
 class _StandardError(logging.Handler):

@@ -22,7 +22,7 @@ def resolve(bound: Bound, is_start: bool, options: SourceOptions, cluster: Clust
         return cluster.latest(partitions)
     if isinstance(bound, Offsets):
         _check_partitions(bound.offsets, layout, f"Kafka {_which(is_start)} offsets")
-        return _fill_in(bound.offsets, cluster)
+        return filled_in(bound.offsets, cluster, layout)
     if isinstance(bound, Timestamps):
         _check_partitions(bound.timestamps, layout, f"Kafka timestamp based {_which(is_start)} offsets")
         times_ms = bound.timestamps
@@ -37,13 +37,18 @@ def resolve(bound: Bound, is_start: bool, options: SourceOptions, cluster: Clust
                     f"timestamp {times_ms[partition]}. With startingOffsetsByTimestampStrategy=latest the query starts "
                     "at the end of such partitions."
                 )
-    return _fill_in({each: LATEST_OFFSET if offset is None else offset for each, offset in found.items()}, cluster)
+    return filled_in({each: LATEST_OFFSET if at is None else at for each, at in found.items()}, cluster, layout)
 
 
-def _fill_in(offsets: PartitionOffsets, cluster: Cluster) -> PartitionOffsets:
-    earliest = cluster.earliest([each for each, offset in offsets.items() if offset == EARLIEST_OFFSET])
-    latest = cluster.latest([each for each, offset in offsets.items() if offset == LATEST_OFFSET])
-    return {**offsets, **earliest, **latest}
+def filled_in(offsets: PartitionOffsets, cluster: Cluster, layout: Layout) -> PartitionOffsets:
+    """The offsets, with the earliest and the latest one looked up where -2 and -1 stand for them.
+
+    Partitions that the layout lacks are left out if their offset would have to be looked up.
+    """
+    known = {each: offset for each, offset in offsets.items() if offset >= 0}
+    earliest = cluster.earliest([each for each in layout.leaders if offsets.get(each) == EARLIEST_OFFSET])
+    latest = cluster.latest([each for each in layout.leaders if offsets.get(each) == LATEST_OFFSET])
+    return {**known, **earliest, **latest}
 
 
 def _check_partitions(given: dict[TopicPartition, int], layout: Layout, what: str) -> None:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from monedula.errors import DataLossError
+from monedula.errors import ConfigError, DataLossError, KafkaError, UnknownTopicError
 from monedula.partitions import TopicPartition
 from monedula.spark.bounds import Earliest, Offsets
 from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.errors_first import errors_first
 from monedula.spark.limits import TriggerDelay, byte_limit, rate_limit
-from monedula.spark.offsets import PartitionOffsets, StreamOffset, partition_text, partitions_text
-from monedula.spark.resolving import resolve
+from monedula.spark.offsets import LATEST_OFFSET, PartitionOffsets, StreamOffset, partition_text, partitions_text
+from monedula.spark.resolving import filled_in, resolve
 from monedula.spark.sampling import ByteEstimate
 from monedula.spark.source import KafkaInputPartition, Source
 from monedula.spark.worker import read, report_data_loss
@@ -67,6 +67,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._delay = TriggerDelay()
         self._estimate = ByteEstimate(source.options)
         self._initial: StreamOffset | None = None
+        self._start_error: KafkaError | None = None
+        """Why the options give no start: `initialOffset` puts it off, because a replay does not need their start."""
         self._latest: PartitionOffsets | None = None
         self._frozen: PartitionOffsets | None = None
         self._layout: Layout | None = None
@@ -77,11 +79,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._has_warned = False
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (these names are Spark's)
-        """The start of the query. Cached, because Spark calls this twice for the same batch."""
+        """The start of the query. Cached, because Spark calls this twice for the same batch.
+
+        It is empty if the options do not fit the topics: then `latestOffset` raises the error of a new query, and
+        `partitions` replays the first batch of a restarted one by the start in its checkpoint.
+
+        Raises:
+            UnknownTopicError: if a topic does not exist, and `failOnDataLoss` is true.
+        """
         if self._initial is None:
-            self._layout = self._cluster.layout()
-            self._topic_ids = self._layout.topic_ids
-            start = resolve(self._start_bound, True, self._options, self._cluster, self._layout)
+            try:
+                start = self._start_of_options()
+            except ConfigError as error:
+                start, self._start_error = {}, error
+            except UnknownTopicError as error:
+                if self._options.fail_on_data_loss:
+                    raise
+                start, self._start_error = {}, error
             self._initial = StreamOffset(start)
             _log.info("Initial offsets: %s", self._initial.to_dict())
         return self._initial.to_dict()
@@ -110,6 +124,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 the limits of the options are ignored, and a warning is logged once.
 
         Raises:
+            ConfigError: if the query is new, and its start does not fit the topics.
+            UnknownTopicError: if the query is new, and a topic does not exist.
             DataLossError: if a topic was recreated, or the first records of a new partition are gone, and
                 `failOnDataLoss` is true.
         """
@@ -118,7 +134,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # For the first batch initialOffset() caches the start, which Spark asks for only after this call.
             start, limit = self._planned or self.initialOffset(), ReadAllAvailable()
         begun = StreamOffset.from_dict(start)
-        is_first = self._initial is not None and begun == self._initial
+        is_first = self._is_start(begun)
+        if is_first and self._start_error is not None:
+            raise self._start_error
         latest = self._target(begun.offsets)
         resolved = dict(begun.offsets) if is_first else {}
         resolved |= self._new_starts(begun.offsets, latest)
@@ -132,7 +150,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # If the offset equals the previous one, Spark sees no new data, and would never read the new log.
             end = {**end, **resolved}
         if not is_idle or is_first:
-            start = StreamOffset(end, resolved).to_dict()
+            # A partition may be gone again whose start was just looked up.
+            kept = {each: offset for each, offset in resolved.items() if each in end}
+            start = StreamOffset(end, kept).to_dict()
         self._planned = start
         return start
 
@@ -149,9 +169,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, until = StreamOffset.from_dict(start), StreamOffset.from_dict(end)
         self._known_layout({partition.topic for partition in (*begun.offsets, *until.offsets)})
         # In a restarted query Spark first calls this with the checkpoint's last end as both start and end.
-        self._planned = end
-        self._refuse_foreign_first_batch(begun, until)
-        starts = {**begun.offsets, **until.resolved_starts}
+        planned, self._planned = self._planned, end
+        is_replay = planned is None or StreamOffset.from_dict(planned) != until
+        if is_replay:
+            self._start_error = None
+        starts = self._starts(begun, until, is_replay)
         new = set(until.offsets) - set(starts)
         if new:
             starts |= self._earliest_of(new, until.offsets)
@@ -268,21 +290,53 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
         return {each: min(offset, latest[each]) for each, offset in ends.items() if each in latest}
 
-    def _refuse_foreign_first_batch(self, begun: StreamOffset, until: StreamOffset) -> None:
-        """Refuse the first batch of a query if another source planned it: its start is not in the offset log.
+    def _start_of_options(self) -> PartitionOffsets:
+        self._layout = self._cluster.layout()
+        self._topic_ids = self._layout.topic_ids
+        return resolve(self._start_bound, True, self._options, self._cluster, self._layout)
+
+    def _is_start(self, begun: StreamOffset) -> bool:
+        """Whether a batch that begins there is the first of its query: `begun` is from the options, not from a log."""
+        return self._initial is not None and begun == self._initial
+
+    def _starts(self, begun: StreamOffset, until: StreamOffset, is_replay: bool) -> PartitionOffsets:
+        """Where the partitions of a batch begin. What the checkpoint itself has goes before the options.
+
+        Args:
+            begun: the start that Spark passes.
+            until: the end of the batch.
+            is_replay: whether the end is from the checkpoint, where an earlier process wrote it.
 
         Raises:
-            DataLossError: if it is such a batch, and its start cannot be known.
+            DataLossError: if the first batch was planned by another source, and its start cannot be known.
         """
-        is_first = self._initial is not None and begun == self._initial
-        # Earliest offsets and offsets in the options are the same in both sources; latest and timestamps are not.
-        is_certain = isinstance(self._start_bound, (Earliest, Offsets)) or bool(until.resolved_starts)
-        if is_first and self._latest is None and not is_certain:
-            raise DataLossError(
-                "The first batch of this checkpoint was planned by another Kafka source and never finished: where it "
-                "starts stands only in that source's own file. Finish the batch with that source, or use a new "
-                "checkpoint."
-            )
+        if not is_replay or not self._is_start(begun):
+            return {**begun.offsets, **until.resolved_starts}
+        # The options were resolved anew: the topics may have changed since the query began.
+        if until.resolved_starts or not until.offsets:
+            return dict(until.resolved_starts)
+        return self._starts_of_other_source(begun, until)
+
+    def _starts_of_other_source(self, begun: StreamOffset, until: StreamOffset) -> PartitionOffsets:
+        """The start of a first batch that another source planned: the offset log does not have it.
+
+        Earliest offsets and offsets in the options are the same in both sources; latest ones and times are not.
+
+        Raises:
+            DataLossError: if they are not the same.
+        """
+        bound = self._start_bound
+        if isinstance(bound, Earliest):
+            return {each: offset for each, offset in begun.offsets.items() if each in until.offsets}
+        given = bound.offsets if isinstance(bound, Offsets) else {}
+        if given and LATEST_OFFSET not in given.values():
+            wanted = {each: offset for each, offset in given.items() if each in until.offsets}
+            return filled_in(wanted, self._cluster, self._known_layout())
+        raise DataLossError(
+            "The first batch of this checkpoint was planned by another Kafka source and never finished: where it "
+            "starts stands only in that source's own file. Finish the batch with that source, or use a new "
+            "checkpoint."
+        )
 
     def _known_layout(self, topics: Collection[str] = ()) -> Layout:
         """The layout of the last trigger; in a new process it is requested, and `topics` may be missing from it."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from monedula.testing.broker import Broker
 from monedula.testing.faults import Fault
 from monedula.testing.security import Acl, ClientCertificate
-from monedula.testing.state import Connection, Group, GroupListing, LogLine, Member, PushedMetrics
+from monedula.testing.state import Connection, Exchange, Group, GroupListing, LogLine, Member, PushedMetrics
 
 if TYPE_CHECKING:
     from monedula.testing.registry import Registry, RegistryRequest
@@ -26,6 +26,7 @@ __all__ = [
     "Broker",
     "ClientCertificate",
     "Connection",
+    "Exchange",
     "Fault",
     "Group",
     "GroupListing",

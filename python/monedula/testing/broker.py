@@ -24,11 +24,13 @@ from monedula.testing.security import (
 )
 from monedula.testing.state import (
     Connection,
+    Exchange,
     Group,
     GroupListing,
     LogLine,
     PushedMetrics,
     connection_of,
+    exchange_of,
     group_of,
     listing_of,
     pushed_of,
@@ -63,6 +65,10 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
             for none. See `control_address`.
         host: the address on which the nodes listen.
         coordinator_load_ms: how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it took over.
+        first_use: how it answers to what is used for the first time. With `"once"` the request that creates a topic,
+            and the first one that looks for a coordinator, are told that it is not there yet; the next ones find it.
+            With `"kafka"` that lasts as long as in Kafka: a coordinator takes 0.1 to 1.7 s, and each node knows a topic
+            that a client has created up to 17 ms later, both drawn from the seed.
         security: the security protocol of all nodes. With `"SSL"` and `"SASL_SSL"` the broker makes a CA and
             certificates of its own, see `client_settings` and `ca_pem`.
         listeners: further security protocols. Each node listens for each of them on a port of its own, see
@@ -102,6 +108,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         control_port: int | None = None,
         host: str = "127.0.0.1",
         coordinator_load_ms: int = 0,
+        first_use: Literal["once", "kafka"] = "once",
         security: Protocols = "PLAINTEXT",
         listeners: Sequence[Protocols] = (),
         users: Mapping[str, str] | None = None,
@@ -140,6 +147,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
             "control_port": control_port,
             "host": host,
             "coordinator_load_ms": coordinator_load_ms,
+            "first_use": first_use,
             "client_metrics": client_metrics,
             "security": security,
             "listeners": list(listeners),
@@ -391,6 +399,17 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         """
         self._control("set_isr", topic=topic, partition=partition, isr=list(isr))
 
+    def pause_replication(self) -> None:
+        """Keep replicas that are not in sync from catching up, until `resume_replication`.
+
+        A reassignment that adds nodes stays in progress, and a node that is started again stays out of sync.
+        """
+        self._control("pause_replication", paused=True)
+
+    def resume_replication(self) -> None:
+        """Let all living replicas catch up, and complete the reassignments that waited for them."""
+        self._control("pause_replication", paused=False)
+
     def set_rack(self, node: int, rack: str | None) -> None:
         """Set the rack of a node; `None` for no rack.
 
@@ -436,6 +455,10 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
     def connections(self) -> list[Connection]:
         """The clients' connections, each with the request that is not answered yet."""
         return [connection_of(connection) for connection in self._control("connections")]
+
+    def requests(self) -> list[Exchange]:
+        """The last requests of clients with what became of them, the oldest first: at most 100."""
+        return [exchange_of(exchange) for exchange in self._control("requests")]
 
     def client_metrics(self) -> list[PushedMetrics]:
         """What clients pushed to this broker (KIP-714), the oldest first; of very many the newest ones."""

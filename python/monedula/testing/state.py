@@ -123,6 +123,49 @@ class PushedMetrics:
     metrics: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request of a client, and what became of it.
+
+    Attributes:
+        node: the id of the node that received it.
+        connection: the number of the connection.
+        client_id: the client id.
+        api: Kafka's name of the API.
+        version: the version of the API.
+        correlation_id: the correlation id.
+        asked_at_ms: when it came, in milliseconds since the Unix epoch by the broker's clock.
+        answered_at_ms: when it was answered, or the connection ended; `None` if it waits.
+        bytes: the size of the response; `None` if there is none.
+        errors: the errors in the response by Kafka's names, each with how often it is there. Those of a response of
+            more than 16 KiB, and of one that a fault damaged, are not known.
+        faults: the ids of the faults that took effect on the request or the response.
+        ended: why the connection ended, if it did.
+    """
+
+    node: int
+    connection: int
+    client_id: str
+    api: str
+    version: int
+    correlation_id: int
+    asked_at_ms: int
+    answered_at_ms: int | None
+    bytes: int | None
+    errors: Mapping[str, int]
+    faults: tuple[int, ...]
+    ended: str | None
+
+    def __str__(self) -> str:
+        request = f"node {self.node}: {self.api} v{self.version} of {self.client_id!r}, correlation id"
+        by = "".join(f", fault {fault}" for fault in self.faults)
+        if self.answered_at_ms is None:
+            return f"{request} {self.correlation_id}: not answered{by}"
+        errors = "".join(f", {name if count == 1 else f'{count} {name}'}" for name, count in self.errors.items())
+        answer = self.ended or ("no response" if self.bytes is None else f"{self.bytes} bytes{errors}")
+        return f"{request} {self.correlation_id}: {answer}, after {self.answered_at_ms - self.asked_at_ms} ms{by}"
+
+
 class LogLine(NamedTuple):
     """A line of the broker's log: seconds since the Unix epoch, level as `logging` has it, text."""
 
@@ -136,6 +179,11 @@ def listing_of(group: Mapping[str, Any]) -> GroupListing:
     return GroupListing(
         group["group"], group["state"], group["type"].lower(), group["protocol_type"], group["coordinator"]
     )
+
+
+def exchange_of(exchange: Mapping[str, Any]) -> Exchange:
+    """The `Exchange` for an entry of the command `requests`."""
+    return Exchange(**{**exchange, "faults": tuple(exchange["faults"])})
 
 
 def pushed_of(push: Mapping[str, Any]) -> PushedMetrics:

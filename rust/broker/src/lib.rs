@@ -23,7 +23,7 @@ pub mod server;
 pub mod settings;
 mod transactions;
 
-pub use cluster::NodeId;
+pub use cluster::{FirstUse, NodeId};
 pub use error::BrokerError;
 pub use faults::{Effect, Fault, ScramLie, Selector, Side, Way};
 pub use options::Options;

@@ -57,6 +57,8 @@ pub struct Options {
     pub max_versions: BTreeMap<String, i16>,
     /// How long a coordinator loads a partition of groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
+    /// How the cluster answers to what is used for the first time: `once` or `kafka`, see [`FirstUse`](crate::FirstUse).
+    pub first_use: String,
     /// Whether the broker takes the metrics that clients push (KIP-714).
     pub client_metrics: bool,
     /// The seed of all that the broker draws at random.
@@ -89,6 +91,7 @@ impl Default for Options {
             settings: BTreeMap::new(),
             max_versions: BTreeMap::new(),
             coordinator_load_ms: settings.coordinator_load_ms,
+            first_use: settings.first_use.name().to_owned(),
             client_metrics: settings.client_metrics,
             seed: settings.seed,
             manual_clock: false,
@@ -130,6 +133,7 @@ impl Options {
             control_port: self.control_port,
             topics: self.topics.iter().map(|topic| topic.parse::<TopicSpec>()).collect::<Result<_, _>>()?,
             coordinator_load_ms: self.coordinator_load_ms,
+            first_use: self.first_use.parse().map_err(|problem: String| setting("first_use", problem))?,
             client_metrics: self.client_metrics,
             seed: self.seed,
             ..Settings::default()
@@ -228,6 +232,7 @@ mod tests {
         let problem =
             |text: &str| Options::from_json(text).and_then(|options| options.settings()).unwrap_err().to_string();
         assert!(problem(r#"{"node": 3}"#).contains("unknown field `node`"));
+        assert!(problem(r#"{"first_use": "never"}"#).starts_with("first_use: \"never\" is neither"));
         assert!(problem(r#"{"topics": ["orders:none"]}"#).contains("name:partitions"));
         assert!(problem(r#"{"max_versions": {"Fetsh": 1}}"#).contains("no API Fetsh"));
         assert!(problem(r#"{"racks": ["a", "b"]}"#).starts_with("racks: 2 racks"));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::BrokerError;
-use crate::cluster::ConfigType;
+use crate::cluster::{ConfigType, FirstUse};
 use crate::security::SecuritySettings;
 
 /// The layout of the cluster, and its settings.
@@ -38,6 +38,8 @@ pub struct Settings {
     /// How long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS after it has become the leader of a partition of
     /// groups or transactions, in milliseconds.
     pub coordinator_load_ms: i64,
+    /// How the cluster answers to what is used for the first time: topics that are created, coordinators.
+    pub first_use: FirstUse,
     /// Whether the broker takes the metrics that clients push (KIP-714), as a Kafka with a receiver plug-in does.
     pub client_metrics: bool,
     /// Most bytes that a record batch may decompress to. Kafka has no such limit: it reads records as they are decompressed.
@@ -63,6 +65,7 @@ impl Default for Settings {
             seed: 0,
             max_versions: BTreeMap::new(),
             coordinator_load_ms: 0,
+            first_use: FirstUse::default(),
             client_metrics: false,
             max_decompressed_batch_bytes: 256 << 20,
             security: SecuritySettings::default(),

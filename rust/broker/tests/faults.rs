@@ -16,6 +16,7 @@ use support::{Outcome, World};
 
 fn world() -> World {
     let mut world = World::with(2, &[]);
+    support::make_coordinators(&mut world);
     for topic in ["orders", "events"] {
         world.control(json!({"command": "create_topic", "topic": topic, "partitions": 2, "replicas": 2}));
     }

@@ -40,6 +40,7 @@ const MEMBERS: usize = 10;
 #[test]
 fn an_idle_member_costs_less_than_ten_kilobytes() {
     let mut world = World::with(1, &[("group.initial.rebalance.delay.ms", "1")]);
+    support::make_coordinators(&mut world);
     // About the size of a subscription to a hundred topics.
     let metadata = vec![7; 2000];
     let before = {

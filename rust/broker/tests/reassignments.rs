@@ -127,3 +127,33 @@ fn a_move_that_cannot_be_is_refused_in_kafkas_words() {
     }
     assert_eq!(seen(&mut world), (1, 0, vec![1, 2], vec![1, 2]));
 }
+
+#[test]
+fn a_reassignment_stays_in_progress_while_replication_is_paused() {
+    let mut world = world(&[1, 2]);
+    world.control(json!({"command": "pause_replication", "paused": true}));
+    move_to(&mut world, &[3, 2]);
+    assert_eq!(under_way(&mut world), Some((vec![3, 2, 1], vec![3], vec![1])));
+    assert_eq!(seen(&mut world), (1, 0, vec![3, 2, 1], vec![1, 2]));
+    // A node that starts again does not catch up either.
+    world.control(json!({"command": "stop_node", "node": 2}));
+    world.control(json!({"command": "start_node", "node": 2}));
+    assert_eq!(seen(&mut world).3, [1]);
+    world.control(json!({"command": "pause_replication", "paused": false}));
+    assert_eq!(under_way(&mut world), None);
+    let (leader, _, replicas, isr) = seen(&mut world);
+    assert_eq!((replicas, isr.len()), (vec![3, 2], 2));
+    assert!([2, 3].contains(&leader), "{leader}");
+}
+
+#[test]
+fn a_reassignment_that_is_paused_can_be_cancelled() {
+    let mut world = world(&[1, 2]);
+    world.control(json!({"command": "pause_replication", "paused": true}));
+    move_to(&mut world, &[3]);
+    assert!(under_way(&mut world).is_some());
+    assert_eq!(ask(&mut world, "a", 0, None, true).0, 0);
+    assert_eq!(seen(&mut world), (1, 0, vec![1, 2], vec![1, 2]));
+    world.control(json!({"command": "pause_replication", "paused": false}));
+    assert_eq!(seen(&mut world), (1, 0, vec![1, 2], vec![1, 2]));
+}

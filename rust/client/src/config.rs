@@ -16,6 +16,7 @@ pub use crate::config_values::ConfigError;
 use crate::config_values::Values;
 use crate::files;
 use crate::net::tls::Tls;
+use crate::offsets::UNKNOWN_TO_SOME;
 use crate::registry::{SchemaRegistry, registry};
 use crate::sasl::{Sasl, TokenSource};
 pub use monedula_protocol::security_protocol::SecurityProtocol;
@@ -86,11 +87,21 @@ pub struct ClientConfig {
     pub receive_buffer_bytes: Option<usize>,
     pub allow_auto_create_topics: bool,
     pub rebootstrap: bool,
+    /// After how long a topic that no answer knows counts as missing.
+    pub propagation: Duration,
     pub rebootstrap_trigger: Duration,
     /// Where schemas are asked for; `None` if `schema.registry.url` is not given.
     pub schema_registry: Option<Arc<SchemaRegistry>>,
     /// Warnings to log about doubtful settings and about those of other clients' roles.
     pub warnings: Vec<String>,
+}
+
+/// How long a topic may be unknown to brokers before a consumer says so.
+const PROPAGATION: Duration = Duration::from_secs(10);
+
+/// `topic.metadata.propagation.max.ms`, or what the role of the client has in its place.
+pub(crate) fn propagation(values: &Values, otherwise: Duration) -> Duration {
+    u64::try_from(values.int("topic.metadata.propagation.max.ms")).map_or(otherwise, Duration::from_millis)
 }
 
 impl ClientConfig {
@@ -118,7 +129,8 @@ impl ClientConfig {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_admin<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
-        Self::of(&Values::collect(given, Role::Admin)?)
+        let values = Values::collect(given, Role::Admin)?;
+        Ok(Self { propagation: propagation(&values, UNKNOWN_TO_SOME), ..Self::of(&values)? })
     }
 
     /// Checks that a client that logs in with tokens has a source of them. [`Self::set_token_source`] may give one, so the
@@ -196,6 +208,7 @@ impl ClientConfig {
             receive_message_max_bytes: values.int("receive.message.max.bytes") as usize,
             receive_buffer_bytes: usize::try_from(values.int("receive.buffer.bytes")).ok().filter(|&bytes| bytes > 0),
             allow_auto_create_topics: values.bool("allow.auto.create.topics"),
+            propagation: propagation(values, PROPAGATION),
             rebootstrap: values.text("metadata.recovery.strategy") == "rebootstrap",
             rebootstrap_trigger: values.millis("metadata.recovery.rebootstrap.trigger.ms"),
             schema_registry: registry(values)?,

@@ -183,6 +183,14 @@ const GENERAL: &[Key] = &[
         "300000",
         "how old metadata may get: new partitions and leaders are noticed at the latest after this, ms",
     ),
+    key(
+        "topic.metadata.propagation.max.ms",
+        &[],
+        int(-1, DAY_MS),
+        "-1",
+        "how long brokers may not know a topic before it counts as missing: a new one reaches them one after the other, ms. -1 is \
+         10000 for consumers, 30000 for producers and 2000 for admin clients",
+    ),
     key("reconnect.backoff.ms", &[], int(0, DAY_MS), "50", "wait before the first reconnect to a broker, ms"),
     key(
         "reconnect.backoff.max.ms",

@@ -27,7 +27,8 @@ use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::{Endpoint, Metadata};
-use crate::net::network::{Network, NodeId, Purpose};
+use crate::net::network::{InTurn, Network, NodeId, Purpose};
+use crate::run_time::{self, RunInstant};
 
 /// FindCoordinator's name for groups.
 const GROUP: i8 = 0;
@@ -117,7 +118,7 @@ impl Coordinators {
         if offsets.is_empty() {
             return Ok(Commits::new());
         }
-        self.run(Commit { group, open: offsets, done: Commits::new(), attempts: 0 }, timeout).await
+        self.run(Commit { group, open: offsets, done: Commits::new(), began: RunInstant::now() }, timeout).await
     }
 
     /// What a group has committed of these partitions, or of all.
@@ -222,13 +223,16 @@ impl Coordinators {
     /// Asks one broker after the other until one answers.
     async fn find(&self, group: &str, what: &str) -> Result<i32, Failure> {
         let mut failure = again(ErrorCode::CoordinatorNotAvailable, false);
-        for node in self.network.candidates() {
-            let asked = tokio::time::timeout(self.config.request_timeout, self.find_from(node, group, what)).await;
-            failure = match asked {
-                Ok(Err(failed @ Failure::Again { .. })) => failed,
-                Ok(decided) => return decided,
-                Err(_) => again(ErrorCode::RequestTimedOut, false),
-            };
+        let mut nodes = InTurn::new(self.network.candidates());
+        let ask = |node| async move {
+            let found = run_time::timeout(self.config.request_timeout, self.find_from(node, group, what)).await;
+            found.unwrap_or_else(|| Err(again(ErrorCode::RequestTimedOut, false)))
+        };
+        while let Some((_, asked)) = nodes.next(ask).await {
+            match asked {
+                Err(failed @ Failure::Again { .. }) => failure = failed,
+                decided => return decided,
+            }
         }
         Err(failure)
     }

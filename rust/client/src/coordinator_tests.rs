@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
+use crate::offsets::UNKNOWN_TO_SOME;
 
 const GROUP_ID: &str = "readers";
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -213,6 +213,7 @@ async fn what_is_wrong_with_one_partition_stands_at_it() {
         ..Default::default()
     };
     let (coordinators, script) = coordinators(script).await;
+    let began = Instant::now();
     let mut commits =
         coordinators.commit(GROUP_ID.into(), offsets(&["a", "denied", "gone"]), TIMEOUT).await.expect("answers");
     let mut outcome = |topic| commits.remove(&TopicPartition::new(topic, 0)).expect("an outcome");
@@ -220,7 +221,8 @@ async fn what_is_wrong_with_one_partition_stands_at_it() {
     assert!(matches!(outcome("denied"), Err(Fault::TopicDenied { .. })));
     assert!(matches!(outcome("gone"), Err(Fault::UnknownTopicOrPartition { .. })));
     // A topic may be too new for the coordinator; what is done is not done again.
-    assert_eq!(count(&script, ApiKey::OffsetCommit), UNKNOWN_TOPIC_ANSWERS as usize);
+    assert!(count(&script, ApiKey::OffsetCommit) > 1);
+    assert!(began.elapsed() >= UNKNOWN_TO_SOME);
 }
 
 #[tokio::test]

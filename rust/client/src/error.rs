@@ -12,6 +12,7 @@ use monedula_engine::transaction::TransactionError;
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
 
+use crate::blocking::NotRun;
 use crate::config::ConfigError;
 
 /// An error of the client.
@@ -52,6 +53,15 @@ pub enum ClientError {
     Unavailable {
         /// Who does not answer, as a sentence that ends before "for 12 s".
         what: &'static str,
+        /// For how long.
+        failing_for: Duration,
+        /// The last error, if there is one.
+        last_error: Option<String>,
+    },
+    /// A wait for records ended while the schema registry did not answer: records are there, and cannot be decoded before it
+    /// does.
+    #[error("the schema registry has not answered for {}{}", seconds_of(*failing_for), because(last_error))]
+    RegistryUnavailable {
         /// For how long.
         failing_for: Duration,
         /// The last error, if there is one.
@@ -226,12 +236,24 @@ pub enum ClientError {
     /// The consumer was closed.
     #[error("the consumer is closed")]
     Closed,
+    /// The system grants no thread. Later it may.
+    #[error("{0}. The same call may succeed later")]
+    NoThread(NotRun),
     /// A bug in the client.
     #[error("an error in monedula itself: {0}. Please report it")]
     Internal(String),
     /// The wait was ended by `wakeup()`.
     #[error("the wait was ended by wakeup()")]
     WokenUp,
+}
+
+impl From<NotRun> for ClientError {
+    fn from(error: NotRun) -> Self {
+        match error {
+            NotRun::NoThread(_) => Self::NoThread(error),
+            NotRun::Ended(reason) => Self::Internal(format!("work on a thread of its own ended: {reason}")),
+        }
+    }
 }
 
 impl ClientError {

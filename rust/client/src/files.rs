@@ -4,10 +4,12 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use zeroize::Zeroizing;
+
+use crate::lock::lock;
 
 /// Reads a regular file.
 ///
@@ -52,15 +54,21 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
 }
 
 /// Runs `work`, which reads files, on a thread of its own: a file system that does not answer holds its caller up for this
-/// long only. `None` if the time is over; the thread goes on.
+/// long only, unless the system grants no thread. `None` if the time is over; the thread goes on.
 pub(crate) fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
+    let work = Arc::new(Mutex::new(Some(work)));
+    let theirs = work.clone();
     let worker = move || {
+        let work = lock(&theirs).take();
         // Fails if the caller waits no longer.
-        let _ = sender.send(work());
+        let _ = work.map(|work| sender.send(work()));
     };
-    std::thread::Builder::new().name("monedula-files".into()).spawn(worker).ok()?;
-    receiver.recv_timeout(time).ok()
+    if std::thread::Builder::new().name("monedula-files".into()).spawn(worker).is_ok() {
+        return receiver.recv_timeout(time).ok();
+    }
+    let work = lock(&work).take();
+    work.map(|work| work())
 }
 
 #[cfg(test)]

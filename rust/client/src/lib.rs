@@ -8,6 +8,7 @@
 
 pub mod admin;
 mod base;
+pub mod blocking;
 mod budget;
 mod committed_starts;
 pub mod config;
@@ -29,6 +30,7 @@ mod reach;
 pub mod reader;
 pub mod registry;
 pub mod residual;
+mod run_time;
 pub mod sasl;
 pub mod tasks;
 mod telemetry;

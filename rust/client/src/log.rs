@@ -195,6 +195,11 @@ impl Log {
         let _ = self.0.on_event.set(hook);
     }
 
+    /// Whether somebody is told of events.
+    pub fn has_hook(&self) -> bool {
+        self.0.on_event.get().is_some()
+    }
+
     /// Only events of `level` and above are kept from now on.
     pub fn set_threshold(&self, level: u8) {
         self.0.threshold.store(level, Ordering::Relaxed);

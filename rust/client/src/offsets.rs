@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
@@ -20,9 +20,11 @@ use tokio::task::JoinSet;
 
 use crate::config::ClientConfig;
 use crate::error::{ClientError, RequestError};
+use crate::lock::lock;
 use crate::metrics::Metrics;
-use crate::net::metadata::Metadata;
+use crate::net::metadata::{Metadata, View};
 use crate::net::network::{Network, NodeId, Owed, Purpose};
+use crate::run_time::RunInstant;
 use crate::topic_name;
 
 /// ListOffsets' name for the end of the log (for read_committed, the last stable offset).
@@ -34,9 +36,12 @@ pub(crate) const MAX_TIMESTAMP: i64 = -3;
 /// The first version of ListOffsets that knows [`MAX_TIMESTAMP`]: an older one takes it for a time.
 pub(crate) const MAX_TIMESTAMP_SINCE: i16 = 7;
 
-/// How many metadata answers in a row may not know a topic before it counts as missing. Creation and deletion take a
-/// moment to reach every broker.
-pub(crate) const UNKNOWN_TOPIC_ANSWERS: u32 = 5;
+/// How long a request that changes something is repeated where its broker does not know the topic: brokers hear of a new
+/// one within moments. It is short because other calls wait behind it, and because the topic may be deleted.
+pub(crate) const UNKNOWN_TO_SOME: Duration = Duration::from_secs(2);
+
+/// A leader that has not answered for so long is looked up again.
+const LATE: Duration = Duration::from_secs(3);
 
 /// An offset that ListOffsets or OffsetForLeaderEpoch found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +73,23 @@ pub(crate) struct Question {
     pub(crate) what: i64,
 }
 
+/// The questions to one leader, or those that have none.
+#[derive(Clone)]
+pub(crate) struct OfLeader {
+    leader: Option<i32>,
+    pub(crate) questions: Vec<Question>,
+    /// Metadata when they were put together.
+    cluster: Arc<Cluster>,
+}
+
+/// What happens next in a lookup at several leaders.
+enum Step {
+    /// Leaders are to be asked.
+    Ask { questions: Vec<Question>, attempt: u32 },
+    /// A leader has answered, or will not.
+    Answered { questions: Vec<Question>, answers: Vec<(TopicPartition, Answer)>, attempt: u32 },
+}
+
 impl Offsets {
     /// The same, under read_uncommitted: lookups by time then find records of transactions that are not ended, too.
     pub(crate) fn uncommitted(&self) -> Self {
@@ -75,20 +97,33 @@ impl Offsets {
         Self { config: Arc::new(config), ..self.clone() }
     }
 
-    /// One attempt of ListOffsets, all leaders at once.
-    pub(crate) async fn list_once(&self, questions: Vec<Question>) -> Vec<(TopicPartition, Answer)> {
-        self.ask(questions, |offsets, node, questions, cluster| async move {
+    /// One attempt of ListOffsets at one leader.
+    pub(crate) async fn list_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
+        self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.list_from(node, &questions, &cluster).await
         })
         .await
     }
 
-    /// One attempt of OffsetForLeaderEpoch, all leaders at once: where each epoch ends.
-    pub(crate) async fn epoch_ends_once(&self, questions: Vec<Question>) -> Vec<(TopicPartition, Answer)> {
-        self.ask(questions, |offsets, node, questions, cluster| async move {
+    /// One attempt of OffsetForLeaderEpoch at one leader: where each epoch ends.
+    pub(crate) async fn epoch_ends_once(self, asked: OfLeader) -> Vec<(TopicPartition, Answer)> {
+        self.ask(asked, |offsets, node, questions, cluster| async move {
             offsets.epochs_from(node, &questions, &cluster).await
         })
         .await
+    }
+
+    /// The questions by leader, as metadata has these now. Each leader is asked by itself, so that a slow one delays its
+    /// own partitions alone.
+    pub(crate) fn by_leader(&self, questions: Vec<Question>) -> Vec<OfLeader> {
+        let cluster = self.metadata.cluster();
+        let mut leaders: BTreeMap<Option<i32>, Vec<Question>> = BTreeMap::new();
+        for question in questions {
+            let leader = cluster.partition(&question.partition).and_then(|partition| partition.leader);
+            leaders.entry(leader).or_default().push(question);
+        }
+        let of_leader = |(leader, questions)| OfLeader { leader, questions, cluster: cluster.clone() };
+        leaders.into_iter().map(of_leader).collect()
     }
 
     /// ListOffsets until each partition is answered. One that is named again is asked for once, as first named.
@@ -105,15 +140,15 @@ impl Offsets {
         questions.retain(|question| asked.insert(question.partition.clone()));
         let topics: Vec<Arc<str>> = questions.iter().map(|question| question.partition.topic.clone()).collect();
         self.metadata.hold(topics.iter().cloned());
-        let last_error = LastError::default();
+        let last_error = Arc::new(LastError::default());
         let outcome = self.network.within(timeout, self.list_all(questions, &last_error)).await;
         self.metadata.release(topics);
-        outcome.unwrap_or_else(|owed| Err(self.timed_out("the offset lookup", timeout, last_error, owed)))
+        outcome.unwrap_or_else(|owed| Err(self.timed_out("the offset lookup", timeout, &last_error, owed)))
     }
 
-    fn timed_out(&self, what: &str, after: Duration, last_error: LastError, owed: Owed) -> ClientError {
+    fn timed_out(&self, what: &str, after: Duration, last_error: &LastError, owed: Owed) -> ClientError {
         let failing = || self.metadata.watch().borrow().failing.as_ref().map(|(_, error)| error.clone());
-        let last_error = owed.explain(last_error.into_inner().unwrap_or_default().or_else(failing));
+        let last_error = owed.explain(lock(last_error).take().or_else(failing));
         ClientError::TimedOut { what: what.into(), after, last_error }
     }
 
@@ -139,7 +174,7 @@ impl Offsets {
         let known = self.network.within(timeout, self.know(&firsts, Known::Partitions, &last_error)).await;
         let cluster = self.metadata.cluster();
         self.metadata.release(names.iter().cloned());
-        known.unwrap_or_else(|owed| Err(self.timed_out("the lookup of partitions", timeout, last_error, owed)))?;
+        known.unwrap_or_else(|owed| Err(self.timed_out("the lookup of partitions", timeout, &last_error, owed)))?;
         let partitions = names.iter().flat_map(|name| {
             let topic = cluster.topics.get(name);
             let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys().copied()).collect::<Vec<_>>();
@@ -148,54 +183,104 @@ impl Offsets {
         Ok(partitions.collect())
     }
 
+    /// Each leader's answer counts when it comes. What it leaves open is asked again after a backoff of its own, whatever
+    /// the other leaders do.
     async fn list_all(
         &self,
-        mut open: Vec<Question>,
-        last_error: &LastError,
+        questions: Vec<Question>,
+        last_error: &Arc<LastError>,
     ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
-        let mut found = BTreeMap::new();
-        let mut jitter = Jitter::new(Instant::now().elapsed().as_nanos() as u64);
-        let mut attempt = 0;
-        self.know(&open, Known::Leaders, last_error).await?;
-        while !open.is_empty() {
-            let answers = self.list_once(open.clone()).await;
-            for (partition, answer) in answers {
-                match answer {
-                    Ok(offset) => {
-                        found.insert(partition, offset);
+        self.know(&questions, Known::Leaders, last_error).await?;
+        let (mut found, mut steps) = (BTreeMap::new(), JoinSet::new());
+        let first = Step::Ask { questions, attempt: 0 };
+        steps.spawn(std::future::ready(Ok(first)));
+        while let Some(joined) = steps.join_next().await {
+            let step: Result<Step, ClientError> = joined.map_err(|error| ClientError::Internal(error.to_string()))?;
+            match step? {
+                Step::Ask { questions, attempt } => {
+                    for asked in self.by_leader(questions) {
+                        steps.spawn(self.clone().answers_of(asked, attempt));
                     }
-                    Err(code) if code.is_retriable() || code == ErrorCode::FencedLeaderEpoch => {
-                        self.metrics.retriable_error(code.name());
-                        note(last_error, &partition, code);
-                    }
-                    Err(ErrorCode::TopicAuthorizationFailed) => {
-                        return Err(ClientError::Partition(Fault::TopicDenied { partition }));
-                    }
-                    Err(code) => return Err(ClientError::Partition(Fault::Refused { partition, code })),
                 }
-            }
-            open.retain(|question| !found.contains_key(&question.partition));
-            if !open.is_empty() {
-                if let Some(refusal) = self.network.refusal() {
-                    return Err(refusal);
+                Step::Answered { mut questions, answers, attempt } => {
+                    self.take_answers(answers, &mut found, last_error)?;
+                    questions.retain(|question| !found.contains_key(&question.partition));
+                    if let Some(refusal) = self.network.refusal().filter(|_| !questions.is_empty()) {
+                        return Err(refusal);
+                    }
+                    if !questions.is_empty() {
+                        steps.spawn(self.clone().backed_off(questions, attempt, last_error.clone()));
+                    }
                 }
-                tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
-                attempt += 1;
-                self.know(&open, Known::Leaders, last_error).await?;
-                self.metadata.refreshed().await?;
             }
         }
         Ok(found)
     }
 
+    /// Asks one leader, for as long as metadata names it.
+    async fn answers_of(self, asked: OfLeader, attempt: u32) -> Result<Step, ClientError> {
+        let questions = asked.questions.clone();
+        let mut view = self.metadata.watch();
+        let leader_of = |cluster: &Cluster, question: &Question| {
+            cluster.partition(&question.partition).and_then(|partition| partition.leader)
+        };
+        let has_moved =
+            |view: &View| questions.iter().any(|question| leader_of(&view.cluster, question) != asked.leader);
+        let answers = tokio::select! {
+            biased;
+            answers = self.clone().list_once(asked.clone()) => answers,
+            // An old leader may never answer.
+            Ok(_) = view.wait_for(has_moved) => fail_all(&questions, ErrorCode::NotLeaderOrFollower),
+        };
+        Ok(Step::Answered { questions, answers, attempt })
+    }
+
+    /// Waits until the questions may be asked again, with newer metadata.
+    async fn backed_off(
+        self,
+        questions: Vec<Question>,
+        attempt: u32,
+        last_error: Arc<LastError>,
+    ) -> Result<Step, ClientError> {
+        let mut jitter = Jitter::new(self.metadata.started.elapsed().as_nanos() as u64);
+        tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
+        self.metadata.refreshed().await?;
+        self.know(&questions, Known::Leaders, &last_error).await?;
+        Ok(Step::Ask { questions, attempt: attempt + 1 })
+    }
+
+    fn take_answers(
+        &self,
+        answers: Vec<(TopicPartition, Answer)>,
+        found: &mut BTreeMap<TopicPartition, Option<Found>>,
+        last_error: &LastError,
+    ) -> Result<(), ClientError> {
+        for (partition, answer) in answers {
+            match answer {
+                Ok(offset) => {
+                    found.insert(partition, offset);
+                }
+                Err(code) if code.is_retriable() || code == ErrorCode::FencedLeaderEpoch => {
+                    self.metrics.retriable_error(code.name());
+                    note(last_error, &partition, code);
+                }
+                Err(ErrorCode::TopicAuthorizationFailed) => {
+                    return Err(ClientError::Partition(Fault::TopicDenied { partition }));
+                }
+                Err(code) => return Err(ClientError::Partition(Fault::Refused { partition, code })),
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the partitions, or their leaders, are known.
     async fn know(&self, questions: &[Question], wanted: Known, last_error: &LastError) -> Result<(), ClientError> {
         let mut cluster = self.metadata.cluster();
-        let mut fresh_answers = 0;
+        let began = RunInstant::now();
         loop {
             let mut known = true;
             for question in questions {
-                match missing(&question.partition, &cluster) {
+                match missing(&question.partition, &cluster, self.config.propagation) {
                     Ok(Missing::Nothing) => {}
                     Ok(Missing::Leader) => match cluster.partition(&question.partition) {
                         // The partition exists, whether it has a leader or not.
@@ -208,7 +293,7 @@ impl Offsets {
                     },
                     // The view may be older than the partition, and so may that of the broker that answers next.
                     Err(ClientError::Partition(Fault::UnknownTopicOrPartition { what: "partition", .. }))
-                        if fresh_answers < UNKNOWN_TOPIC_ANSWERS =>
+                        if began.elapsed() < self.config.propagation =>
                     {
                         known = false;
                     }
@@ -219,34 +304,28 @@ impl Offsets {
                 return Ok(());
             }
             cluster = self.metadata.refreshed().await?;
-            fresh_answers += 1;
         }
     }
 
-    /// Groups the questions by leader and asks all leaders at the same time.
-    async fn ask<F, T>(&self, questions: Vec<Question>, ask: F) -> Vec<(TopicPartition, Answer)>
+    /// Asks one leader. Each of its partitions gets one answer.
+    async fn ask<F, T>(self, asked: OfLeader, ask: F) -> Vec<(TopicPartition, Answer)>
     where
-        F: Fn(Self, i32, Vec<Question>, Arc<Cluster>) -> T,
-        T: Future<Output = Vec<(TopicPartition, Answer)>> + Send + 'static,
+        F: FnOnce(Self, i32, Vec<Question>, Arc<Cluster>) -> T,
+        T: Future<Output = Vec<(TopicPartition, Answer)>>,
     {
-        let cluster = self.metadata.cluster();
-        let mut answers = Vec::with_capacity(questions.len());
+        let OfLeader { leader, questions, cluster } = asked;
+        let Some(leader) = leader else { return fail_all(&questions, ErrorCode::LeaderNotAvailable) };
         // A partition that a broker leaves out of its answer has failed too, or it would wait for ever.
         let mut open: BTreeSet<TopicPartition> = questions.iter().map(|question| question.partition.clone()).collect();
-        let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
-        for question in questions {
-            match cluster.partition(&question.partition).and_then(|partition| partition.leader) {
-                Some(leader) => by_leader.entry(leader).or_default().push(question),
-                None => answers.push((question.partition, Err(ErrorCode::LeaderNotAvailable))),
+        let metadata = self.metadata.clone();
+        let mut asking = std::pin::pin!(ask(self, leader, questions, cluster));
+        let mut answers = loop {
+            match tokio::time::timeout(LATE, asking.as_mut()).await {
+                Ok(answers) => break answers,
+                // It may not lead any more: newer metadata says so long before the request times out.
+                Err(_) => metadata.want(),
             }
-        }
-        let mut tasks = JoinSet::new();
-        for (leader, questions) in by_leader {
-            tasks.spawn(ask(self.clone(), leader, questions, cluster.clone()));
-        }
-        while let Some(joined) = tasks.join_next().await {
-            answers.extend(joined.unwrap_or_default());
-        }
+        };
         answers.retain(|(partition, _)| open.remove(partition));
         answers.extend(open.into_iter().map(|partition| (partition, Err(ErrorCode::NetworkException))));
         answers
@@ -362,9 +441,7 @@ impl Offsets {
 type LastError = std::sync::Mutex<Option<String>>;
 
 fn note(last_error: &LastError, partition: &TopicPartition, code: ErrorCode) {
-    if let Ok(mut last) = last_error.lock() {
-        *last = Some(format!("{partition}: {}", code.name()));
-    }
+    *lock(last_error) = Some(format!("{partition}: {}", code.name()));
 }
 
 /// What has to be known of partitions before a lookup.
@@ -380,16 +457,20 @@ pub(crate) enum Missing {
     Leader,
 }
 
-/// Whether the partition's leader is known.
+/// Whether the partition's leader is known. A topic that answers have not known for `propagation` does not exist.
 ///
 /// # Errors
 /// If the topic or partition does not exist or may not be read.
-pub(crate) fn missing(partition: &TopicPartition, cluster: &Cluster) -> Result<Missing, ClientError> {
+pub(crate) fn missing(
+    partition: &TopicPartition,
+    cluster: &Cluster,
+    propagation: Duration,
+) -> Result<Missing, ClientError> {
     let Some(topic) = cluster.topics.get(&partition.topic) else { return Ok(Missing::Leader) };
     let partition = partition.clone();
     match topic.error {
         ErrorCode::None => {}
-        ErrorCode::UnknownTopicOrPartition if topic.unknown_answers < UNKNOWN_TOPIC_ANSWERS => {
+        ErrorCode::UnknownTopicOrPartition if topic.unknown_for() < propagation => {
             return Ok(Missing::Leader);
         }
         ErrorCode::UnknownTopicOrPartition => {

@@ -6,20 +6,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::lock::lock;
+use crate::run_time::RunInstant;
 
 /// What was lost, since when, and the last error.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    pub(crate) since: Instant,
+    pub(crate) since: RunInstant,
     pub(crate) last_error: Option<String>,
 }
 
 impl Failure {
     fn begins_now() -> Self {
-        Self { since: Instant::now(), last_error: None }
+        Self { since: RunInstant::now(), last_error: None }
     }
 }
 
@@ -39,14 +40,14 @@ struct State {
     /// Since when no leader has answered although there was something to answer.
     unanswered: Option<Failure>,
     /// Since when no assigned partition has a leader.
-    leaderless_since: Option<Instant>,
+    leaderless_since: Option<RunInstant>,
     coordinator: Option<Failure>,
 }
 
 #[derive(Default)]
 struct Leader {
     /// When each request that waits for its answer was sent, the oldest first.
-    asked: VecDeque<Instant>,
+    asked: VecDeque<RunInstant>,
     standing: Standing,
 }
 
@@ -85,7 +86,7 @@ impl State {
     fn fail(&mut self, error: String, was_fine: bool) {
         let unanswered = self.unanswered.get_or_insert_with(Failure::begins_now);
         if was_fine {
-            unanswered.since = Instant::now();
+            unanswered.since = RunInstant::now();
         }
         unanswered.last_error = Some(error);
     }
@@ -99,7 +100,7 @@ impl Reach {
     /// A leader is asked for records.
     pub(crate) fn asked(&self, node: i32) {
         let mut state = self.state();
-        state.leaders.entry(node).or_default().asked.push_back(Instant::now());
+        state.leaders.entry(node).or_default().asked.push_back(RunInstant::now());
         state.unanswered.get_or_insert_with(Failure::begins_now);
     }
 
@@ -116,7 +117,7 @@ impl Reach {
             return;
         };
         leader.standing = Standing::Connected;
-        leader.asked.iter_mut().for_each(|asked| *asked = Instant::now());
+        leader.asked.iter_mut().for_each(|asked| *asked = RunInstant::now());
     }
 
     /// A leader has answered, whatever it said.
@@ -176,7 +177,7 @@ impl Reach {
         leaders.retain(|_, leader| !leader.asked.is_empty());
         for leader in leaders.values_mut() {
             leader.standing = Standing::Answers;
-            leader.asked.iter_mut().for_each(|asked| *asked = Instant::now());
+            leader.asked.iter_mut().for_each(|asked| *asked = RunInstant::now());
         }
         state.begin_waiting();
         state.leaderless_since = None;
@@ -185,7 +186,7 @@ impl Reach {
     /// Whether partitions are assigned and none of them has a leader.
     pub(crate) fn set_leaderless(&self, leaderless: bool) {
         let mut state = self.state();
-        state.leaderless_since = leaderless.then(|| state.leaderless_since.unwrap_or_else(Instant::now));
+        state.leaderless_since = leaderless.then(|| state.leaderless_since.unwrap_or_else(RunInstant::now));
     }
 
     /// The group's coordinator has answered, whatever it said.
@@ -210,7 +211,7 @@ impl Reach {
     /// long poll on an idle topic.
     pub(crate) fn leaders(&self, due: Duration) -> Option<Failure> {
         let state = self.state();
-        let is_overdue = |since: Instant| since.elapsed() > due + PATIENCE;
+        let is_overdue = |since: RunInstant| since.elapsed() > due + PATIENCE;
         let unanswered = state.unanswered.clone().filter(|_| !state.is_any_awaited(due));
         let unanswered = unanswered.filter(|failure| failure.last_error.is_some() || is_overdue(failure.since));
         let leaderless = state.leaderless_since.map(|since| {
@@ -234,7 +235,7 @@ mod tests {
     /// As if everything had happened this much earlier.
     fn pass(reach: &Reach, time: Duration) {
         let mut state = reach.state();
-        let earlier = |instant: &mut Instant| *instant = instant.checked_sub(time).expect("an earlier instant");
+        let earlier = |instant: &mut RunInstant| *instant = instant.checked_sub(time).expect("an earlier instant");
         state.leaders.values_mut().flat_map(|leader| &mut leader.asked).for_each(earlier);
         state.unanswered.iter_mut().for_each(|failure| earlier(&mut failure.since));
     }
@@ -276,7 +277,7 @@ mod tests {
         pass(&reach, Duration::from_secs(10));
         refuse(&reach, 1);
         assert!(!fails(&reach));
-        let before = Instant::now();
+        let before = RunInstant::now();
         reach.failed(2, "2: connection reset".into(), LONG_POLL);
         let since = reach.leaders(LONG_POLL).expect("failed").since;
         assert!(since >= before);
@@ -343,7 +344,7 @@ mod tests {
         let reach = Reach::default();
         reach.asked(1);
         pass(&reach, Duration::from_secs(20));
-        let before = Instant::now();
+        let before = RunInstant::now();
         reach.failed(1, "a:1: connection reset".into(), LONG_POLL);
         assert!(reach.leaders(LONG_POLL).expect("failed").since >= before);
     }
@@ -353,7 +354,7 @@ mod tests {
         let reach = Reach::default();
         reach.asked(1);
         reach.asked(2);
-        let before = Instant::now();
+        let before = RunInstant::now();
         reach.answered(1);
         let unanswered = reach.state().unanswered.clone();
         assert!(unanswered.is_some_and(|failure| failure.since >= before), "one of them was not answered yet");

@@ -14,6 +14,7 @@ use crate::config::ClientConfig;
 use crate::consumer::{Consumer, Found, Want};
 use crate::error::ClientError;
 use crate::residual::{Residual, keep};
+use crate::run_time::RunInstant;
 
 /// One end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Reader {
     spans: Spans,
     residual: Residual,
     stalled_since: Instant,
+    /// The same, in the time in which the process ran.
+    standing_since: RunInstant,
     /// Offsets passed, as of the last batch; never less, whatever becomes of the consumer.
     passed: i64,
     done: bool,
@@ -79,6 +82,7 @@ impl Reader {
             spans: Spans::new(),
             residual: Residual::new(),
             stalled_since: Instant::now(),
+            standing_since: RunInstant::now(),
             passed: 0,
             done: true,
         }
@@ -159,7 +163,7 @@ impl Reader {
             open.map(|(partition, &(start, end))| (partition.clone(), Start::Offset(start, -1), Some(end)));
         self.consumer.assign_known(assignment.collect(), cluster)?;
         (self.ranges, self.done) = (ranges, false);
-        self.stalled_since = Instant::now();
+        (self.stalled_since, self.standing_since) = (Instant::now(), RunInstant::now());
         Ok(())
     }
 
@@ -195,7 +199,7 @@ impl Reader {
         let batch = self.consumer.next_batch(want, until)?;
         let (passed, _) = self.progress();
         if passed != self.passed {
-            (self.passed, self.stalled_since) = (passed, Instant::now());
+            (self.passed, self.stalled_since, self.standing_since) = (passed, Instant::now(), RunInstant::now());
         }
         if batch.is_none() && self.is_done() {
             return if self.go_on()? { Ok(Some(None)) } else { Ok(None) };
@@ -221,7 +225,7 @@ impl Reader {
     }
 
     fn check_stall(&self) -> Result<(), ClientError> {
-        let (stalled, timeout) = (self.stalled_since.elapsed(), self.consumer.config().default_api_timeout);
+        let (stalled, timeout) = (self.standing_since.elapsed(), self.consumer.config().default_api_timeout);
         if stalled > SHORT_LOG_GRACE.min(timeout)
             && let Some(fault) = self.short_log()
         {

@@ -87,6 +87,7 @@ pub struct PartitionWalker {
     position: i64,
     end_offset: i64,
     leader_epoch: i32,
+    epochs: Vec<(i64, i32)>,
     chunks: VecDeque<Chunk>,
     open: Option<OpenBatch>,
     markers: AbortMarkers,
@@ -168,6 +169,7 @@ impl PartitionWalker {
             position: start_offset,
             end_offset: i64::MAX,
             leader_epoch: -1,
+            epochs: Vec::new(),
             chunks: VecDeque::new(),
             open: None,
             markers: AbortMarkers::default(),
@@ -212,6 +214,11 @@ impl PartitionWalker {
     /// `partition_leader_epoch` of the last batch walked, -1 before the first.
     pub fn position_leader_epoch(&self) -> i32 {
         self.leader_epoch
+    }
+
+    /// The leader epochs that began in what was walked since the last call, each with its first offset.
+    pub fn take_epochs(&mut self) -> Vec<(i64, i32)> {
+        std::mem::take(&mut self.epochs)
     }
 
     /// The topic.
@@ -371,7 +378,10 @@ impl PartitionWalker {
             if passed {
                 continue;
             }
-            self.leader_epoch = header.partition_leader_epoch;
+            if self.leader_epoch != header.partition_leader_epoch {
+                self.leader_epoch = header.partition_leader_epoch;
+                self.epochs.push((self.position.max(header.base_offset), self.leader_epoch));
+            }
             if opened.is_some() {
                 self.open = opened;
                 return Ok(true);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponsePartition, MetadataResponseTopic};
 use monedula_protocol::types::{ParseUuidError, Uuid};
 
-use crate::TopicPartition;
+use crate::{Now, TopicPartition};
 
 /// A broker and the address on which it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +39,22 @@ pub struct Topic {
     pub is_internal: bool,
     /// The topic's error code in the latest metadata answer.
     pub error: ErrorCode,
-    /// How many answers in a row said that the topic does not exist. Deletion and creation take a moment to reach every
-    /// broker, so a single such answer proves nothing.
-    pub unknown_answers: u32,
+    /// The answers in a row that said that the topic does not exist, if the latest did. Deletion and creation take a
+    /// while to reach every broker, so that only answers over a longer time prove something.
+    pub unknown: Option<Unknown>,
     /// Partitions by index. Kept when an answer has an error.
     pub partitions: BTreeMap<i32, Partition>,
     /// Node ids of each partition's replicas, for rack-aware assignors (KIP-881). Empty if not known.
     pub replicas: BTreeMap<i32, Arc<[i32]>>,
+}
+
+/// A run of answers that did not know a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// When the first of them came.
+    pub since: Now,
+    /// When the latest of them came.
+    pub until: Now,
 }
 
 /// A view of the cluster, merged from metadata answers and from the leaders that fetch answers name (KIP-951).
@@ -61,8 +71,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Merges a metadata answer. Topics that it does not mention are kept.
-    pub fn update(&mut self, response: &MetadataResponse<'_>) {
+    /// Merges a metadata answer that came `now`. Topics that it does not mention are kept.
+    pub fn update(&mut self, response: &MetadataResponse<'_>, now: Now) {
         if let Some(cluster_id) = response.cluster_id {
             self.cluster_id = Some(cluster_id.to_owned());
         }
@@ -81,27 +91,27 @@ impl Cluster {
         }
         for answer in &response.topics {
             if let Some(name) = answer.name {
-                self.update_topic(name, answer);
+                self.update_topic(name, answer, now);
             }
         }
     }
 
-    fn update_topic(&mut self, name: &str, answer: &MetadataResponseTopic<'_>) {
+    fn update_topic(&mut self, name: &str, answer: &MetadataResponseTopic<'_>, now: Now) {
         let error = ErrorCode::from_code(answer.error_code);
         let topic = self.topics.entry(name.into()).or_insert_with(|| Topic {
             id: answer.topic_id,
             is_internal: answer.is_internal,
             error,
-            unknown_answers: 0,
+            unknown: None,
             partitions: BTreeMap::new(),
             replicas: BTreeMap::new(),
         });
         (topic.error, topic.is_internal) = (error, answer.is_internal);
         if error == ErrorCode::UnknownTopicOrPartition {
-            topic.unknown_answers = topic.unknown_answers.saturating_add(1);
+            topic.unknown.get_or_insert(Unknown { since: now, until: now }).until = now;
             return;
         }
-        topic.unknown_answers = 0;
+        topic.unknown = None;
         if error != ErrorCode::None && answer.partitions.is_empty() {
             return;
         }
@@ -136,7 +146,7 @@ impl Cluster {
             id,
             is_internal: false,
             error: ErrorCode::None,
-            unknown_answers: 0,
+            unknown: None,
             partitions: BTreeMap::new(),
             replicas: BTreeMap::new(),
         });
@@ -159,7 +169,7 @@ impl Cluster {
             if known.id != topic.id {
                 *known = topic.clone();
             }
-            (known.error, known.unknown_answers) = (ErrorCode::None, 0);
+            (known.error, known.unknown) = (ErrorCode::None, None);
             for (&index, partition) in &topic.partitions {
                 known.take(index, *partition);
             }
@@ -185,6 +195,11 @@ impl Cluster {
 }
 
 impl Topic {
+    /// For how long answers in a row have said that the topic does not exist. Zero if the latest did not, or was the first.
+    pub fn unknown_for(&self) -> Duration {
+        self.unknown.map_or(Duration::ZERO, |unknown| unknown.until.saturating_sub(unknown.since))
+    }
+
     /// The name of the topic's error code, if it has an error.
     pub fn error_name(&self) -> Option<&'static str> {
         (self.error != ErrorCode::None).then(|| self.error.name())
@@ -242,48 +257,50 @@ mod tests {
     #[test]
     fn an_older_leader_epoch_is_ignored() {
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 2, 4)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), Now::ZERO);
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 2, 4)]), Now::ZERO);
         assert_eq!(leader(&cluster), Some((Some(1), 5)));
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 2, 6)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 2, 6)]), Now::ZERO);
         assert_eq!(leader(&cluster), Some((Some(2), 6)));
     }
 
     #[test]
     fn another_topic_id_starts_anew_whatever_its_epoch() {
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]));
-        cluster.update(&answer(2, ErrorCode::None, &[(0, 2, 0)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]), Now::ZERO);
+        cluster.update(&answer(2, ErrorCode::None, &[(0, 2, 0)]), Now::ZERO);
         assert_eq!(leader(&cluster), Some((Some(2), 0)));
         assert_eq!(cluster.topics["t"].partitions.len(), 1);
     }
 
     #[test]
-    fn an_unknown_topic_keeps_its_partitions_and_is_counted() {
+    fn an_unknown_topic_keeps_its_partitions_and_is_unknown_since_the_first_answer() {
+        let at = Duration::from_secs;
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
-        cluster.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]));
-        cluster.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]));
-        assert_eq!(cluster.topics["t"].unknown_answers, 2);
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), at(1));
+        cluster.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]), at(5));
+        assert_eq!(cluster.topics["t"].unknown_for(), Duration::ZERO);
+        cluster.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]), at(8));
+        assert_eq!(cluster.topics["t"].unknown_for(), at(3));
         assert_eq!(leader(&cluster), Some((Some(1), 5)));
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
-        assert_eq!(cluster.topics["t"].unknown_answers, 0);
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), at(9));
+        assert_eq!(cluster.topics["t"].unknown, None);
     }
 
     #[test]
     fn an_index_beyond_the_number_of_partitions_is_no_partition() {
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (i32::MAX, 1, 5), (-1, 1, 5), (2, 1, 5)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (i32::MAX, 1, 5), (-1, 1, 5), (2, 1, 5)]), Now::ZERO);
         let known = |cluster: &Cluster| cluster.topics["t"].partitions.keys().copied().collect::<Vec<_>>();
         assert_eq!(known(&cluster), [0, 2]);
-        cluster.update(&answer(1, ErrorCode::None, &[(2, 1, 5), (0, 1, 5), (1, 1, 5)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(2, 1, 5), (0, 1, 5), (1, 1, 5)]), Now::ZERO);
         assert_eq!(known(&cluster), [0, 1, 2], "in any order");
     }
 
     #[test]
     fn a_hint_is_taken_only_if_it_is_newer() {
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), Now::ZERO);
         let partition = TopicPartition::new("t", 0);
         assert!(!cluster.hint_leader(&partition, 2, 5));
         assert!(cluster.hint_leader(&partition, 2, 6));
@@ -293,11 +310,11 @@ mod tests {
     #[test]
     fn what_others_learned_adds_and_renews_but_never_sets_back() {
         let mut told = Cluster::default();
-        told.update(&answer(1, ErrorCode::None, &[(0, 2, 4), (1, 2, 4)]));
+        told.update(&answer(1, ErrorCode::None, &[(0, 2, 4), (1, 2, 4)]), Now::ZERO);
         told.brokers.insert(2, Broker { host: "two".into(), port: 2, rack: None });
         told.brokers.insert(1, Broker { host: "elsewhere".into(), port: 1, rack: None });
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), Now::ZERO);
         cluster.learn(&told);
         assert_eq!(leader(&cluster), Some((Some(1), 5)));
         assert_eq!(cluster.topics["t"].partitions.len(), 2);
@@ -307,8 +324,8 @@ mod tests {
     #[test]
     fn what_others_learned_of_another_topic_of_that_name_replaces_it() {
         let (mut told, mut cluster) = (Cluster::default(), Cluster::default());
-        told.update(&answer(2, ErrorCode::None, &[(0, 1, 0)]));
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]));
+        told.update(&answer(2, ErrorCode::None, &[(0, 1, 0)]), Now::ZERO);
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5), (1, 1, 5)]), Now::ZERO);
         cluster.learn(&told);
         assert_eq!((cluster.topics["t"].id, cluster.topics["t"].partitions.len()), (Uuid([2; 16]), 1));
     }
@@ -317,8 +334,8 @@ mod tests {
     #[test]
     fn who_does_not_know_a_topic_does_not_make_it_forgotten() {
         let (mut told, mut cluster) = (Cluster::default(), Cluster::default());
-        told.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]));
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
+        told.update(&answer(0, ErrorCode::UnknownTopicOrPartition, &[]), Now::ZERO);
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), Now::ZERO);
         let before = cluster.topics["t"].clone();
         cluster.learn(&told);
         assert_eq!(cluster.topics["t"], before);
@@ -330,8 +347,8 @@ mod tests {
     #[test]
     fn an_answer_without_brokers_orphans_nobody() {
         let mut cluster = Cluster::default();
-        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]));
-        cluster.update(&MetadataResponse::default());
+        cluster.update(&answer(1, ErrorCode::None, &[(0, 1, 5)]), Now::ZERO);
+        cluster.update(&MetadataResponse::default(), Now::ZERO);
         assert_eq!(cluster.brokers.len(), 1);
     }
 }

@@ -82,6 +82,9 @@ pub trait Message<'a>: Sized + Clone + fmt::Debug + PartialEq + Default {
     /// A field that `version` cannot carry, and [`WireError::UnsupportedVersion`]. Bytes written before the error
     /// stay in `writer`.
     fn encode(&self, writer: &mut Writer, version: i16) -> Result<(), WireError>;
+
+    /// All error codes of the message, 0 for success, in the order of its fields.
+    fn error_codes(&self) -> Vec<i16>;
 }
 
 /// The body of a request.

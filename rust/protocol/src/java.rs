@@ -21,16 +21,26 @@ pub fn order(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
+/// Java's `Map.hashCode` of strings: keys with values, which may be null.
+pub fn map_hash<'a>(entries: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> i32 {
+    entries.fold(0, |sum: i32, (key, value)| sum.wrapping_add(hash(key) ^ value.map_or(0, hash)))
+}
+
 /// Sorts items into the iteration order of a `HashMap` that was created with its default capacity and then filled. Keys
 /// of the same bucket keep their order.
 pub fn in_hash_order<T>(items: &mut [T], key: impl Fn(&T) -> &str) {
+    in_order_of_hashes(items, |item| hash(key(item)));
+}
+
+/// Sorts items like [`in_hash_order`], by the `hashCode` of their keys.
+pub fn in_order_of_hashes<T>(items: &mut [T], hash: impl Fn(&T) -> i32) {
     let mut capacity: u32 = 16;
     // The load factor is three quarters.
     while items.len() as u64 * 4 > u64::from(capacity) * 3 {
         capacity *= 2;
     }
     items.sort_by_key(|item| {
-        let hash = hash(key(item)).cast_unsigned();
+        let hash = hash(item).cast_unsigned();
         (hash ^ (hash >> 16)) & (capacity - 1)
     });
 }

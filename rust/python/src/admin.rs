@@ -169,7 +169,7 @@ impl AdminCore {
     fn list_groups(&self, wait: Wait, states: Vec<String>, types: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let call = admin.list_groups(GroupFilter { states, types }, wait.timeout(admin));
-        wait.start(admin, call, |py, groups| values::sure(py, groups, |name| name, values::listing))
+        wait.start(admin, call, values::listed_groups)
     }
 
     fn describe_groups(&self, wait: Wait, groups: Vec<String>) -> PyResult<Operation> {

@@ -1,9 +1,9 @@
 //! Converts results of the admin client to plain tuples and lists, from which Python creates its dataclasses.
 
 use monedula_client::admin::{
-    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedOffset,
-    LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica, Reassignment,
-    TopicDescription,
+    BrokerReplica, ConfigEntry, ConfigResource, CreatedTopic, GroupDescription, GroupListing, Items, ListedGroups,
+    ListedOffset, LogDir, MemberDescription, Node, OffsetReset, PartitionLag, QuorumDescription, QuorumReplica,
+    Reassignment, TopicDescription,
 };
 use monedula_client::consumer::GroupOffset;
 use monedula_engine::TopicPartition;
@@ -126,7 +126,16 @@ pub(crate) fn configs(entries: Vec<ConfigEntry>) -> Vec<PyConfig> {
     entries.into_iter().map(config).collect()
 }
 
-pub(crate) fn listing(group: GroupListing) -> (String, String, String, i32) {
+/// The groups of a cluster: `([(group, listing)], [(broker, exception)])`, the second of brokers that did not answer.
+pub(crate) fn listed_groups(py: Python<'_>, listed: ListedGroups) -> PyResult<Py<PyAny>> {
+    let missing = PyList::empty(py);
+    for (broker, error) in listed.missing {
+        missing.append((broker, to_py(py, error).into_value(py)))?;
+    }
+    (sure(py, listed.groups, |name| name, listing)?, missing).into_py_any(py)
+}
+
+fn listing(group: GroupListing) -> (String, String, String, i32) {
     (group.state, group.kind, group.protocol_type, group.coordinator)
 }
 

@@ -17,6 +17,7 @@ use pyo3::types::PyBytes;
 use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::config_error;
 use crate::runtime::Own;
+use monedula_client::blocking;
 use monedula_client::lock::lock;
 
 /// How long an assignor may take for its user data. The JoinGroup request waits for it.
@@ -86,7 +87,7 @@ impl PyAssignor {
         let job = Job { name: self.name.clone(), question, reply };
         self.jobs.send(job).map_err(|_| "its thread has ended".to_owned())?;
         // Heartbeats continue: tokio moves the other tasks of this runtime thread to another thread.
-        tokio::task::block_in_place(|| answer.recv_timeout(timeout))
+        blocking::in_place(|| answer.recv_timeout(timeout))
             .unwrap_or_else(|_| Err(format!("it did not answer within {} s", timeout.as_secs())))
     }
 }

@@ -27,8 +27,8 @@ use crate::thread_ids::this_thread;
 #[pyclass(frozen, module = "monedula")]
 pub(crate) struct Batch(
     pub(crate) HandedBatch,
-    #[expect(dead_code, reason = "its end says that nobody can finish the batch any more")]
-    pub(crate)  Option<Own<Unfinished>>,
+    /// Its end says that nobody can finish the batch any more.
+    pub(crate) Option<Own<Unfinished>>,
 );
 
 impl From<ColumnBatch> for Batch {

@@ -18,6 +18,7 @@ use pyo3::types::{PyCapsule, PyTuple};
 use crate::error::{argument_error, is_own};
 use crate::imported::{Arrays, check_levels, meant, of_type, type_of};
 use crate::python_code::call_method;
+use crate::signals::{self, is_of_signal_handler};
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -91,11 +92,13 @@ fn exported<'py>(data: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, 
     let py = data.py();
     call_method(data, method, ()).map_err(|error| {
         let is_told = !error.is_instance_of::<PyException>(py) || is_own(py, &error);
-        if is_told || error.is_instance_of::<PyMemoryError>(py) {
+        if is_told || error.is_instance_of::<PyMemoryError>(py) || is_of_signal_handler(py, &error) {
             return error;
         }
-        let name = data.get_type().name().map_or_else(|_| "this object".to_owned(), |name| name.to_string());
-        let told = argument_error(py, format!("{name} does not export its data as Arrow: {error}"));
+        let name = data.get_type().name().map_or_else(|_| "this object".to_owned(), |name| signals::text(&name));
+        let text = signals::text(error.value(py));
+        let kind = error.get_type(py).name().map_or_else(|_| "error".to_owned(), |name| signals::text(&name));
+        let told = argument_error(py, format!("{name} does not export its data as Arrow: {kind}: {text}"));
         told.set_cause(py, Some(error));
         told
     })

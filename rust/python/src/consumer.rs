@@ -5,8 +5,9 @@ mod lookups;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use monedula_client::blocking;
 use monedula_client::config::GroupProtocol;
 use monedula_client::consumer::{Consumer, GroupOffset, Until};
 use monedula_client::error::ClientError;
@@ -29,7 +30,7 @@ use crate::formats::{PySpec, batch_columns};
 use crate::group::{MemberCore, PendingCallback};
 use crate::logging::{flush_log, follow};
 use crate::operation::{Notifier, Operation};
-use crate::runtime::{self, Own, SLICE, in_slices, wait};
+use crate::runtime::{self, Own, SLICE, in_slices, not_run, wait};
 use crate::schema::Schema;
 use crate::seconds::{Seconds, seconds};
 use crate::thread_ids::thread_holder;
@@ -187,6 +188,16 @@ impl ConsumerCore {
             }
         });
         self.flush_log(py);
+        if let Ok(Some(PyStep::Batch(Batch(batch, None)))) = &step
+            && let Err(raised) = py.check_signals()
+        {
+            // By the handler of a signal that came meanwhile. Nobody has seen the rows, which come again.
+            py.detach(|| {
+                consumer.by_rows(batch, holder);
+                consumer.give_back(batch, Some(holder));
+            });
+            return Err(raised);
+        }
         step
     }
 
@@ -275,7 +286,7 @@ impl ConsumerCore {
                 // Only a weak reference between the slices: waiting for a batch must not keep a dropped consumer alive.
                 let Some(consumer) = consumer.upgrade() else { return Err(ClientError::Closed) };
                 let news = news.clone();
-                let waited = tokio::task::spawn_blocking(move || {
+                let waited = blocking::run_patiently(Duration::MAX, move || {
                     let until = Instant::now() + SLICE;
                     let until = want.deadline.map_or(until, |deadline| until.min(deadline));
                     consumer.ready(&want, until)
@@ -283,7 +294,7 @@ impl ConsumerCore {
                         || news.load(Ordering::Acquire)
                         || want.deadline.is_some_and(|deadline| deadline <= Instant::now())
                 });
-                if waited.await.map_err(|_| ClientError::Closed)? {
+                if waited.await.map_err(|error| not_run(error, ClientError::Closed))? {
                     return Ok(());
                 }
             }
@@ -484,8 +495,9 @@ impl ConsumerCore {
         let consumer = self.consumer.get()?.clone();
         let timeout = timeout.duration(py)?;
         let closing = async move {
-            let closed = tokio::task::spawn_blocking(move || consumer.close(timeout)).await;
-            closed.map_err(|_| ClientError::Closed)
+            blocking::run_patiently(timeout, move || consumer.close(timeout))
+                .await
+                .map_err(|error| not_run(error, ClientError::Closed))
         };
         Operation::start(closing, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
     }

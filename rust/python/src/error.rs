@@ -75,10 +75,14 @@ fn build(py: Python<'_>, error: &ClientError) -> PyResult<PyErr> {
             details.set_item("group", group)?;
             details.set_item("code", code.name())?;
         }
-        ClientError::Unreachable { .. } => details.set_item("retriable", true)?,
+        ClientError::Unreachable { .. } | ClientError::NoThread(_) => details.set_item("retriable", true)?,
         ClientError::TimedOut { last_error, .. } => {
             details.set_item("retriable", true)?;
             details.set_item("last_error", last_error)?;
+        }
+        ClientError::RegistryUnavailable { last_error, .. } => {
+            details.set_item("retriable", true)?;
+            details.set_item("reason", last_error.as_deref().unwrap_or("there is no answer yet"))?;
         }
         ClientError::Unavailable { failing_for, last_error, .. } => {
             details.set_item("retriable", true)?;
@@ -201,6 +205,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::Authentication(_) => "AuthenticationError",
         ClientError::TimedOut { .. } => "KafkaTimeoutError",
         ClientError::Unavailable { .. } => "BrokersUnavailableError",
+        ClientError::RegistryUnavailable { .. } => "SchemaRegistryError",
         ClientError::Partition(fault) => match fault {
             Fault::UnknownTopicOrPartition { .. } => "UnknownTopicError",
             Fault::TopicRecreated { .. } => "TopicRecreatedError",
@@ -244,6 +249,7 @@ fn class_of(error: &ClientError) -> &'static str {
         ClientError::UnsupportedVersion { .. } => "UnsupportedVersionError",
         ClientError::Closed | ClientError::AdminClosed => "ClosedError",
         ClientError::WokenUp => "WakeupError",
+        ClientError::NoThread(_) => "NoThreadError",
         ClientError::Internal(_) => "KafkaError",
         _ => producer::class_of(error).unwrap_or("BrokerError"),
     }

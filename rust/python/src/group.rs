@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use monedula_client::blocking;
 use monedula_client::consumer::{Admission, Consumer};
 use monedula_client::error::ClientError;
 use monedula_client::group::{
@@ -19,7 +20,7 @@ use crate::error::to_py;
 use crate::group_state::{PyEvent, py_event, py_figures, py_health};
 use crate::logging::flush_log;
 use crate::operation::{Notifier, Operation};
-use crate::runtime::{Own, SLICE, in_slices, wait};
+use crate::runtime::{Own, SLICE, in_slices, not_run, wait};
 use crate::seconds::{Seconds, seconds};
 use crate::thread_ids::thread_holder;
 
@@ -307,8 +308,10 @@ impl MemberCore {
         let leaving = async move {
             loop {
                 let consumer = consumer.clone();
-                let waited = tokio::task::spawn_blocking(move || left(&consumer, Instant::now() + SLICE, deadline));
-                if let Some(step) = waited.await.map_err(|_| ClientError::Closed)? {
+                let patience = deadline.saturating_duration_since(Instant::now());
+                let waited =
+                    blocking::run_patiently(patience, move || left(&consumer, Instant::now() + SLICE, deadline));
+                if let Some(step) = waited.await.map_err(|error| not_run(error, ClientError::Closed))? {
                     return Ok(step);
                 }
             }

@@ -28,8 +28,10 @@ enum Form {
     Auto,
     /// Text, with invalid UTF-8 replaced.
     Text,
-    /// Unchanged if it is JSON; else like `Auto`.
+    /// Unchanged if it is JSON, and can be read back as the same bytes; else like `Auto`.
     Json,
+    /// JSON that was made of a decoded value; unchanged.
+    Decoded,
     Base64,
     Hex,
 }
@@ -40,6 +42,7 @@ impl Form {
             "auto" => Self::Auto,
             "string" => Self::Text,
             "json" => Self::Json,
+            "decoded" => Self::Decoded,
             "base64" => Self::Base64,
             "hex" => Self::Hex,
             other => return Err(argument_error(py, format!("no such form: {other}"))),
@@ -193,10 +196,13 @@ impl Line {
                 self.name(name, "_hex");
                 self.hex(bytes);
             }
-            (Form::Json, Ok(text)) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            (Form::Json, Ok(text)) if is_unambiguous(text) && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
                 self.name(name, "");
-                // Replace line breaks by spaces, to keep one object per line. JSON has none inside strings.
-                self.out.extend(bytes.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
+                self.out.extend_from_slice(bytes);
+            }
+            (Form::Decoded, Ok(_)) => {
+                self.name(name, "");
+                self.out.extend_from_slice(bytes);
             }
             (Form::Auto | Form::Text | Form::Json, Ok(text)) => {
                 self.name(name, "");
@@ -206,7 +212,7 @@ impl Line {
                 self.name(name, "");
                 self.text(&String::from_utf8_lossy(bytes));
             }
-            (Form::Base64, _) | (Form::Auto | Form::Json, Err(_)) => {
+            (Form::Base64, _) | (Form::Auto | Form::Json | Form::Decoded, Err(_)) => {
                 self.name(name, "_base64");
                 self.base64(bytes);
             }
@@ -226,8 +232,11 @@ impl Line {
         self.out.push(b']');
     }
 
-    /// Writes a time in ISO 8601, UTC, with milliseconds.
+    /// Writes a time in ISO 8601, UTC, with milliseconds; outside the years 1 to 9999, the milliseconds since 1970.
     fn time(&mut self, milliseconds: i64) {
+        if !WRITTEN_SECONDS.contains(&milliseconds.div_euclid(1000)) {
+            return self.number(Some(milliseconds));
+        }
         let (second, rest) = (milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000));
         if self.second.as_ref().is_none_or(|(known, _)| *known != second) {
             self.second = Some((second, second_text(second)));
@@ -258,11 +267,15 @@ impl Line {
     }
 }
 
+/// Whether JSON that stands in a line as it is means these bytes and nothing else. `null` would be no value, a text in
+/// quotes the text without them, and a line has neither line breaks nor the spaces around a value.
+fn is_unambiguous(text: &str) -> bool {
+    let is_padded = text.trim_matches([' ', '\t', '\r', '\n']).len() < text.len();
+    !is_padded && text != "null" && !text.starts_with('"') && !text.contains(['\n', '\r'])
+}
+
 /// The date and time of a second since the epoch, as text.
 fn second_text(second: i64) -> String {
-    if !WRITTEN_SECONDS.contains(&second) {
-        return format!("{second}s after 1970");
-    }
     let (days, time) = (second.div_euclid(86_400), second.rem_euclid(86_400));
     // Years begin in March here, so that the leap day is the last day of a year. A cycle of 400 years has 146097 days;
     // one began 719468 days before 1970.

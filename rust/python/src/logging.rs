@@ -1,11 +1,13 @@
 //! Passes log events of clients and embedded brokers to Python's `logging`.
 //!
 //! A thread of its own passes events on when they happen, whether or not a call waits. While it waits for events it is
-//! not attached to the interpreter. A call that returns or raises passes on what is left, so that what led to an error is
-//! logged before it. The interpreter's exit ends the thread; a forked child begins without one.
+//! not attached to the interpreter. A call that returns or raises waits until what is left is passed on, so that what led to
+//! an error is logged before it. It calls no handler itself while there is that thread: Python runs signal handlers in the
+//! main thread, between any two instructions, and `logging` takes what they raise for an error of its handlers. The
+//! interpreter's exit ends the thread; a forked child begins without one. Where gevent or eventlet have replaced the locks of
+//! handlers, those belong to greenlets of one thread, and calls in that thread pass events on.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -14,22 +16,26 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use monedula_client::lock::lock;
 use monedula_client::log::{Drained, Event, Log};
-use pyo3::exceptions::PyException;
-use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::attaching::attached;
+use crate::greenlets;
 use crate::python_code::{call, import};
-use crate::runtime::is_ending;
+use crate::runtime::{is_ending, is_importer};
+use crate::signals::{put_off, put_off_any};
 
 /// A log event: level, part, name, message, seconds since the epoch, fields.
 type PyLogged<'py> = (u8, &'static str, &'static str, String, f64, Bound<'py, PyDict>);
 
-/// For how long a call waits for events that the thread passes on just now. A handler that is slow, or that waits for a
-/// lock of the caller's, holds a call up no longer.
+/// For how long a call waits for handlers that have its events. One that is slow, or that waits for a lock of the caller's,
+/// holds a call up no longer.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// For how long a call waits for the thread to begin, which needs a processor and the interpreter for that.
+const START: Duration = Duration::from_secs(1);
 
 /// For how long the interpreter's exit waits for the thread: handlers are called for another second, and the one that runs
 /// then has as long again.
@@ -39,14 +45,22 @@ const LAST_HANDLER: Duration = Duration::from_secs(2);
 struct Forwarder {
     /// The logs, each with the part that has a level of its own, or "".
     logs: Mutex<Vec<(Log, &'static str)>>,
-    /// Whether a thread has taken events and not passed them all on.
-    is_passing: Mutex<bool>,
+    rounds: Mutex<Rounds>,
     passed: Condvar,
     /// Whether there are events for the thread; it parks otherwise.
     thread: Thread,
     ends: AtomicBool,
     has_ended: Mutex<bool>,
     ended: Condvar,
+}
+
+/// How often the thread has taken events and passed them on.
+#[derive(Default)]
+struct Rounds {
+    begun: u64,
+    ended: u64,
+    /// Since when the handlers have the events of the round that has not ended.
+    handling_since: Option<Instant>,
 }
 
 /// The forwarder of this process; null before the first client, and in a forked child. Never dropped: its thread uses it.
@@ -65,6 +79,24 @@ fn forwarder() -> Option<&'static Forwarder> {
 /// Passes the events of `log` on from now on, and takes the level of the logger `monedula`, or of its child `part`.
 pub(crate) fn follow(py: Python<'_>, log: &Log, part: &'static str) {
     follow_level(py, log, part);
+    notice_greenlets(py);
+    watch(log, part);
+}
+
+/// Whether greenlets were in place of threads when a client called last.
+static IS_GREEN: AtomicBool = AtomicBool::new(false);
+
+fn notice_greenlets(py: Python<'_>) -> bool {
+    let is_green = greenlets::is_patched(py).unwrap_or_else(|error| {
+        put_off_any(py, error);
+        false
+    });
+    IS_GREEN.store(is_green, Ordering::Relaxed);
+    is_green
+}
+
+/// Has the thread pass the events of `log` on.
+fn watch(log: &Log, part: &'static str) {
     let Some(forwarder) = forwarder().or_else(start) else { return };
     lock(&forwarder.logs).push((log.clone(), part));
     log.on_event(|| {
@@ -89,7 +121,7 @@ fn start() -> Option<&'static Forwarder> {
     let started = std::thread::Builder::new().name("monedula-log".into()).spawn(run).ok()?;
     let made = Box::into_raw(Box::new(Forwarder {
         logs: Mutex::default(),
-        is_passing: Mutex::new(false),
+        rounds: Mutex::default(),
         passed: Condvar::new(),
         thread: started.thread().clone(),
         ends: AtomicBool::new(false),
@@ -132,11 +164,14 @@ impl Forwarder {
 
     /// Passes on what there is. Returns when there will be something again at the latest.
     fn pass_all_on(&self) -> Option<Instant> {
-        // Not attached yet: whoever is may wait for this.
-        self.begin(None);
+        if IS_GREEN.load(Ordering::Relaxed) {
+            return None;
+        }
+        lock(&self.rounds).begun += 1;
         let (drained, due_at) = self.drain(false);
         if !drained.is_empty() {
             attached(|py| {
+                lock(&self.rounds).handling_since = Some(Instant::now());
                 pass_on(py, drained);
                 // Not under the lock: the logger's code may let other threads run, which take it.
                 let logs = lock(&self.logs).clone();
@@ -145,7 +180,10 @@ impl Forwarder {
                 }
             });
         }
-        self.end();
+        let mut rounds = lock(&self.rounds);
+        (rounds.ended, rounds.handling_since) = (rounds.begun, None);
+        drop(rounds);
+        self.passed.notify_all();
         due_at
     }
 
@@ -164,24 +202,29 @@ impl Forwarder {
         (all, due_at)
     }
 
-    /// Waits until no other thread passes events on, at most for `patience`. [`Self::end`] has to follow if it is true.
-    fn begin(&self, patience: Option<Duration>) -> bool {
-        let until = patience.map(|patience| Instant::now() + patience);
-        let mut is_passing = lock(&self.is_passing);
-        while *is_passing {
-            is_passing = match until.map(|until| until.saturating_duration_since(Instant::now())) {
-                Some(Duration::ZERO) => return false,
-                Some(left) => self.passed.wait_timeout(is_passing, left).unwrap_or_else(PoisonError::into_inner).0,
-                None => self.passed.wait(is_passing).unwrap_or_else(PoisonError::into_inner),
-            };
-        }
-        *is_passing = true;
-        true
+    fn is_passing(&self) -> bool {
+        let rounds = lock(&self.rounds);
+        rounds.ended < rounds.begun
     }
 
-    fn end(&self) {
-        *lock(&self.is_passing) = false;
-        self.passed.notify_all();
+    /// Waits until the thread has passed on what `log` has by now, and what it has taken before, for a while.
+    fn wait(&self, log: &Log) {
+        let give_up_at = Instant::now() + START;
+        let mut rounds = lock(&self.rounds);
+        // A round that has begun may have looked at this log already.
+        let goal = if log.is_empty() { rounds.begun } else { rounds.begun + 1 };
+        if rounds.ended < goal {
+            self.thread.unpark();
+        }
+        while rounds.ended < goal && !self.ends.load(Ordering::Acquire) {
+            let until = rounds.handling_since.map_or(give_up_at, |since| give_up_at.min(since + PATIENCE));
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            // Not longer than handlers may take, since nobody tells when they begin.
+            rounds = self.passed.wait_timeout(rounds, left.min(PATIENCE)).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 }
 
@@ -196,13 +239,24 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &'static str) {
     if PASSES.get() {
         return;
     }
-    match forwarder() {
-        None => pass_on_all_of(py, log),
+    if notice_greenlets(py) {
+        // Not in threads of our own, which greenlets must not wait for.
+        let is_green = greenlets::has_hub(py).map_err(|error| put_off_any(py, error)).unwrap_or_default();
+        if is_green || is_importer() {
+            pass_on_all_of(py, log);
+        }
+        return follow_level(py, log, part);
+    }
+    match forwarder().filter(|forwarder| log.has_hook() && !forwarder.ends.load(Ordering::Acquire)) {
         Some(forwarder) => {
-            let has_events = !log.is_empty() || *lock(&forwarder.is_passing);
-            if has_events && py.detach(|| forwarder.begin(Some(PATIENCE))) {
-                pass_on_all_of(py, log);
-                forwarder.end();
+            if !log.is_empty() || forwarder.is_passing() {
+                py.detach(|| forwarder.wait(log));
+            }
+        }
+        None => {
+            if pass_on_all_of(py, log) && !log.has_hook() {
+                // The system had no thread then. It may have one now.
+                watch(log, part);
             }
         }
     }
@@ -230,11 +284,14 @@ pub(crate) fn flush_last(py: Python<'_>) {
     }
 }
 
-fn pass_on_all_of(py: Python<'_>, log: &Log) {
+/// Whether there was anything.
+fn pass_on_all_of(py: Python<'_>, log: &Log) -> bool {
     let drained = log.drain(false);
-    if !drained.events.is_empty() || drained.lost > 0 {
+    let is_any = !drained.events.is_empty() || drained.lost > 0;
+    if is_any {
         pass_on(py, vec![(log.clone(), drained)]);
     }
+    is_any
 }
 
 /// Gives events to `logging`. That must not break the call that they are about.
@@ -269,40 +326,50 @@ fn logged<'py>(py: Python<'py>, log: &Log, event: Event) -> PyResult<PyLogged<'p
 
 /// Takes the level of the logger, which the program may change at any time.
 fn follow_level(py: Python<'_>, log: &Log, part: &str) {
-    let threshold = function(py, &THRESHOLD, "threshold");
-    let threshold = threshold.and_then(|threshold| call(&threshold, (part,))?.extract::<u8>());
-    match threshold {
+    match threshold(py, part) {
         Ok(threshold) => log.set_threshold(threshold),
         Err(error) => put_off(py, error),
     }
 }
 
-/// Raises an error later if it is no `Exception`, as Ctrl-C is not: the interpreter raises it as soon as it runs on. Ctrl-C
-/// just before a call to Python is raised inside that call, where logging, or a library that calls us, would keep it.
-/// Errors of logging itself are dropped.
-pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
-    if error.is_instance_of::<PyException>(py) {
-        return;
+/// The level below which the core need not keep events: of one part, or if `part` is empty of all but the broker. Reads
+/// attributes alone, so that no Python code runs, out of which the exception of a signal handler could come.
+fn threshold(py: Python<'_>, part: &str) -> PyResult<u8> {
+    let followed = function(py, &FOLLOWED, "FOLLOWED")?.get_item(part)?;
+    let (parent, children): (Bound<'_, PyAny>, Bound<'_, PyTuple>) = followed.extract()?;
+    let mut lowest = effective_level(parent)?;
+    for child in &children {
+        let level = own_level(&child)?;
+        if level != NOT_SET {
+            lowest = lowest.min(level);
+        }
     }
-    *lock(&PUT_OFF) = Some(error);
-    // SAFETY: the function needs no argument, and lives as long as the process.
-    unsafe { ffi::Py_AddPendingCall(Some(raise_put_off), null_mut()) };
+    Ok(lowest.clamp(0, 255) as u8)
 }
 
-static PUT_OFF: Mutex<Option<PyErr>> = Mutex::new(None);
+/// The level of a logger that has none of its own: that of the next logger above it.
+const NOT_SET: i64 = 0;
 
-extern "C" fn raise_put_off(_nothing: *mut c_void) -> c_int {
-    let Some(error) = lock(&PUT_OFF).take() else {
-        return 0;
-    };
-    Python::attach(|py| error.restore(py));
-    -1
+fn own_level(logger: &Bound<'_, PyAny>) -> PyResult<i64> {
+    logger.getattr(intern!(logger.py(), "level"))?.extract()
+}
+
+fn effective_level(mut logger: Bound<'_, PyAny>) -> PyResult<i64> {
+    while !logger.is_none() {
+        let level = own_level(&logger)?;
+        if level != NOT_SET {
+            return Ok(level);
+        }
+        logger = logger.getattr(intern!(logger.py(), "parent"))?;
+    }
+    Ok(NOT_SET)
 }
 
 static BEGIN_TO_END: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static EMIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static THRESHOLD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static FOLLOWED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
+/// What `monedula._logging` has by this name.
 fn function<'py>(py: Python<'py>, once: &PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let found = || Ok::<_, PyErr>(import(py, "monedula._logging")?.getattr(name)?.unbind());
     Ok(once.get_or_try_init(py, found)?.bind(py).clone())

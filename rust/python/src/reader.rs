@@ -21,10 +21,11 @@ use crate::batch::Batch;
 use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition, want};
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
-use crate::logging::{flush_log, follow, put_off};
+use crate::logging::{flush_log, follow};
 use crate::python_code::call;
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
+use crate::signals::{put_off, put_off_any};
 use crate::tokens::Settings;
 use crate::{capsule, config};
 
@@ -299,6 +300,8 @@ struct Stream {
 }
 
 impl Stream {
+    /// The library that reads makes an error of its own of any other, which `except Exception` takes: what a signal handler
+    /// raises is raised once more after it.
     fn next_batch(&self) -> PyResult<Option<RecordBatch>> {
         let reader = self.reader.get()?;
         let ours = std::thread::current().id() == self.thread;
@@ -307,14 +310,17 @@ impl Stream {
             match next.map_err(|error| attached_or_stopped(|py| to_py(py, error)))? {
                 None => return Ok(None),
                 Some(Some(batch)) => {
-                    if ours {
+                    if ours && let Some(heard) = &self.on_batch {
                         attached_or_stopped(|py| {
-                            self.on_batch.as_ref().map(|heard| call(heard.bind(py), ())).transpose().map(drop)
+                            let called = call(heard.bind(py), ()).map(drop);
+                            called.inspect_err(|error| put_off(py, error.clone_ref(py)))
                         })?;
                     }
                     return Ok(Some(project(batch, self.shown.as_deref()).record_batch));
                 }
-                Some(None) if ours => attached_or_stopped(|py| py.check_signals())?,
+                Some(None) if ours => attached_or_stopped(|py| {
+                    py.check_signals().inspect_err(|error| put_off_any(py, error.clone_ref(py)))
+                })?,
                 Some(None) => {}
             }
         }
@@ -325,15 +331,7 @@ impl Iterator for Stream {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.next_batch().map_err(|error| {
-            // The library that reads makes an error of its own of this one, which `except Exception` takes: Ctrl-C is
-            // raised after it. Only this thread hears it.
-            if std::thread::current().id() == self.thread {
-                attached_or_stopped(|py| put_off(py, error.clone_ref(py)));
-            }
-            ArrowError::ExternalError(Box::new(error))
-        });
-        batch.transpose()
+        self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
     }
 }
 

@@ -87,10 +87,10 @@ impl Record {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let show = |cell: &Option<Py<PyAny>>| match cell {
-            Some(cell) => cell.bind(py).repr().map(|text| text.to_string()),
+            Some(cell) => cell.bind(py).repr().map(|text| text.to_string_lossy().into_owned()),
             None => Ok("None".into()),
         };
-        let topic = self.topic.as_ref().map_or("?".into(), |topic| topic.bind(py).to_string());
+        let topic = self.topic.as_ref().map_or("?".into(), |topic| topic.bind(py).to_string_lossy().into_owned());
         let number = |value: Option<i64>| value.map_or("?".into(), |value| value.to_string());
         Ok(format!(
             "<monedula.Record {topic}-{} @{}: key={}, value={}>",

@@ -13,6 +13,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use monedula_client::admin::Admin;
+use monedula_client::blocking::{self, NotRun};
 use monedula_client::consumer::Consumer;
 use monedula_client::error::ClientError;
 use monedula_client::lock::lock;
@@ -27,6 +28,7 @@ use tokio::task::JoinHandle;
 use crate::abandoned::is_abandoned;
 use crate::attaching;
 use crate::error::{fork_error, to_py};
+use crate::greenlets::Pauses;
 use crate::logging;
 use crate::producer;
 use crate::python_code::{call_with, import};
@@ -83,19 +85,21 @@ const KEEP_ALIVE: Duration = Duration::from_secs(3600);
 static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 
 /// The runtime of this process, started if necessary. A forked child gets its own, for the objects that it creates.
+///
+/// # Errors
+/// `NoThreadError` if the system has no threads for it. The next call tries again.
 pub(crate) fn handle() -> PyResult<Handle> {
+    // Not under the lock: Python makes the error.
+    started_once().map_err(|error| Python::attach(|py| to_py(py, error.into())))
+}
+
+fn started_once() -> Result<Handle, NotRun> {
     let mut owned = lock(&OWNED);
     let pid = std::process::id();
     if let Some(owned) = owned.as_ref().filter(|owned| owned.pid == pid) {
         return Ok(owned.runtime.handle().clone());
     }
-    let cores = std::thread::available_parallelism().map_or(2, usize::from);
-    let runtime = Builder::new_multi_thread()
-        .worker_threads((cores / 2).clamp(1, 4))
-        .thread_name("monedula-io")
-        .thread_keep_alive(KEEP_ALIVE)
-        .enable_all()
-        .build()?;
+    let runtime = started()?;
     let handle = runtime.handle().clone();
     let runtime = ManuallyDrop::new(runtime);
     *owned = Some(Owned {
@@ -108,6 +112,30 @@ pub(crate) fn handle() -> PyResult<Handle> {
         leaving: Vec::new(),
     });
     Ok(handle)
+}
+
+/// A runtime with its threads. Besides those that do its I/O it has one that may block from the beginning, for names and
+/// for a leader's assignments: where the system grants no other later, they wait for this one.
+fn started() -> Result<Runtime, NotRun> {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    let workers = (cores / 2).clamp(1, 4);
+    // Not by tokio, which panics if there are none, and may then wait for ever for those that it has started.
+    blocking::check_threads(workers + 1)?;
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers).thread_name("monedula-io").thread_keep_alive(KEEP_ALIVE).enable_all();
+    let built = blocking::silently(|| builder.build()).map_err(NotRun::NoThread)?;
+    let runtime = built.map_err(|error| NotRun::NoThread(error.to_string()))?;
+    // Without it, the first who needs one asks again.
+    let _ = blocking::begin(runtime.handle(), || ());
+    Ok(runtime)
+}
+
+/// The error of a call that was to be run on a thread that may block; `otherwise` if the client has ended.
+pub(crate) fn not_run(error: NotRun, otherwise: ClientError) -> ClientError {
+    match error {
+        NotRun::NoThread(_) => error.into(),
+        NotRun::Ended(_) => otherwise,
+    }
 }
 
 /// Registers a consumer: when the interpreter exits it is closed, or, if it was dropped before, has left its group.
@@ -234,6 +262,7 @@ fn this_process() -> u32 {
 
 /// Registers [`forked`] with `os.register_at_fork`, to be called in every forked child.
 pub(crate) fn notice_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let _ = IMPORTER.set(std::thread::current().id());
     let os = import(module.py(), "os")?;
     if !os.hasattr("register_at_fork")? {
         return Ok(());
@@ -280,14 +309,19 @@ pub(crate) fn in_slices<T: Send>(
     py: Python<'_>,
     mut step: impl FnMut(Instant) -> Result<Option<T>, ClientError> + Send,
 ) -> PyResult<T> {
+    let mut pauses = Pauses::begin(py)?;
     loop {
-        let until = Instant::now() + SLICE;
+        // Greenlets wait in their hub, since one that blocks the thread stops all others.
+        let until = Instant::now() + if pauses.is_some() { Duration::ZERO } else { SLICE };
         match py.detach(|| step(until)) {
             Ok(Some(value)) => return Ok(value),
             Ok(None) => {}
             Err(error) => return Err(to_py(py, error)),
         }
         py.check_signals()?;
+        if let Some(pauses) = &mut pauses {
+            pauses.pause(py)?;
+        }
     }
 }
 
@@ -303,8 +337,8 @@ pub(crate) fn asked<T: Send + 'static>(
         let _ = sender.send(ask());
     };
     let spawned = std::thread::Builder::new().name("monedula-registry".into()).spawn(work);
-    if spawned.is_err() {
-        return Ok(Err("the system grants no thread to ask the schema registry".into()));
+    if let Err(error) = spawned {
+        return Ok(Err(format!("it cannot be asked: {}", NotRun::NoThread(error.to_string()))));
     }
     in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(outcome) => Ok(Some(outcome)),
@@ -328,6 +362,13 @@ pub(crate) fn slow_down_at_the_end(py: Python<'_>) {
     if is_ending_elsewhere && HAS_HEARD_OF_THE_END.replace(true) {
         py.detach(|| std::thread::sleep(SLICE));
     }
+}
+
+/// The thread that imported this module, in most programs the main one.
+static IMPORTER: OnceLock<ThreadId> = OnceLock::new();
+
+pub(crate) fn is_importer() -> bool {
+    IMPORTER.get().is_some_and(|&thread| thread == std::thread::current().id())
 }
 
 pub(crate) fn is_ending() -> bool {

@@ -58,16 +58,23 @@ def without_offsets(answer: Answer) -> Any:
     for topic in answer.get("topics", []):
         for partition in topic["partitions"]:
             voters = partition["currentVoters"]
-            partition["leaderIsAVoter"] = partition.pop("leaderId") in [voter["replicaId"] for voter in voters]
+            leader = partition.pop("leaderId")
+            partition["leaderIsAVoter"] = leader in [voter["replicaId"] for voter in voters]
             partition["leaderEpoch"] = partition["leaderEpoch"] > 0
             partition["highWatermark"] = partition["highWatermark"] > 0
             for voter in [*voters, *partition["observers"]]:
                 voter["logEndOffset"] = voter["logEndOffset"] > 0
-                voter.pop("lastFetchTimestamp", None)
-                voter.pop("lastCaughtUpTimestamp", None)
+                # The leader fetches from nobody.
+                voter["leads"] = voter["replicaId"] == leader
     for node in answer.get("nodes", []):
         for listener in node["listeners"]:
             listener["port"] = listener["port"] > 0
+    for topic in answer.get("topics", []):
+        for partition in topic["partitions"]:
+            # Which node leads differs: the voters are compared by whether they do.
+            for voter in partition["currentVoters"]:
+                voter.pop("replicaId")
+            partition["currentVoters"].sort(key=lambda voter: voter["leads"])
     return answer
 
 

@@ -7,6 +7,7 @@ from tests.differential.script import Answer, Script
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
+OF_TOPIC = 1  # the source of a config that is set for a topic
 DESCRIBE = range(1, 5)
 # Settings that both know and that tests, clients and tools look at.
 TOPIC_CONFIGS = (
@@ -40,6 +41,44 @@ def of_a_topic(script: Script, version: int) -> None:
     member.call("DescribeConfigs", version, empty, label="an empty list")
     every = {"resources": [resource(TOPIC, topic)]}
     member.call("DescribeConfigs", version, every, label="all")
+
+
+@scenario("DescribeConfigs", (1, 4))
+def of_internal_topics(script: Script, version: int) -> None:
+    member = script.member()
+
+    def overrides(answer: Answer) -> Any:
+        """What differs from the broker's values."""
+        return [
+            {config["name"]: config["value"] for config in result["configs"] if config["configSource"] == OF_TOPIC}
+            for result in answer["results"]
+        ]
+
+    for topic in ("__consumer_offsets", "__transaction_state"):
+        asked = {"resources": [resource(TOPIC, topic)], "includeSynonyms": True}
+        member.call("DescribeConfigs", version, asked, label=topic, keep=overrides)
+
+
+@scenario("DescribeConfigs", (3, 4))
+def with_documentation(script: Script, version: int) -> None:
+    member, topic = script.member(), script.topic()
+
+    def documented(answer: Answer) -> Any:
+        """Which configs have a documentation; its words are Kafka's own."""
+        return [
+            {config["name"]: bool(config["documentation"]) for config in result["configs"]}
+            for result in answer["results"]
+        ]
+
+    asked = {"resources": [resource(TOPIC, topic)], "includeDocumentation": True}
+    member.call("DescribeConfigs", version, asked, label="of a topic", keep=documented)
+    keys = ["message.max.bytes", "log.retention.ms", "listeners"]
+    asked = {"resources": [resource(BROKER, "1", keys)], "includeDocumentation": True}
+    member.call("DescribeConfigs", version, asked, label="of a broker", keep=documented)
+    asked = {"resources": [resource(GROUP, script.name("group"), ["consumer.session.timeout.ms"])]}
+    member.call(
+        "DescribeConfigs", version, {**asked, "includeDocumentation": True}, label="of a group", keep=documented
+    )
 
 
 @scenario("DescribeConfigs", DESCRIBE)

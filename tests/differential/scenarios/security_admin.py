@@ -201,6 +201,31 @@ def of_entities(script: Script, version: int) -> None:
     describe("none", ("user", 0, user))
 
 
+@scenario("AlterClientQuotas")
+def in_its_order(script: Script) -> None:
+    member, prefix = script.member(), script.name("")
+    rate = [{"key": "producer_byte_rate", "value": 1024.0, "remove": False}]
+
+    def entity(*parts: tuple[str, str | None]) -> list[dict[str, Any]]:
+        return [{"entityType": kind, "entityName": name} for kind, name in parts]
+
+    def order(answer: Answer) -> Any:
+        """Lists of entries are sorted before they are compared, texts are not."""
+        return [
+            " ".join(f"{part['entityType']}={part['entityName']}" for part in entry["entity"])
+            for entry in answer["entries"]
+        ]
+
+    for count in (3, 14, 40):
+        entities = [entity(("user", f"{prefix}{n}")) for n in range(count)]
+        entities += [entity(("client-id", f"{prefix}c{n}"), ("user", f"{prefix}{n}")) for n in range(3)]
+        entities += [entity(("user", f"{prefix}u"), ("client-id", None)), entity(("user", None))]
+        body = {"entries": [{"entity": each, "ops": rate} for each in entities], "validateOnly": True}
+        member.call("AlterClientQuotas", 1, body, label=str(count), keep=order)
+    twice = [{"entity": entity(("user", f"{prefix}t")), "ops": rate}] * 2
+    member.call("AlterClientQuotas", 1, {"entries": twice, "validateOnly": True}, label="twice", keep=order)
+
+
 @scenario("CreateDelegationToken", (1, 2, 3), secured=True)
 def of_users_themselves(script: Script, version: int) -> None:
     member = script.member(user=ANNA)

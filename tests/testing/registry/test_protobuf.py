@@ -226,7 +226,8 @@ def test_a_descriptor_in_base64_is_read_as_its_text(module: Any) -> None:
         ("", "is empty"),
         ("message M {", "ends too early"),
         ('syntax = "proto4";', "no syntax 'proto4'"),
-        ('syntax = "proto3";', "no message is declared"),
+        ('syntax = "proto3";', "nothing is declared"),
+        ('syntax = "proto3"; option java_package = "p";', "nothing is declared"),
         ("message M { int32 a = 1; }", "neither optional, required nor repeated"),
         (message("int32 a = 1; int32 b = 1;"), "'a' and 'b' of 'M' have one number"),
         (message("int32 a = 1; int32 a = 2;"), "two fields 'a'"),
@@ -250,3 +251,28 @@ def test_what_is_no_schema_is_refused(text: str, said: str) -> None:
     with pytest.raises(ApiError, match=said) as refused:
         read(text)
     assert refused.value.code == 42201
+
+
+OPTIONS = 'import "google/protobuf/descriptor.proto"; extend google.protobuf.FieldOptions { string pii = 50001; }'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'syntax = "proto3"; {OPTIONS}',
+        'syntax = "proto2"; extend Item { optional int32 more = 100; } import "item.proto";',
+        'syntax = "proto3"; package all; import public "item.proto";',
+        'syntax = "proto3"; import "item.proto"; service Shop { rpc Get (shop.Item) returns (shop.Item); }',
+    ],
+)
+def test_a_file_without_types_of_its_own_is_a_schema(text: str) -> None:
+    schema = read(text, ("item.proto", ITEM))
+    assert read(schema.canonical, ("item.proto", ITEM)).canonical == schema.canonical
+    assert schema.cannot_read(schema) == []
+
+
+def test_what_is_imported_publicly_is_a_type_of_whoever_imports_it() -> None:
+    middle = 'syntax = "proto3"; import public "item.proto";'
+    references = (("item.proto", ITEM), ("all.proto", middle))
+    order = 'syntax = "proto3"; package shop; import "all.proto"; message Order { repeated shop.Item items = 1; }'
+    assert read(order, *references).canonical.startswith('syntax = "proto3";')

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
+from monedula._threads import no_thread
 from monedula.errors import BrokerCommandError, BrokerStartError, ConfigError
 from monedula.testing.registry.access import Access
 from monedula.testing.registry.errors import ApiError
@@ -73,7 +74,11 @@ class Registry(RegistryFaults):
         scheme = "http" if tls is None else "https"
         self._url = f"{scheme}://{address}:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve, name="monedula-registry", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self._server.server_close()
+            raise no_thread("the registry", error) from error
 
     @property
     def url(self) -> str:

@@ -93,7 +93,7 @@ class Server(ThreadingHTTPServer):
         """Bind, without the look-up of the host's name that the base does."""
         # A registry that is started again has its port, though connections of the one before linger.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        socket.socket.bind(self.socket, self.server_address)
+        self.socket.bind(self.server_address)
         host, port = self.socket.getsockname()[:2]
         self.server_address, self.server_name, self.server_port = (host, port), host, port
 

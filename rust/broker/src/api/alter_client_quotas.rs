@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use monedula_protocol::error_code::ErrorCode;
+use monedula_protocol::java;
 use monedula_protocol::messages::alter_client_quotas::{
     AlterClientQuotasEntity, AlterClientQuotasEntry, AlterClientQuotasEntryResponse, AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -33,27 +34,52 @@ const OF_CLIENTS: &[(&str, bool)] = &[
 const OF_ADDRESSES: &[(&str, bool)] = &[("connection_creation_rate", true)];
 
 type Changes = BTreeMap<String, Option<f64>>;
+/// The type and the name of a part of an entity.
+type Named<'a> = (&'a str, Option<&'a str>);
+/// An entity, and why it could not be altered.
+type Outcome<'a> = (Vec<Named<'a>>, Option<ApiError>);
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
     if let Err(error) = core.authorize(call, Operation::AlterConfigs, Resource::Cluster) {
         return call.answer::<Request<'_>>(&refuse(request, error));
     }
-    let mut outcomes = Vec::with_capacity(request.entries.len());
+    let mut outcomes: Vec<Outcome<'_>> = Vec::with_capacity(request.entries.len());
     for entry in &request.entries {
         let outcome = check(entry).map(|(entity, changes)| {
             if !request.validate_only {
                 core.security.quotas.alter(entity, &changes);
             }
         });
-        outcomes.push(outcome.err());
+        let named = named(&entry.entity);
+        // An entity that is named twice is altered twice and answered once, with the last outcome.
+        match outcomes.iter_mut().find(|(other, _)| *other == named) {
+            Some(known) => known.1 = outcome.err(),
+            None => outcomes.push((named, outcome.err())),
+        }
     }
-    let entries = request.entries.iter().zip(&outcomes).map(|(entry, error)| AlterClientQuotasEntryResponse {
+    java::in_order_of_hashes(&mut outcomes, |(named, _)| {
+        // That of ClientQuotaEntity, which is `Objects.hash` of its map.
+        java::map_hash(named.iter().copied()).wrapping_add(31)
+    });
+    let entries = outcomes.iter().map(|(named, error)| AlterClientQuotasEntryResponse {
         error_code: error.as_ref().map_or(0, |error| error.code.code()),
         error_message: error.as_ref().and_then(|error| error.message.as_deref()),
-        entity: entry.entity.clone(),
+        entity: named.iter().map(part).collect(),
         ..Default::default()
     });
     call.answer::<Request<'_>>(&AlterClientQuotasResponse { entries: entries.collect(), ..Default::default() })
+}
+
+/// The types and names of an entity's parts, each type once, in the order of the map in which Kafka keeps them.
+fn named<'a>(parts: &[AlterClientQuotasEntity<'a>]) -> Vec<Named<'a>> {
+    let parts: BTreeMap<&str, Option<&str>> = parts.iter().map(|part| (part.entity_type, part.entity_name)).collect();
+    let mut named: Vec<Named<'_>> = parts.into_iter().collect();
+    java::in_hash_order(&mut named, |(kind, _)| kind);
+    named
+}
+
+fn part<'a>(&(entity_type, entity_name): &Named<'a>) -> AlterClientQuotasEntity<'a> {
+    AlterClientQuotasEntity { entity_type, entity_name, ..Default::default() }
 }
 
 fn check(entry: &AlterClientQuotasEntry<'_>) -> Result<(Entity, Changes), ApiError> {

@@ -9,7 +9,7 @@ use monedula_protocol::messages::alter_partition_reassignments::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
 
-use super::{ApiError, Mentions, TopicKey};
+use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
 
@@ -18,6 +18,9 @@ type Request<'a> = AlterPartitionReassignmentsRequest<'a>;
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Answer {
     if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
         return call.answer::<Request<'_>>(&refuse(request, error));
+    }
+    if has_no_time(request.timeout_ms) {
+        return call.answer::<Request<'_>>(&refused_all(request, ErrorCode::RequestTimedOut, None));
     }
     let mut outcomes = Vec::with_capacity(request.topics.len());
     for topic in &request.topics {
@@ -95,6 +98,14 @@ fn refused(code: ErrorCode, topic: &str, index: i32) -> ApiError {
 }
 
 pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterPartitionReassignmentsResponse<'a> {
+    refused_all(request, error, Some(error.message()))
+}
+
+fn refused_all<'a>(
+    request: &Request<'a>,
+    error: ErrorCode,
+    error_message: Option<&'a str>,
+) -> AlterPartitionReassignmentsResponse<'a> {
     let topics = request.topics.iter().map(|topic| ReassignableTopicResponse {
         name: topic.name,
         partitions: topic
@@ -103,7 +114,7 @@ pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterPartit
             .map(|partition| ReassignablePartitionResponse {
                 partition_index: partition.partition_index,
                 error_code: error.code(),
-                error_message: Some(error.message()),
+                error_message,
                 ..Default::default()
             })
             .collect(),
@@ -112,7 +123,7 @@ pub(super) fn refuse<'a>(request: &Request<'a>, error: ErrorCode) -> AlterPartit
     AlterPartitionReassignmentsResponse {
         allow_replication_factor_change: request.allow_replication_factor_change,
         error_code: error.code(),
-        error_message: Some(error.message()),
+        error_message,
         responses: topics.collect(),
         ..Default::default()
     }

@@ -1,8 +1,8 @@
 //! ApiVersions, versions 0-5: lists exactly the APIs and versions that this broker offers.
 //!
 //! As in Kafka, Produce is listed from version 0 on although versions below 3 are not supported: librdkafka concludes
-//! from a missing version 0 that the broker knows no compression (KIP-896). Of Kafka's features only those are listed
-//! that clients act upon and that this broker supports; they cannot be changed at runtime.
+//! from a missing version 0 that the broker knows no compression (KIP-896). Of Kafka's features those are listed
+//! that this broker has; they cannot be changed at runtime.
 //!
 //! From version 5 on, a client can name the cluster and node that it means to reach; if this is another one, it gets
 //! REBOOTSTRAP_REQUIRED (KIP-1242).
@@ -10,7 +10,7 @@
 //! A request of an unknown higher version is answered in version 0, with UNSUPPORTED_VERSION and the versions of
 //! ApiVersions alone (KIP-511).
 //!
-//! Not implemented: the features `kraft.version`, `share.version` and others that no client acts upon.
+//! Not implemented: the features `share.version` and `streams.version`, whose groups are not offered.
 
 use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
@@ -44,7 +44,7 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
     call.answer::<ApiVersionsRequest<'_>>(&ApiVersionsResponse {
         api_keys: IMPLEMENTED.iter().filter_map(offered).collect(),
         supported_features: told
-            .map(|&Feature { name, min: min_version, max: max_version }| SupportedFeatureKey {
+            .map(|&Feature { name, min: min_version, max: max_version, .. }| SupportedFeatureKey {
                 name,
                 min_version,
                 max_version,
@@ -54,10 +54,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ApiVersionsRequ
         finalized_features_epoch: FEATURES_EPOCH,
         finalized_features: features
             .iter()
-            .map(|&Feature { name, max, .. }| FinalizedFeatureKey {
+            .filter(|feature| feature.level > 0)
+            .map(|&Feature { name, level, .. }| FinalizedFeatureKey {
                 name,
-                max_version_level: max,
-                min_version_level: max,
+                max_version_level: level,
+                min_version_level: level,
                 ..Default::default()
             })
             .collect(),
@@ -81,23 +82,37 @@ fn check_meant(core: &Core, call: &Call<'_>, request: &ApiVersionsRequest<'_>) -
 /// Constant, because features cannot be changed at runtime.
 const FEATURES_EPOCH: i64 = 1;
 
-/// A feature with its supported versions, of which the highest is finalized.
+/// A feature with its supported versions.
 pub(super) struct Feature {
     pub(super) name: &'static str,
     pub(super) min: i16,
     pub(super) max: i16,
+    /// The finalized version; 0 if the feature is not in use.
+    pub(super) level: i16,
+}
+
+impl Feature {
+    /// A feature whose highest version is finalized.
+    fn highest(name: &'static str, min: i16, max: i16) -> Self {
+        Self { name, min, max, level: max }
+    }
 }
 
 /// The features as Kafka 4.4.0 finalizes them. Where `max_versions` of the settings removes an API or its newest
 /// versions, the feature that needs them is missing or lower.
 pub(super) fn features(core: &Core) -> Vec<Feature> {
-    let mut features = vec![Feature { name: "metadata.version", min: 7, max: 33 }];
+    let mut features = vec![Feature::highest("metadata.version", 7, 33)];
     if core.offered(ApiKey::ConsumerGroupHeartbeat).is_some() {
-        features.push(Feature { name: "group.version", min: 0, max: 1 });
+        features.push(Feature::highest("group.version", 0, 1));
     }
     // transaction.version 2 (KIP-890: every transaction has an epoch of its own) needs version 5 of EndTxn.
     let raises_epoch = core.offered(ApiKey::EndTxn).is_some_and(|(_, max)| max >= 5);
-    features.push(Feature { name: "transaction.version", min: 0, max: if raises_epoch { 2 } else { 1 } });
+    features.push(Feature::highest("transaction.version", 0, if raises_epoch { 2 } else { 1 }));
+    // Those of Kafka 4: eligible leader replicas (KIP-966), and a quorum whose voters do not change (KIP-853).
+    if raises_epoch {
+        features.push(Feature::highest("eligible.leader.replicas.version", 0, 1));
+        features.push(Feature { name: "kraft.version", min: 0, max: 1, level: 0 });
+    }
     features
 }
 

@@ -10,12 +10,15 @@ use monedula_protocol::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
-use super::{ApiError, Mentions, TopicKey};
+use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::cluster::{MAX_PARTITIONS_PER_REQUEST, NodeId};
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreatePartitionsRequest<'_>) -> Answer {
+    if has_no_time(request.timeout_ms) {
+        return call.answer::<CreatePartitionsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+    }
     let twice = |name: &str| request.topics.iter().filter(|topic| topic.name == name).count() > 1;
     let mut seen = BTreeSet::new();
     let mut outcomes = Vec::new();

@@ -10,7 +10,7 @@ use monedula_protocol::messages::create_topics::{
     CreateTopicsResponse,
 };
 
-use super::{ApiError, Mentions, TopicKey};
+use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::cluster::{ConfigSource, MAX_PARTITIONS_PER_REQUEST, NewTopic, NodeId, TopicConfig, check_topic_name};
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
@@ -27,6 +27,9 @@ struct Created {
 }
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &CreateTopicsRequest<'_>) -> Answer {
+    if has_no_time(request.timeout_ms) {
+        return call.answer::<CreateTopicsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
+    }
     let outcomes = create_all(core, call, request);
     let topics = request.topics.iter().zip(&outcomes);
     // A name that the request has twice is answered once.
@@ -146,7 +149,9 @@ fn create_one(core: &mut Core, topic: &CreatableTopic<'_>, validate_only: bool) 
         core.draw.uuid()
     } else {
         log::info!("created topic {} with {} partitions", topic.name, replicas.len());
-        core.create_topic(NewTopic { name: topic.name.into(), config, replicas })
+        let id = core.create_topic(NewTopic { name: topic.name.into(), config, replicas });
+        core.first_used(topic.name);
+        id
     };
     Ok(created)
 }

@@ -6,7 +6,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use monedula_protocol::types::Uuid;
 
-use super::{ApiError, Mentions, TopicKey};
+use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
 
@@ -24,6 +24,9 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &DeleteTopicsReq
         // Clients know TOPIC_DELETION_DISABLED from version 3 on.
         let error = if call.version < 3 { ErrorCode::InvalidRequest } else { ErrorCode::TopicDeletionDisabled };
         return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, error));
+    }
+    if has_no_time(request.timeout_ms) {
+        return call.answer::<DeleteTopicsRequest<'_>>(&refuse(request, ErrorCode::RequestTimedOut));
     }
     let wanted = wanted(request);
     let mut outcomes: Vec<Outcome> = Vec::new();

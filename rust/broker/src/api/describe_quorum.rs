@@ -45,11 +45,11 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &Request<'_>) ->
 
 /// A voter's state. A living node is caught up; of others the offset and times are unknown (-1).
 fn voter<'a>(core: &Core, node: &cluster::Node) -> ReplicaState<'a> {
-    let leads = core.nodes.controller() == Some(node.id);
+    // As in Kafka, the leader counts as one that has just fetched.
     ReplicaState {
         replica_id: node.id.0,
         log_end_offset: if node.alive { core.topics.changes() } else { -1 },
-        last_fetch_timestamp: if node.alive && !leads { core.now_ms } else { -1 },
+        last_fetch_timestamp: if node.alive { core.now_ms } else { -1 },
         last_caught_up_timestamp: if node.alive { core.now_ms } else { -1 },
         ..Default::default()
     }

@@ -8,7 +8,7 @@ use monedula_protocol::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
 };
 
-use super::{ApiError, Mentions, TopicKey};
+use super::{ApiError, Mentions, TopicKey, has_no_time};
 use crate::cluster::Election;
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
@@ -22,6 +22,10 @@ type Outcome = (String, Vec<(i32, Result<(), ApiError>)>);
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ElectLeadersRequest<'_>) -> Answer {
     if let Err(error) = core.authorize(call, Operation::Alter, Resource::Cluster) {
         return call.answer::<ElectLeadersRequest<'_>>(&refuse(request, error));
+    }
+    if has_no_time(request.timeout_ms) {
+        let error = ApiError { code: ErrorCode::RequestTimedOut, message: None };
+        return call.answer::<ElectLeadersRequest<'_>>(&refused(request, &error));
     }
     let election = match request.election_type {
         PREFERRED => Election::Preferred,

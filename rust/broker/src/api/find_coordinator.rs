@@ -1,5 +1,5 @@
 //! FindCoordinator, versions 0-6: finds the coordinators of groups and transactional ids, of one key or, from version 4
-//! on, of several (KIP-699). The first use creates the internal topic.
+//! on, of several (KIP-699). The first use creates the internal topic, and is answered COORDINATOR_NOT_AVAILABLE.
 //!
 //! Not implemented: share groups (KIP-932), which get INVALID_REQUEST, as from a Kafka where they are disabled.
 
@@ -18,6 +18,13 @@ const SHARE: i8 = 2;
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &FindCoordinatorRequest<'_>) -> Answer {
     let found: Vec<Result<Node, ErrorCode>> =
         keys(request).into_iter().map(|key| find(core, call, request.key_type, key)).collect();
+    // Only now, so that a request for several keys finds none of them, as in Kafka.
+    if found.iter().any(|found| matches!(found, Err(ErrorCode::CoordinatorNotAvailable)))
+        && let Some(kind) = coordinated(request.key_type)
+        && core.ensure_internal_topic(kind)
+    {
+        core.first_used(kind.topic());
+    }
     if call.version < 4 {
         let only = found.into_iter().next().unwrap_or(Err(ErrorCode::InvalidRequest));
         let answer = coordinator(request.key, &only);
@@ -42,13 +49,24 @@ fn keys<'a>(request: &FindCoordinatorRequest<'a>) -> Vec<&'a str> {
     if request.coordinator_keys.is_empty() { vec![request.key] } else { request.coordinator_keys.clone() }
 }
 
-fn find(core: &mut Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
-    let (kind, resource) = match key_type {
-        GROUP => (Coordinated::Groups, Resource::Group(key)),
-        TRANSACTION => (Coordinated::Transactions, Resource::TransactionalId(key)),
-        _ => return Err(ErrorCode::InvalidRequest),
+fn coordinated(key_type: i8) -> Option<Coordinated> {
+    match key_type {
+        GROUP => Some(Coordinated::Groups),
+        TRANSACTION => Some(Coordinated::Transactions),
+        _ => None,
+    }
+}
+
+fn find(core: &Core, call: &Call<'_>, key_type: i8, key: &str) -> Result<Node, ErrorCode> {
+    let kind = coordinated(key_type).ok_or(ErrorCode::InvalidRequest)?;
+    let resource = match kind {
+        Coordinated::Groups => Resource::Group(key),
+        Coordinated::Transactions => Resource::TransactionalId(key),
     };
     core.authorize(call, Operation::Describe, resource)?;
+    if core.faults.hides(kind.topic(), call.node) {
+        return Err(ErrorCode::CoordinatorNotAvailable);
+    }
     let node = core.coordinator(kind, key).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     let node = core.nodes.get(node).ok_or(ErrorCode::CoordinatorNotAvailable)?;
     Ok(node.seen_at(call.origin.protocol))

@@ -1,8 +1,5 @@
 //! Metadata, versions 0-13: brokers, topics and partitions. Creates missing topics if the request and the broker's
-//! settings allow.
-//!
-//! Differs from Kafka: a topic that this request creates is in the response at once, where Kafka answers
-//! UNKNOWN_TOPIC_OR_PARTITION until the topic exists.
+//! settings allow; the request that creates a topic is answered UNKNOWN_TOPIC_OR_PARTITION for it.
 //!
 //! Not implemented: nothing known, besides what [`super`] lists.
 
@@ -29,20 +26,25 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
     }
     let wanted = wanted(call, request);
     let create = call.version < 4 || request.allow_auto_topic_creation;
-    // The topics that do not exist, and that the client may describe but not create.
-    let mut forbidden = BTreeSet::new();
+    let mut missing = Missing::default();
     for topic in wanted.iter().flatten() {
         let name = topic.name.unwrap_or_default();
-        if create && topic.topic_id.is_zero() && may_describe(core, call, name) && !auto_create(core, call, name) {
-            forbidden.insert(name);
+        if create && topic.topic_id.is_zero() && may_describe(core, call, name) && core.topics.get(name).is_none() {
+            match auto_create(core, call, name) {
+                true => missing.created.insert(name),
+                false => missing.forbidden.insert(name),
+            };
         }
     }
     let faults = faults(core, call, wanted.as_deref());
     let mut topics: Vec<MetadataResponseTopic<'_>> = match &wanted {
-        Some(wanted) => wanted.iter().map(|topic| one(core, call, topic, &forbidden)).collect(),
+        Some(wanted) => wanted.iter().map(|topic| one(core, call, topic, &missing)).collect(),
         // Topics that the client may not describe are left out.
         None => {
-            let seen = core.topics.all().filter(|topic| may_describe(core, call, &topic.name));
+            let seen = core
+                .topics
+                .all()
+                .filter(|topic| may_describe(core, call, &topic.name) && !core.faults.hides(&topic.name, call.node));
             seen.map(|topic| known(core, call, topic)).collect()
         }
     };
@@ -83,6 +85,16 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &MetadataRequest
     })
 }
 
+/// Topics that a request names and that did not exist.
+#[derive(Debug, Default)]
+struct Missing<'a> {
+    /// Those that the client may describe but not create.
+    forbidden: BTreeSet<&'a str>,
+    /// Those that may be created. They are there for the next request only: Kafka's broker answers from what it knew
+    /// before it asked the controller to create them.
+    created: BTreeSet<&'a str>,
+}
+
 /// The errors that faults set for topics of the answer: a broker that does not know a topic yet, for example.
 fn faults(
     core: &mut Core,
@@ -102,8 +114,9 @@ fn faults(
             wanted.iter().filter_map(name).collect()
         }
     };
+    let known: Vec<String> = names.into_iter().filter(|name| !core.faults.hides(name, call.node)).collect();
     let faults = &mut core.faults;
-    names.into_iter().filter_map(|name| faults.partition_error(call, &name, -1).map(|error| (name, error))).collect()
+    known.into_iter().filter_map(|name| faults.partition_error(call, &name, -1).map(|error| (name, error))).collect()
 }
 
 /// The error of the request as a whole, if it is malformed.
@@ -134,11 +147,8 @@ fn may_describe(core: &Core, call: &Call<'_>, name: &str) -> bool {
     core.allows(call, Operation::Describe, Resource::Topic(name))
 }
 
-/// Creates a topic if it does not exist and the settings allow. Returns false if the client may not create it.
+/// Creates a topic that does not exist if the settings allow. Returns false if the client may not create it.
 fn auto_create(core: &mut Core, call: &Call<'_>, name: &str) -> bool {
-    if core.topics.get(name).is_some() {
-        return true;
-    }
     let enabled = core.settings.kafka.auto_create_topics_enable;
     let may_create = core.allows(call, Operation::Create, Resource::Cluster)
         || core.allows(call, Operation::Create, Resource::Topic(name));
@@ -147,7 +157,10 @@ fn auto_create(core: &mut Core, call: &Call<'_>, name: &str) -> bool {
     }
     match Coordinated::of_topic(name) {
         // The topics of the coordinators are created whatever the setting.
-        Some(kind) => core.ensure_internal_topic(kind),
+        Some(kind) => {
+            core.ensure_internal_topic(kind);
+            core.first_used(name);
+        }
         None if enabled && check_topic_name(name).is_ok() => create_with_defaults(core, name),
         None => {}
     }
@@ -159,13 +172,14 @@ fn create_with_defaults(core: &mut Core, name: &str) {
     let replicas = core.place_replicas(0, partitions, replicas);
     log::info!("created topic {name} with {partitions} partitions, because metadata was asked for it");
     core.create_topic(NewTopic { name: name.into(), config: TopicConfig::default(), replicas });
+    core.first_used(name);
 }
 
 fn one<'a>(
     core: &'a Core,
     call: &Call<'_>,
     wanted: &MetadataRequestTopic<'a>,
-    forbidden: &BTreeSet<&str>,
+    missing: &Missing<'_>,
 ) -> MetadataResponseTopic<'a> {
     let refused = |error: ErrorCode| MetadataResponseTopic {
         error_code: error.code(),
@@ -176,6 +190,7 @@ fn one<'a>(
     };
     if !wanted.topic_id.is_zero() {
         let found = core.topics.name_of(wanted.topic_id).and_then(|name| core.topics.get(&name));
+        let found = found.filter(|topic| !core.faults.hides(&topic.name, call.node));
         // Topic ids are no secret, names are.
         return match found {
             None => refused(ErrorCode::UnknownTopicId),
@@ -187,11 +202,12 @@ fn one<'a>(
     if !may_describe(core, call, name) {
         return refused(ErrorCode::TopicAuthorizationFailed);
     }
-    if forbidden.contains(name) {
+    if missing.forbidden.contains(name) {
         let is_internal = call.version >= 1 && Coordinated::of_topic(name).is_some();
         return MetadataResponseTopic { is_internal, ..refused(ErrorCode::TopicAuthorizationFailed) };
     }
-    match core.topics.get(name) {
+    let is_new = missing.created.contains(name) || core.faults.hides(name, call.node);
+    match core.topics.get(name).filter(|_| !is_new) {
         Some(topic) => known(core, call, topic),
         None if check_topic_name(name).is_err() => refused(ErrorCode::InvalidTopicException),
         None => {

@@ -6,9 +6,10 @@
 //!
 //! Each API asks the authorizer, if there is one, where Kafka asks it, before faults on partitions are looked up.
 //!
-//! Only Produce and Fetch are throttled by quotas; in other responses the throttle time is 0 unless a fault sets it. Not
-//! implemented in any API: the `timeout_ms` of requests (nothing waits for replicas or a controller). Each node itself carries out what Kafka's brokers forward to
-//! the controller. Each file's header says what else is not implemented.
+//! Only Produce and Fetch are throttled by quotas; in other responses the throttle time is 0 unless a fault sets it. In
+//! requests to the controller and in Produce, a `timeout_ms` of 0 has Kafka's effect; a longer one never passes, because
+//! nothing waits for replicas or a controller. Each node itself carries out what Kafka's brokers forward to the
+//! controller. Each file's header says what else is not implemented.
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
@@ -74,10 +75,10 @@ mod txn_offset_commit;
 mod update_features;
 
 use bytes::Bytes;
-use monedula_protocol::api::{ApiKey, Request};
+use monedula_protocol::api::{ApiKey, Message, Request};
 use monedula_protocol::error::WireError;
 use monedula_protocol::error_code::ErrorCode;
-use monedula_protocol::frame::decode_request_header;
+use monedula_protocol::frame::{decode_request_header, decode_response};
 use monedula_protocol::messages;
 use monedula_protocol::sasl::scram::ScramHash;
 use monedula_protocol::types::Uuid;
@@ -86,7 +87,7 @@ use monedula_protocol::wire::Reader;
 pub(crate) use join_group::answer as answer_join;
 pub(crate) use sync_group::answer as answer_sync;
 
-use crate::core::{Answer, Call, ConnectionId, Core, Current, Hex, Origin, Ticket, has_secrets};
+use crate::core::{Answer, Call, ConnectionId, Core, Hex, Origin, Ticket, has_secrets};
 use crate::faults;
 use crate::security::{Gate, Login, Operation, Resource};
 
@@ -144,6 +145,17 @@ macro_rules! apis {
     ($($module:ident::$request:ident,)*) => {
         /// The implemented APIs with their versions.
         pub(crate) const IMPLEMENTED: &[(ApiKey, i16, i16)] = &[$(versions::<messages::$module::$request<'_>>(),)*];
+
+        /// The error codes in an answer, 0 for success. `None` if it cannot be read.
+        pub(crate) fn error_codes(key: ApiKey, version: i16, frame: &[u8]) -> Option<Vec<i16>> {
+            match key {
+                $(messages::$module::$request::API_KEY => {
+                    let response = decode_response::<messages::$module::$request<'_>>(frame, version).ok()?;
+                    Some(response.error_codes())
+                })*
+                _ => None,
+            }
+        }
 
         /// Carries a request out; one that is `illegal` while a client logs in is refused.
         fn dispatch(core: &mut Core, call: &Call<'_>, body: Reader<'_>, illegal: bool) -> Answer {
@@ -276,8 +288,7 @@ pub(crate) fn serve(core: &mut Core, connection: ConnectionId, origin: &Origin, 
     let client_id = header.client_id.unwrap_or_default();
     let Origin { node, host, .. } = origin;
     let call = Call { key, version, ticket, node: *node, client_id, origin, frame };
-    let flexible = version >= key.flexible_from();
-    core.asked(connection, client_id, Current { key, version, correlation_id: header.correlation_id, flexible });
+    core.asked(connection, client_id, call.current());
     log::debug!(
         "node {node}: {key} v{version}, correlation id {}, client {client_id:?} at {host}: {} bytes",
         header.correlation_id,
@@ -311,6 +322,12 @@ impl Core {
         let max = self.settings.max_versions.get(&key.code()).map_or(max, |&masked| masked.min(max));
         (min <= max).then_some((min, max))
     }
+}
+
+/// Whether Kafka's controller would give a request up before it looks at it. It does so if there is no time, and its
+/// answer is REQUEST_TIMED_OUT for all that the request names.
+fn has_no_time(timeout_ms: i32) -> bool {
+    timeout_ms <= 0
 }
 
 /// Replaces PRODUCER_FENCED by INVALID_PRODUCER_EPOCH for versions below `known_from`, whose clients do not know it

@@ -14,7 +14,7 @@ use monedula_protocol::messages::produce::{
 };
 use monedula_protocol::records::{Batches, RecordsError};
 
-use super::{Mentions, TopicKey};
+use super::{Mentions, TopicKey, has_no_time};
 use crate::cluster::{Appended, Coordinated};
 use crate::core::{Answer, Call, Core};
 use crate::log::Batch;
@@ -31,6 +31,8 @@ struct Outcome {
     result: Result<Appended, Refusal>,
     /// Set even if the batch was refused, once the log was read; else -1.
     log_start_offset: i64,
+    /// Whether the batch is in the log, and the request has no time to wait for the other replicas in sync.
+    timed_out: bool,
     /// The leader and its epoch, if the node is not the leader (KIP-951).
     leader: Option<(i32, i32)>,
 }
@@ -55,7 +57,8 @@ pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ProduceRequest<
         let partitions = partitions.into_iter().map(|data| match &name {
             Ok(name) => produce(core, call, request, name, data),
             Err(error) => {
-                Outcome { index: data.index, result: Err((*error).into()), log_start_offset: -1, leader: None }
+                let result = Err((*error).into());
+                Outcome { index: data.index, result, log_start_offset: -1, timed_out: false, leader: None }
             }
         });
         outcomes.push((topic, partitions.collect::<Vec<_>>()));
@@ -174,7 +177,9 @@ fn produce(
         ErrorCode::NotLeaderOrFollower if call.version >= 10 => core.leader_hint(topic, data.index),
         _ => None,
     };
-    Outcome { index: data.index, result, log_start_offset, leader }
+    let waits = request.acks == -1 && has_no_time(request.timeout_ms) && result.is_ok();
+    let timed_out = waits && partition.is_some_and(|partition| partition.isr.len() > 1);
+    Outcome { index: data.index, result, log_start_offset, timed_out, leader }
 }
 
 /// Whether the record bytes are refused before the log is read. That is so for a wrong number of batches, and not for
@@ -273,6 +278,7 @@ fn describe<'a>(topic: &TopicProduceData<'a>, outcomes: &'a [Outcome]) -> TopicP
             Ok(appended) => PartitionProduceResponse {
                 base_offset: appended.base_offset,
                 log_append_time_ms: appended.log_append_time_ms,
+                error_code: if outcome.timed_out { ErrorCode::RequestTimedOut.code() } else { 0 },
                 ..Default::default()
             },
             Err(refusal) => PartitionProduceResponse {

@@ -81,9 +81,8 @@ fn check(controller: NodeId, known: &[Feature], update: &FeatureUpdateKey<'_>) -
         let (min, max) = (feature.min, feature.max);
         return Err(format!("Local controller {controller} only supports versions {min}-{max}"));
     }
-    // The finalized level is the highest supported one.
     let downgrades = [SAFE_DOWNGRADE, UNSAFE_DOWNGRADE].contains(&update.upgrade_type);
-    match (level < feature.max, downgrades) {
+    match (level < feature.level, downgrades) {
         (false, _) => Ok(()),
         (true, false) => {
             Err("Can't downgrade the version of this feature without setting the upgrade type to either safe \

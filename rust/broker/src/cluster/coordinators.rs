@@ -51,9 +51,8 @@ impl Core {
         partition_of_key(key, partitions)
     }
 
-    /// The node that coordinates a key. Creates the internal topic at its first use.
-    pub(crate) fn coordinator(&mut self, kind: Coordinated, key: &str) -> Option<NodeId> {
-        self.ensure_internal_topic(kind);
+    /// The node that coordinates a key; `None` before the internal topic exists.
+    pub(crate) fn coordinator(&self, kind: Coordinated, key: &str) -> Option<NodeId> {
         let index = self.coordinator_partition(kind, key);
         self.topics.partition(kind.topic(), index)?.leader
     }
@@ -62,9 +61,9 @@ impl Core {
     ///
     /// # Errors
     /// NOT_COORDINATOR.
-    pub(crate) fn check_coordinator(&mut self, kind: Coordinated, key: &str, node: NodeId) -> Result<(), ErrorCode> {
+    pub(crate) fn check_coordinator(&self, kind: Coordinated, key: &str, node: NodeId) -> Result<(), ErrorCode> {
         match self.coordinator(kind, key) {
-            Some(coordinator) if coordinator == node => Ok(()),
+            Some(coordinator) if coordinator == node && !self.faults.hides(kind.topic(), node) => Ok(()),
             _ => Err(ErrorCode::NotCoordinator),
         }
     }

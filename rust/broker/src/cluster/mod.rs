@@ -5,6 +5,7 @@ mod client_metrics;
 mod config_def;
 mod configs;
 mod coordinators;
+mod first_use;
 mod nodes;
 mod partition;
 mod persistence;
@@ -20,6 +21,7 @@ pub(crate) use client_metrics::{CLIENT_METRICS_CONFIGS, ClientMetrics, MetricsCl
 pub(crate) use config_def::{ConfigDef, ConfigSource, ConfigType};
 pub(crate) use configs::{Configs, GROUP_CONFIGS, Synonym, Values, broker_def, config_name, is_dynamic, list_default};
 pub(crate) use coordinators::Coordinated;
+pub use first_use::FirstUse;
 pub use nodes::NodeId;
 pub(crate) use nodes::{Node, Nodes};
 pub(crate) use partition::Partition;

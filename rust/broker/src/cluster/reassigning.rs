@@ -1,5 +1,6 @@
 //! Reassignments of partitions to other nodes (KIP-455). All replicas share one log, so a new replica is in sync as
-//! soon as its node is alive: a reassignment stays in progress only while a node that it adds is stopped.
+//! soon as its node is alive: a reassignment stays in progress only while a node that it adds is stopped, or while
+//! replication is paused.
 
 use monedula_protocol::error_code::ErrorCode;
 
@@ -24,7 +25,7 @@ impl Core {
     /// # Errors
     /// UNKNOWN_TOPIC_OR_PARTITION.
     pub(crate) fn reassign(&mut self, topic: &str, index: i32, target: Vec<NodeId>) -> Result<(), ErrorCode> {
-        let nodes = &self.nodes;
+        let (nodes, paused) = (&self.nodes, self.replication_paused);
         let partition = self.topics.partition_mut(topic, index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
         let removing = sorted(without(&partition.replicas, &target));
         let adding = sorted(without(&target, &partition.replicas));
@@ -39,7 +40,7 @@ impl Core {
             partition.adding = adding;
         }
         // A replica that an earlier reassignment added may be in sync already.
-        let arrives = |node: &NodeId| nodes.is_alive(*node) && !partition.isr.contains(node);
+        let arrives = |node: &NodeId| !paused && nodes.is_alive(*node) && !partition.isr.contains(node);
         let arrived: Vec<NodeId> = partition.adding.iter().copied().filter(arrives).collect();
         partition.isr.extend(arrived);
         self.metadata_changed();

@@ -31,8 +31,8 @@ impl Core {
         });
     }
 
-    /// Handles the start of a node: it is in sync at once, and partitions without a leader get one if its replica
-    /// allows it.
+    /// Handles the start of a node: it is in sync at once unless replication is paused, and partitions without a leader
+    /// get one if its replica allows it.
     pub(crate) fn node_started(&mut self, node: NodeId) {
         self.nodes.set_alive(node, true);
         self.each_partition(|core, topic, index| {
@@ -45,7 +45,7 @@ impl Core {
                 core.elect(topic, index);
             }
             let Some(partition) = core.topics.partition(topic, index) else { return };
-            if partition.leader.is_some() {
+            if partition.leader.is_some() && !core.replication_paused {
                 // Replicas that came back while the partition had no leader could not catch up with one. They do now.
                 let catches_up = |replica: &NodeId| *replica == node || had_no_leader && core.nodes.is_alive(*replica);
                 let lags = |replica: &NodeId| !partition.isr.contains(replica) && catches_up(replica);
@@ -54,6 +54,25 @@ impl Core {
                 if isr.len() > partition.isr.len() {
                     core.set_isr(topic, index, isr);
                 }
+            }
+            core.complete_reassignment(topic, index);
+        });
+    }
+
+    /// Keeps replicas that are not in sync from catching up, or no longer: then all living ones are in sync, and
+    /// reassignments that wait for them complete.
+    pub(crate) fn pause_replication(&mut self, paused: bool) {
+        self.replication_paused = paused;
+        if paused {
+            return;
+        }
+        self.each_partition(|core, topic, index| {
+            let Some(partition) = core.topics.partition(topic, index) else { return };
+            let lags = |replica: &NodeId| !partition.isr.contains(replica) && core.nodes.is_alive(*replica);
+            let caught_up: Vec<NodeId> = partition.replicas.iter().copied().filter(lags).collect();
+            if partition.leader.is_some() && !caught_up.is_empty() {
+                let isr = partition.isr.iter().copied().chain(caught_up).collect();
+                core.set_isr(topic, index, isr);
             }
             core.complete_reassignment(topic, index);
         });

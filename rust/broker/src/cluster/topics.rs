@@ -14,6 +14,12 @@ use crate::log::Log;
 /// The maximum length of a topic name.
 const MAX_NAME_LENGTH: usize = 249;
 
+/// Kafka's `offsets.topic.segment.bytes` and `transaction.state.log.segment.bytes`.
+const INTERNAL_SEGMENT_BYTES: i32 = 104_857_600;
+
+/// Kafka's `transaction.state.log.min.isr`, where there are as many replicas.
+const TRANSACTION_MIN_ISR: usize = 2;
+
 /// The maximum number of partitions that Kafka's controller creates for one request.
 pub(crate) const MAX_PARTITIONS_PER_REQUEST: i64 = 10_000;
 
@@ -311,18 +317,35 @@ impl Core {
         (first..first + partitions).map(place).collect()
     }
 
-    /// Creates the internal topic of groups or transactions, if it does not exist yet.
-    pub(crate) fn ensure_internal_topic(&mut self, kind: Coordinated) {
+    /// Creates the internal topic of groups or transactions, if it does not exist yet. Returns whether it did not.
+    pub(crate) fn ensure_internal_topic(&mut self, kind: Coordinated) -> bool {
         if self.topics.get(kind.topic()).is_some() {
-            return;
+            return false;
         }
         let partitions = match kind {
             Coordinated::Groups => self.settings.kafka.offsets_topic_num_partitions,
             Coordinated::Transactions => self.settings.kafka.transaction_state_log_num_partitions,
         };
-        let config = TopicConfig::new([("cleanup.policy", "compact")]).unwrap_or_default();
         let replicas = self.place_replicas(0, partitions, 3);
+        let config = self.internal_config(kind, replicas.first().map_or(1, Vec::len));
         self.create_topic(NewTopic { name: kind.topic().into(), config, replicas });
+        true
+    }
+
+    /// The configs that Kafka sets for an internal topic. As elsewhere, segments are no larger than the setting.
+    fn internal_config(&self, kind: Coordinated, replicas: usize) -> TopicConfig {
+        let segment_bytes = INTERNAL_SEGMENT_BYTES.min(self.settings.kafka.log_segment_bytes).to_string();
+        let min_insync_replicas = TRANSACTION_MIN_ISR.min(replicas).to_string();
+        let mut values = vec![("cleanup.policy", "compact"), ("segment.bytes", segment_bytes.as_str())];
+        match kind {
+            Coordinated::Groups => values.push(("compression.type", "producer")),
+            Coordinated::Transactions => values.extend([
+                ("compression.type", "uncompressed"),
+                ("min.insync.replicas", min_insync_replicas.as_str()),
+                ("unclean.leader.election.enable", "false"),
+            ]),
+        }
+        TopicConfig::new(values).unwrap_or_default()
     }
 
     /// Must be called after topics or partitions are created, deleted or reassigned: waiting fetches are checked again,

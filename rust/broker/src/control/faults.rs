@@ -35,8 +35,12 @@ impl Core {
         json!({ "removed": removed })
     }
 
-    pub(super) fn describe_faults(&self) -> Value {
-        let one = |(id, fault, hits): (u64, &Fault, u64)| json!({ "fault": id, "hits": hits, "what": fault.what, "when": fault.when });
-        self.faults.all().map(one).collect()
+    pub(super) fn describe_faults(&self, with_removed: bool) -> Value {
+        let removed = self.faults.removed().filter(|_| with_removed).map(|fault| described(fault, true));
+        removed.chain(self.faults.all().map(|fault| described(fault, false))).collect()
     }
+}
+
+fn described((id, fault, hits): (u64, &Fault, u64), removed: bool) -> Value {
+    json!({ "fault": id, "hits": hits, "what": fault.what, "when": fault.when, "removed": removed })
 }

@@ -44,6 +44,7 @@ impl Core {
 
     /// One group with its members, their assignments, and its offsets.
     pub(super) fn describe_group(&mut self, group: &str) -> Result<Value, BrokerError> {
+        self.ensure_internal_topic(Coordinated::Groups);
         let unled = || BrokerError::Command(format!("group {group:?}: no node coordinates it"));
         let node = self.coordinator(Coordinated::Groups, group).ok_or_else(unled)?;
         let mut found = match self.new_group(node, group)? {

@@ -108,6 +108,12 @@ pub enum Command {
         /// The replicas.
         isr: Vec<NodeId>,
     },
+    /// Keeps replicas that are not in sync from catching up: reassignments that add nodes stay in progress, and nodes that
+    /// start stay out of sync. Or no longer: all living replicas are in sync then.
+    PauseReplication {
+        /// Whether it is paused.
+        paused: bool,
+    },
     /// Compacts a log at once: keeps only the latest record of each key. Tombstones stay for the topic's
     /// `delete.retention.ms`.
     Compact {
@@ -174,7 +180,11 @@ pub enum Command {
     /// Removes all faults. Answers how many.
     RemoveFaults {},
     /// Answers all faults that are set.
-    Faults {},
+    Faults {
+        /// Whether those are answered too that were removed last.
+        #[serde(default)]
+        removed: bool,
+    },
     /// Creates ACLs. Those that exist already stay as they are.
     CreateAcls {
         /// The ACLs.
@@ -258,6 +268,8 @@ pub enum Command {
     },
     /// Answers all connections.
     Connections {},
+    /// Answers the last requests with what became of them, the oldest first.
+    Requests {},
     /// Answers what clients pushed about themselves (KIP-714), the oldest first.
     ClientMetrics {},
     /// Answers all groups.
@@ -304,6 +316,10 @@ impl Core {
             Command::MoveCoordinator { group, transactional_id, node } => {
                 self.move_coordinator(group.as_deref(), transactional_id.as_deref(), node)
             }
+            Command::PauseReplication { paused } => {
+                self.pause_replication(paused);
+                Ok(Value::Null)
+            }
             Command::Compact { topic, partition } => self.compact_on_command(&topic, partition),
             Command::RunRetention {} => self.run_retention_on_command(),
             Command::Truncate { topic, partition, offset } => self.truncate_on_command(&topic, partition, offset),
@@ -327,7 +343,7 @@ impl Core {
             Command::ReleaseFault { fault } => self.release_fault(fault).map(|()| Value::Null),
             Command::RemoveFault { fault } => self.remove_fault_on_command(fault),
             Command::RemoveFaults {} => Ok(self.remove_faults()),
-            Command::Faults {} => Ok(self.describe_faults()),
+            Command::Faults { removed } => Ok(self.describe_faults(removed)),
             Command::CreateAcls { acls } => self.create_acls_on_command(acls),
             Command::DeleteAcls { acls } => self.delete_acls_on_command(&acls),
             Command::Acls {} => self.describe_acls(),
@@ -346,6 +362,7 @@ impl Core {
             Command::ClientCertificate { name } => self.issue_client_certificate(&name),
             Command::Listeners {} => Ok(self.describe_listeners()),
             Command::Connections {} => Ok(self.describe_connections()),
+            Command::Requests {} => Ok(self.peers.describe_exchanges()),
             Command::ClientMetrics {} => Ok(self.describe_client_metrics()),
             Command::Groups {} => self.describe_groups(),
             Command::Group { group } => self.describe_group(&group),

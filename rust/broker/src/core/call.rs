@@ -1,5 +1,6 @@
 //! A request in the core: its connection, its content, its answer, and what the connection is to do with the answer.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -82,6 +83,13 @@ pub(crate) struct Current {
     pub(crate) flexible: bool,
 }
 
+impl fmt::Display for Current {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, version, correlation_id, .. } = self;
+        write!(f, "{key} v{version}, correlation id {correlation_id}")
+    }
+}
+
 /// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
@@ -159,6 +167,12 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The request as its connection knows it.
+    pub(crate) fn current(&self) -> Current {
+        let Self { key, version, ticket: Ticket { correlation_id, .. }, .. } = *self;
+        Current { key, version, correlation_id, flexible: version >= key.flexible_from() }
+    }
+
     /// Answers the request at once. A response that cannot be encoded closes the connection.
     pub(crate) fn answer<'q, 'r, R: Request<'q>>(&self, response: &R::Response<'r>) -> Answer {
         match encode_response::<R>(response, self.version, self.ticket.correlation_id) {

@@ -5,6 +5,7 @@
 
 mod call;
 mod draw;
+mod exchanges;
 mod peers;
 
 use std::collections::VecDeque;
@@ -44,6 +45,8 @@ pub struct Core {
     pub(crate) client_metrics: ClientMetrics,
     pub(crate) nodes: Nodes,
     pub(crate) topics: Topics,
+    /// Whether replicas that are not in sync stay so.
+    pub(crate) replication_paused: bool,
     pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) faults: Faults,
@@ -70,6 +73,7 @@ impl Core {
             client_metrics: ClientMetrics::default(),
             nodes,
             topics: Topics::default(),
+            replication_paused: false,
             groups: Groups::default(),
             transactions: Transactions::default(),
             faults: Faults::new(settings.seed),
@@ -134,8 +138,14 @@ impl Core {
 
     /// Carries out one request frame, without its length. The next frame of a connection may only be passed when this
     /// one is answered: Kafka handles one request of a connection at a time.
+    ///
+    /// Timers that are due run first: they would otherwise run up to a millisecond after the request, which then met a
+    /// member, a transaction or a fault's delay whose time was over.
     pub fn request(&mut self, now_ms: i64, connection: ConnectionId, frame: &Bytes) {
         self.advance(now_ms);
+        if self.next_due_ms().is_some_and(|due_ms| due_ms <= self.now_ms) {
+            self.tick(now_ms);
+        }
         if let Some(origin) = self.peers.origin(connection) {
             self.work(connection, &origin, frame);
             self.wake_fetches();
@@ -204,7 +214,8 @@ impl Core {
     pub(crate) fn reply(&mut self, connection: ConnectionId, action: Action) {
         if let Some(action) = faults::on_answer(self, connection, action) {
             let action = action.then_mute(self.peers.take_mute_ms(connection));
-            self.peers.answered(connection, &action);
+            let faults = self.faults.take_struck(connection);
+            self.peers.answered(connection, &action, self.now_ms, faults);
             self.outbox.push_back(Reply { connection, action });
         }
     }
@@ -218,7 +229,7 @@ impl Core {
 
     /// Records that a connection has sent a request.
     pub(crate) fn asked(&mut self, connection: ConnectionId, client_id: &str, current: Current) {
-        self.peers.asked(connection, client_id, current);
+        self.peers.asked(connection, client_id, current, self.now_ms);
     }
 
     /// The request whose answer a connection waits for.

@@ -7,6 +7,7 @@ use monedula_protocol::api::ApiKey;
 use serde_json::{Value, json};
 
 use super::call::{Action, ConnectionId, Current, Origin};
+use super::exchanges::{Exchanges, errors_in_words};
 use crate::cluster::NodeId;
 use crate::security::{Exchange, Login, Principal, SecurityProtocol};
 
@@ -15,6 +16,7 @@ use crate::security::{Exchange, Login, Principal, SecurityProtocol};
 pub(crate) struct Peers {
     peers: BTreeMap<ConnectionId, Peer>,
     last: u64,
+    exchanges: Exchanges,
 }
 
 /// A connection, and what is known of its client.
@@ -116,10 +118,13 @@ impl Peers {
         expired
     }
 
-    pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current) {
+    pub(super) fn asked(&mut self, id: ConnectionId, client_id: &str, current: Current, now_ms: i64) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         // A request that a fault delayed passes here twice, and counts once.
-        peer.requests += u64::from(peer.current.is_none());
+        if peer.current.is_none() {
+            peer.requests += 1;
+            self.exchanges.asked(now_ms, (id, &peer.origin), client_id, current);
+        }
         peer.current = Some(current);
         if *peer.client_id != *client_id {
             peer.client_id = client_id.into();
@@ -130,16 +135,19 @@ impl Peers {
         self.peers.get(&id)?.current
     }
 
-    pub(super) fn answered(&mut self, id: ConnectionId, action: &Action) {
+    /// Records the answer to a connection's request, with the faults that took effect on the two.
+    pub(super) fn answered(&mut self, id: ConnectionId, action: &Action, now_ms: i64, faults: Vec<u64>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let Some(Current { key, version, correlation_id, .. }) = peer.current.take() else { return };
+        let Some(current) = peer.current.take() else { return };
+        self.exchanges.answered(now_ms, id, action, faults);
         let (node, client_id) = (peer.origin.node, &peer.client_id);
-        let what = format_args!("node {node}: answer to {key} v{version}, correlation id {correlation_id}");
+        let what = format_args!("node {node}: answer to {current}");
         match action {
             Action::Send(pieces) | Action::Wire(pieces, _) => {
                 let bytes: usize = pieces.iter().map(bytes::Bytes::len).sum();
-                log::debug!("{what}, client {client_id:?}: {bytes} bytes");
-                if log::log_enabled!(log::Level::Trace) && !has_secrets(key) {
+                // The errors are read in the answer as it is sent: a fault may have changed it.
+                log::debug!("{what}, client {client_id:?}: {bytes} bytes{}", errors_in_words(current, pieces));
+                if log::log_enabled!(log::Level::Trace) && !has_secrets(current.key) {
                     log::trace!("{what}: {}", Hex(&pieces.concat()));
                 }
             }
@@ -149,6 +157,11 @@ impl Peers {
                 log::debug!("{what}, client {client_id:?}: none, the connection ends")
             }
         }
+    }
+
+    /// The last requests with their answers as JSON, for the control command that lists them.
+    pub(crate) fn describe_exchanges(&self) -> Value {
+        self.exchanges.describe()
     }
 
     /// All connections as JSON, for the control command that lists them.

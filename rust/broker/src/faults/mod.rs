@@ -7,9 +7,10 @@
 
 mod bytes;
 mod fault;
+mod unseen;
 mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use monedula_protocol::api::ApiKey;
@@ -20,8 +21,9 @@ pub(crate) use waiting::Waiting;
 
 use crate::BrokerError;
 use crate::api::{Mentions, TopicKey};
-use crate::cluster::Topics;
-use crate::core::{Action, Answer, Call, ConnectionId, Core, Draw, Wire};
+use crate::cluster::{NodeId, Topics};
+use crate::core::{Action, Answer, Call, ConnectionId, Core, Current, Draw, Wire};
+use unseen::Unseen;
 use waiting::Armed;
 
 /// The APIs that call [`Faults::partition_error`] for each partition; Metadata calls it for each topic.
@@ -42,6 +44,9 @@ const BY_PARTITION: &[ApiKey] = &[
     ApiKey::Metadata,
 ];
 
+/// How many faults that were removed are kept, for the report of a test that fails.
+const KEPT_REMOVED: usize = 20;
+
 /// The faults that are set, and the requests, answers and connections that they hold.
 #[derive(Debug)]
 pub(crate) struct Faults {
@@ -61,6 +66,12 @@ pub(crate) struct Faults {
     mute: BTreeMap<ConnectionId, u64>,
     /// The connections that are no longer read, with the fault that does it.
     deaf: BTreeMap<ConnectionId, u64>,
+    /// The topics that nodes do not know yet.
+    unseen: Unseen,
+    /// The faults that were removed last, with their hits, the oldest first.
+    removed: VecDeque<(u64, Fault, u64)>,
+    /// The faults that took effect on the present request of a connection.
+    struck: BTreeMap<ConnectionId, Vec<u64>>,
 }
 
 /// A fault that is set, with its counters.
@@ -127,6 +138,25 @@ impl Active {
         self.used += u64::from(is_hit);
         is_hit
     }
+
+    /// Counts a request on which the fault takes effect.
+    fn hit(
+        &mut self,
+        id: u64,
+        connection: ConnectionId,
+        request: Current,
+        struck: &mut BTreeMap<ConnectionId, Vec<u64>>,
+    ) {
+        self.hits += 1;
+        if self.fault.what == Effect::Observe {
+            return;
+        }
+        struck.entry(connection).or_default().push(id);
+        if log::log_enabled!(log::Level::Debug) {
+            let what = serde_json::to_string(&self.fault.what).unwrap_or_default();
+            log::debug!("fault {id} takes effect on {request} of connection {}: {what}", connection.0);
+        }
+    }
 }
 
 impl Faults {
@@ -142,12 +172,25 @@ impl Faults {
             decided: BTreeMap::new(),
             mute: BTreeMap::new(),
             deaf: BTreeMap::new(),
+            unseen: Unseen::default(),
+            removed: VecDeque::new(),
+            struck: BTreeMap::new(),
         }
     }
 
-    /// Whether no fault is set.
+    /// Whether no fault is set, and every node knows every topic.
     pub(crate) fn is_empty(&self) -> bool {
-        self.active.is_empty()
+        self.active.is_empty() && self.unseen.is_empty()
+    }
+
+    /// Keeps a topic from a node until a time.
+    pub(crate) fn hide(&mut self, topic: &Arc<str>, node: NodeId, until_ms: i64) {
+        self.unseen.hide(topic, node, until_ms);
+    }
+
+    /// Whether a node does not know a topic yet.
+    pub(crate) fn hides(&self, topic: &str, node: NodeId) -> bool {
+        self.unseen.hides(topic, node)
     }
 
     /// Sets a fault. Returns its id.
@@ -180,9 +223,19 @@ impl Faults {
         self.active.iter().map(|(id, active)| (*id, &active.fault, active.hits))
     }
 
+    /// The faults that were removed last, with their ids and hits, the oldest first.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = (u64, &Fault, u64)> {
+        self.removed.iter().map(|(id, fault, hits)| (*id, fault, *hits))
+    }
+
     /// The error to answer for this partition, if a fault hits it. Every API with an error code for each partition
     /// calls this for each of them, before it handles the partition.
     pub(crate) fn partition_error(&mut self, call: &Call<'_>, topic: &str, partition: i32) -> Option<ErrorCode> {
+        // Kafka's controller, which knows every topic, answers these two.
+        let is_for_controller = matches!(call.key, ApiKey::ElectLeaders | ApiKey::AlterPartitionReassignments);
+        if !is_for_controller && self.unseen.hides(topic, call.node) {
+            return Some(unknown_topic(call));
+        }
         if self.active.is_empty() {
             return None;
         }
@@ -202,7 +255,9 @@ impl Faults {
             // checks them.
             let is_hit = *decided.1.entry(*id).or_insert_with(|| {
                 let is_hit = active.draw(&mut self.draw);
-                active.hits += u64::from(is_hit);
+                if is_hit {
+                    active.hit(*id, call.ticket.connection, call.current(), &mut self.struck);
+                }
                 is_hit
             });
             if is_hit {
@@ -219,13 +274,35 @@ impl Faults {
         self.decided.remove(&connection);
         self.mute.remove(&connection);
         self.deaf.remove(&connection);
+        self.struck.remove(&connection);
     }
 
-    fn hit(&mut self, id: u64) {
+    fn hit(&mut self, id: u64, connection: ConnectionId, request: Current) {
+        if let Some(active) = self.active.get_mut(&id) {
+            active.hit(id, connection, request, &mut self.struck);
+        }
+    }
+
+    fn count(&mut self, id: u64) {
         if let Some(active) = self.active.get_mut(&id) {
             active.hits += 1;
         }
     }
+
+    /// Takes the faults that took effect on the present request of a connection, which is answered now.
+    pub(crate) fn take_struck(&mut self, connection: ConnectionId) -> Vec<u64> {
+        self.struck.remove(&connection).unwrap_or_default()
+    }
+}
+
+/// The error for a topic that the node does not know, which some versions of an API name by its id.
+fn unknown_topic(call: &Call<'_>) -> ErrorCode {
+    let ids_from = match call.key {
+        ApiKey::Produce | ApiKey::Fetch => 13,
+        ApiKey::OffsetCommit | ApiKey::OffsetFetch => 10,
+        _ => i16::MAX,
+    };
+    if call.version < ids_from { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::UnknownTopicId }
 }
 
 fn unknown(id: u64) -> BrokerError {
@@ -259,7 +336,7 @@ pub(crate) fn on_request(
             core.faults.armed.entry(call.ticket.connection).or_default().push((id, what, instead));
             continue;
         }
-        core.faults.hit(id);
+        core.faults.hit(id, call.ticket.connection, call.current());
         if let Some(answer) = stop(core, call, id, &what, error.map(refused)) {
             return Some(answer);
         }
@@ -309,7 +386,11 @@ pub(crate) fn on_answer(core: &mut Core, connection: ConnectionId, mut action: A
     let mut wire = Wire::default();
     while !armed.is_empty() {
         let (id, what, instead) = armed.remove(0);
-        core.faults.hit(id);
+        // A connection that has ended has no request any more; the fault took effect all the same.
+        match core.current(connection) {
+            Some(request) => core.faults.hit(id, connection, request),
+            None => core.faults.count(id),
+        }
         match what {
             Effect::Delay { ms } => {
                 core.faults.armed.insert(connection, armed);
@@ -350,9 +431,13 @@ impl Core {
     /// # Errors
     /// [`BrokerError::Command`] if there is no such fault.
     pub(crate) fn remove_fault(&mut self, id: u64) -> Result<u64, BrokerError> {
-        let removed = self.faults.active.remove(&id).ok_or_else(|| unknown(id))?;
+        let Active { fault, hits, .. } = self.faults.active.remove(&id).ok_or_else(|| unknown(id))?;
+        if self.faults.removed.len() == KEPT_REMOVED {
+            self.faults.removed.pop_front();
+        }
+        self.faults.removed.push_back((id, fault, hits));
         self.let_go(id);
-        Ok(removed.hits)
+        Ok(hits)
     }
 
     fn let_go(&mut self, id: u64) {
@@ -373,10 +458,13 @@ impl Core {
         while let Some(due) = self.faults.waiting.take_due(self.now_ms) {
             self.go_on(due);
         }
+        if self.faults.unseen.reveal(self.now_ms) {
+            self.topics_changed();
+        }
     }
 
     pub(crate) fn faults_due_ms(&self) -> Option<i64> {
-        self.faults.waiting.next_due_ms()
+        [self.faults.waiting.next_due_ms(), self.faults.unseen.next_due_ms()].into_iter().flatten().min()
     }
 
     fn go_on(&mut self, waited: waiting::Waited) {

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod configs;
+mod first_use;
 mod helpers;
 mod more;
 #[path = "../support/mod.rs"]

@@ -145,7 +145,7 @@ fn topics_are_deleted_by_name_and_by_id() {
         by(Some("c"), Uuid::ZERO),
         by(Some("c"), Uuid::ZERO),
     ];
-    let answer = world.call(1, &DeleteTopicsRequest { topics, ..Default::default() }, 6);
+    let answer = world.call(1, &DeleteTopicsRequest { topics, timeout_ms: 1000, ..Default::default() }, 6);
     let told: Vec<_> =
         answer.responses.iter().map(|topic| (topic.name, topic.error_code, topic.error_message)).collect();
     assert_eq!(
@@ -162,7 +162,8 @@ fn topics_are_deleted_by_name_and_by_id() {
     );
     assert_eq!(answer.responses[1].topic_id, id);
     assert_eq!(crate::support::topic(&mut world, 1, "b").error_code, UnknownTopicOrPartition.code());
-    let answer = world.call(1, &DeleteTopicsRequest { topic_names: vec!["c"], ..Default::default() }, 1);
+    let answer =
+        world.call(1, &DeleteTopicsRequest { topic_names: vec!["c"], timeout_ms: 1000, ..Default::default() }, 1);
     assert_eq!(answer.responses[0].error_code, 0);
     assert_eq!(crate::support::topic(&mut world, 1, "c").error_code, UnknownTopicOrPartition.code());
 }
@@ -172,7 +173,8 @@ fn deletion_can_be_forbidden() {
     let mut world = World::with(1, &[("delete.topic.enable", "false")]);
     create(&mut world, vec![topic("a", 1, 1)]);
     for (version, error) in [(2, ErrorCode::InvalidRequest), (3, ErrorCode::TopicDeletionDisabled)] {
-        let answer = world.call(1, &DeleteTopicsRequest { topic_names: vec!["a"], ..Default::default() }, version);
+        let request = DeleteTopicsRequest { topic_names: vec!["a"], timeout_ms: 1000, ..Default::default() };
+        let answer = world.call(1, &request, version);
         assert_eq!(answer.responses[0].error_code, error.code());
     }
 }
@@ -186,7 +188,7 @@ fn partitions_are_added_and_never_taken_away() {
         let assignment = |ids: &&[i32]| CreatePartitionsAssignment { broker_ids: ids.to_vec(), ..Default::default() };
         let assignments = assignments.map(|assignments| assignments.iter().map(assignment).collect());
         let topics = vec![CreatePartitionsTopic { name, count, assignments, ..Default::default() }];
-        let request = CreatePartitionsRequest { topics, validate_only, ..Default::default() };
+        let request = CreatePartitionsRequest { topics, validate_only, timeout_ms: 1000, ..Default::default() };
         let answer = world.call(1, &request, 3);
         (answer.results[0].error_code, answer.results[0].error_message.unwrap_or_default().to_owned())
     };

@@ -116,6 +116,7 @@ fn groups_without_members_are_deleted_with_their_offsets() {
 #[test]
 fn coordinators_are_found_one_by_one_and_many_at_once() {
     let mut world = World::default();
+    coordinator(&mut world, "g");
     for version in 0..=3 {
         let answer = world.call(1, &FindCoordinatorRequest { key: "g", ..Default::default() }, version);
         assert_eq!((answer.error_code, answer.node_id, answer.host), (0, 1, "127.0.0.1"));

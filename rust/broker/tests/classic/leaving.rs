@@ -33,6 +33,17 @@ fn a_silent_member_is_dropped_after_the_session_timeout_that_it_asked_for() {
     settle(&mut world, &mut [alive]);
 }
 
+#[test]
+fn a_session_that_has_ended_is_over_for_the_next_request() {
+    let mut world = World::default();
+    let mut member = Member::new(&mut world, "g");
+    settle(&mut world, &mut [&mut member]);
+    // No tick in between: the request is there before the server's timer.
+    world.now_ms += i64::from(SESSION_MS);
+    assert_eq!(state(&mut world, "g"), "Empty");
+    assert_eq!(member.heartbeat(&mut world), ErrorCode::UnknownMemberId);
+}
+
 // seed: S063
 #[test]
 fn a_session_does_not_run_while_a_join_waits() {

@@ -12,7 +12,7 @@ use monedula_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopi
 use monedula_protocol::types::Uuid;
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{World, make_coordinators};
 
 pub(crate) const GROUP: &str = "readers";
 
@@ -92,6 +92,7 @@ impl Client {
 
     /// Joins, or rejoins, in epoch 0.
     pub(crate) fn join(&mut self, world: &mut World) {
+        make_coordinators(world);
         self.epoch = 0;
         self.owned.clear();
         let answer = self.ask(world, &self.full());
@@ -136,6 +137,7 @@ pub(crate) fn of_topics(topics: &[TopicPartitions<'_>]) -> Owned {
 
 /// Creates a topic. Returns its id.
 pub(crate) fn create(world: &mut World, topic: &str, partitions: i32) -> Uuid {
+    make_coordinators(world);
     world.control(json!({"command": "create_topic", "topic": topic, "partitions": partitions}));
     topic_id(world, topic)
 }

@@ -37,6 +37,8 @@ pub(crate) fn world() -> World {
 pub(crate) fn create(world: &mut World, name: &str) -> Uuid {
     let topics = Some(vec![MetadataRequestTopic { name: Some(name), ..Default::default() }]);
     let request = MetadataRequest { topics, allow_auto_topic_creation: true, ..Default::default() };
+    // The first answer is that it is not there yet.
+    world.call(1, &request, 12);
     world.call(1, &request, 12).topics[0].topic_id
 }
 

@@ -93,7 +93,7 @@ fn a_deleted_topic_leaves_nothing() {
     produce_values(&mut world, &["a"]);
     let with_log = directory.files();
     assert!(with_log.iter().any(|file| file.extension().is_some_and(|end| end == "log")), "{with_log:?}");
-    let request = DeleteTopicsRequest { topic_names: vec![TOPIC], ..Default::default() };
+    let request = DeleteTopicsRequest { topic_names: vec![TOPIC], timeout_ms: 1000, ..Default::default() };
     assert_eq!(world.call(1, &request, 5).responses[0].error_code, 0);
     let left: Vec<_> = directory.files().iter().map(|file| file.file_name().unwrap().to_owned()).collect();
     assert_eq!(left, ["broker.json", "lock"]);

@@ -148,7 +148,7 @@ fn topics_are_created_by_right_on_the_cluster_or_on_the_topic() {
 fn deleting_tells_of_topics_only_those_who_may_describe_them() {
     let delete = |world: &mut World, name| {
         let topics = vec![DeleteTopicState { name: Some(name), ..Default::default() }];
-        let answer = world.call(1, &DeleteTopicsRequest { topics, ..Default::default() }, 6);
+        let answer = world.call(1, &DeleteTopicsRequest { topics, timeout_ms: 1000, ..Default::default() }, 6);
         answer.responses[0].error_code
     };
     let mut without = world(vec![]);

@@ -14,6 +14,7 @@ use monedula_broker::core::{Action, ConnectionId, Core, Wire};
 use monedula_broker::settings::Settings;
 use monedula_protocol::api::Request;
 use monedula_protocol::frame::{correlation_id, decode_response, encode_request};
+use monedula_protocol::messages::find_coordinator::FindCoordinatorRequest;
 use monedula_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
 };
@@ -271,6 +272,12 @@ impl World {
             self.answers.entry(reply.connection).or_default().push_back(outcome);
         }
     }
+}
+
+/// Makes the coordinators of groups, as the first request for one does.
+pub(crate) fn make_coordinators(world: &mut World) {
+    let request = FindCoordinatorRequest { coordinator_keys: vec!["any"], ..Default::default() };
+    world.call(1, &request, 4);
 }
 
 /// The Metadata of a topic, from a node.

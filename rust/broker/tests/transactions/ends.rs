@@ -98,6 +98,7 @@ fn a_topic_that_is_deleted_keeps_no_transaction_open() {
     write(&mut world, "t", producer, 0, 0, "a");
     let request = monedula_protocol::messages::delete_topics::DeleteTopicsRequest {
         topic_names: vec![TOPIC],
+        timeout_ms: 1000,
         ..Default::default()
     };
     assert_eq!(world.ask(1, &request, 5).responses[0].error_code, 0);

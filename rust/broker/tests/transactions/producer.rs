@@ -111,7 +111,11 @@ impl Cluster {
     /// The coordinator of a group (`kind` 0) or a transactional id (`kind` 1).
     pub(crate) fn coordinator(&mut self, kind: i8, key: &str) -> Result<i32, ErrorCode> {
         let request = FindCoordinatorRequest { key_type: kind, coordinator_keys: vec![key], ..Default::default() };
-        let found = self.ask(self.any(), &request, 4).coordinators.remove(0);
+        let mut found = self.ask(self.any(), &request, 4).coordinators.remove(0);
+        // The first request of a cluster makes the coordinators.
+        if found.error_code == ErrorCode::CoordinatorNotAvailable.code() {
+            found = self.ask(self.any(), &request, 4).coordinators.remove(0);
+        }
         ErrorCode::check(found.error_code).map(|()| found.node_id)
     }
 

@@ -18,7 +18,7 @@ use crate::error::{ClientError, Refused, RequestError};
 use crate::lock::lock;
 use crate::net::connection::Frame;
 use crate::net::network::{NodeId, Purpose};
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
+use crate::offsets::UNKNOWN_TO_SOME;
 
 /// A call in progress. It ends with its result, or with [`ClientError::AdminClosed`] once the client is closed.
 pub type AdminCall<T> = Pin<Box<dyn Future<Output = Result<T, ClientError>> + Send>>;
@@ -105,11 +105,11 @@ pub(super) trait ItemCall: Sized + Send + Sync + 'static {
     /// Sends one request about these items to one broker.
     fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> impl Future<Output = Asked<Self>> + Send;
 
-    /// Whether this error is retried, after `attempts` attempts.
-    fn passes(&self, code: ErrorCode, attempts: u32) -> bool {
+    /// Whether this error is retried, `after` so long.
+    fn passes(&self, code: ErrorCode, after: Duration) -> bool {
         match code {
             // A new topic reaches the brokers one after the other.
-            ErrorCode::UnknownTopicOrPartition => attempts < UNKNOWN_TOPIC_ANSWERS,
+            ErrorCode::UnknownTopicOrPartition => after < UNKNOWN_TO_SOME,
             code => code.is_retriable(),
         }
     }
@@ -174,8 +174,8 @@ impl<C: ItemCall> NumberedCall for Numbered<C> {
         })
     }
 
-    fn passes(&self, code: ErrorCode, attempts: u32) -> bool {
-        self.call.passes(code, attempts)
+    fn passes(&self, code: ErrorCode, after: Duration) -> bool {
+        self.call.passes(code, after)
     }
 
     fn settle(&self, item: Item, refusal: Refusal, lost: bool) -> Result<(), Refusal> {

@@ -157,7 +157,7 @@ impl ItemCall for ElectLeaders {
 
     /// Errors about the replica itself are final: the user wants to learn of an unavailable
     /// replica, not to wait for it.
-    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+    fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         let verdict = matches!(
             code,
             ErrorCode::ElectionNotNeeded

@@ -204,12 +204,19 @@ impl Reset {
         before: &BTreeMap<TopicPartition, Option<i64>>,
         target: &ResetTarget,
     ) -> Result<BTreeMap<TopicPartition, Result<OffsetReset, ClientError>>, ClientError> {
-        let ends = self.list(before.keys(), OffsetSpec::Latest).await?;
-        let wanted = match target {
-            ResetTarget::At(OffsetSpec::Latest) => ends.clone(),
-            ResetTarget::At(spec) => self.list(before.keys(), *spec).await?,
-            ResetTarget::Shift(_) | ResetTarget::Offsets(_) => self.list(before.keys(), OffsetSpec::Earliest).await?,
+        let spec = match target {
+            ResetTarget::At(spec) => *spec,
+            ResetTarget::Shift(_) | ResetTarget::Offsets(_) => OffsetSpec::Earliest,
         };
+        // Both at the same time: a leader that is silent must not use up the time of the second lookup.
+        let (ends, wanted) = tokio::join!(self.list(before.keys(), OffsetSpec::Latest), async {
+            match spec {
+                OffsetSpec::Latest => None,
+                spec => Some(self.list(before.keys(), spec).await),
+            }
+        });
+        let ends = ends?;
+        let wanted = wanted.transpose()?.unwrap_or_else(|| ends.clone());
         let mut outcomes = BTreeMap::new();
         for (partition, &committed) in before {
             let (end, found) = match (offset_of(&ends, partition), offset_of(&wanted, partition)) {

@@ -18,6 +18,7 @@ use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListedGroup};
 use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
 use super::cluster::Node;
 use super::{Admin, Shared};
+use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
@@ -44,6 +45,15 @@ pub struct GroupListing {
     pub protocol_type: String,
     /// The node id of the broker that listed it.
     pub coordinator: i32,
+}
+
+/// The groups of a cluster.
+#[derive(Debug, Default)]
+pub struct ListedGroups {
+    /// By group id.
+    pub groups: BTreeMap<String, GroupListing>,
+    /// The brokers whose groups are missing, because they did not answer in time.
+    pub missing: BTreeMap<i32, ClientError>,
 }
 
 /// The description of a group.
@@ -89,8 +99,9 @@ pub struct MemberDescription {
 }
 
 impl Admin {
-    /// Lists the groups of the whole cluster: each broker lists those that it coordinates.
-    pub fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> AdminCall<BTreeMap<String, GroupListing>> {
+    /// Lists the groups of the whole cluster: each broker lists those that it coordinates. One that does not answer for
+    /// half of the time is left out, and named.
+    pub fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> AdminCall<ListedGroups> {
         self.until_closed(move |shared| async move { shared.list_groups(filter, timeout).await })
     }
 
@@ -112,24 +123,36 @@ impl Admin {
 impl Shared {
     /// Asks all brokers. Repeats that with all of them if a group may have moved in the meantime,
     /// from a broker that had not answered to one that had.
-    async fn list_groups(
-        &self,
-        filter: GroupFilter,
-        timeout: Duration,
-    ) -> Result<BTreeMap<String, GroupListing>, ClientError> {
+    async fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> Result<ListedGroups, ClientError> {
         let until = Instant::now() + timeout;
         let left = || until.saturating_duration_since(Instant::now());
         let mut jitter = Jitter::new(self.turns.load(Ordering::Relaxed) as u64);
         for round in 0.. {
             let unrest = Arc::new(AtomicBool::new(false));
             let nodes: Vec<i32> = self.brokers(left()).await?.brokers.into_keys().collect();
+            // A broker that is silent must not take all the time from what the others have answered.
+            let share = if nodes.len() == 1 { left() } else { left() / 2 };
             let call = ListGroups { filter: filter.clone(), unrest: unrest.clone() };
-            let mut groups = BTreeMap::new();
-            for (_, listed) in self.run(call, nodes, left()).await? {
-                groups.extend(listed?);
+            let mut listed = ListedGroups::default();
+            let mut is_any_answered = false;
+            for (node, groups) in self.run(call, nodes, share).await? {
+                match groups {
+                    Ok(groups) => {
+                        is_any_answered = true;
+                        listed.groups.extend(groups);
+                    }
+                    Err(error @ ClientError::TimedOut { .. }) => _ = listed.missing.insert(node, error),
+                    Err(error) => return Err(error),
+                }
             }
-            if !unrest.load(Ordering::Relaxed) {
-                return Ok(groups);
+            match listed.missing.pop_first() {
+                Some((_, error)) if !is_any_answered => return Err(error),
+                Some((node, error)) => {
+                    listed.missing.insert(node, error);
+                    return Ok(listed);
+                }
+                None if !unrest.load(Ordering::Relaxed) => return Ok(listed),
+                None => {}
             }
             let delay = self.config.retry_backoff.delay(round, &mut jitter);
             if delay >= left() {
@@ -141,32 +164,13 @@ impl Shared {
         Err(ClientError::TimedOut { what: "listing the groups".into(), after: timeout, last_error })
     }
 
-    /// Describes each group as one of KIP-848 first. Those that are not are then described as classic groups.
+    /// Describes groups of either protocol.
     pub(super) async fn describe_groups(
         &self,
         groups: Vec<String>,
         timeout: Duration,
     ) -> Result<Items<String, GroupDescription>, ClientError> {
-        let started = Instant::now();
-        let mut done = Items::new();
-        let mut classic = Vec::new();
-        match self.run(DescribeConsumerGroups, groups.iter().cloned(), timeout).await {
-            Ok(described) => {
-                for (group, outcome) in described {
-                    match outcome {
-                        Ok(None) => classic.push(group),
-                        Ok(Some(described)) => done.push((group, Ok(described))),
-                        Err(error) => done.push((group, Err(error))),
-                    }
-                }
-            }
-            // Brokers before Kafka 3.7 lack the API; all of their groups are classic.
-            Err(ClientError::UnsupportedVersion { .. }) => classic = groups,
-            Err(error) => return Err(error),
-        }
-        let left = timeout.saturating_sub(started.elapsed());
-        done.extend(self.run(DescribeClassicGroups, classic, left).await?);
-        done.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut done = self.run(DescribeGroups, groups, timeout).await?;
         let nodes = self.metadata.cluster();
         for (group, outcome) in &mut done {
             if let (Ok(described), Some(node)) = (outcome, self.coordinators.known_node(group)) {
@@ -224,7 +228,7 @@ impl ItemCall for ListGroups {
         Ok(vec![(coordinator, Ok(groups.collect()))])
     }
 
-    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+    fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         if code.is_retriable() {
             self.disturbed();
         }
@@ -253,12 +257,11 @@ fn listed(group: &ListedGroup<'_>, coordinator: i32) -> (String, GroupListing) {
     (group.group_id.to_owned(), listing)
 }
 
-struct DescribeConsumerGroups;
+struct DescribeGroups;
 
-impl ItemCall for DescribeConsumerGroups {
+impl ItemCall for DescribeGroups {
     type Key = String;
-    /// `None` if the group is not one of KIP-848, or does not exist.
-    type Value = Option<GroupDescription>;
+    type Value = GroupDescription;
 
     fn what(&self, group: &String) -> String {
         format!("describing group {group}")
@@ -272,26 +275,54 @@ impl ItemCall for DescribeConsumerGroups {
         Place::Coordinator(group.clone())
     }
 
+    /// Asks for the groups as ones of KIP-848 first, and then for the others as classic groups.
     async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
-        let build = |_| ConsumerGroupDescribeRequest {
-            group_ids: groups.iter().map(String::as_str).collect(),
-            ..Default::default()
-        };
-        let (frame, version) = shared.call(node, ConsumerGroupDescribeRequest::VERSIONS, build).await?;
-        let response = read::<ConsumerGroupDescribeRequest<'_>>(&frame, version)?;
-        let answers = response.groups.iter().map(|group| {
-            let outcome = Refusal::check(group.error_code, group.error_message);
-            (group.group_id.to_owned(), outcome.map(|()| Some(of_new_protocol(group))))
-        });
-        Ok(answers.collect())
-    }
-
-    fn settle(&self, refusal: Refusal, _: bool) -> Result<Self::Value, Refusal> {
-        match refusal.code {
-            ErrorCode::GroupIdNotFound | ErrorCode::UnsupportedVersion => Ok(None),
-            _ => Err(refusal),
+        let (mut answers, mut classic) = (Vec::new(), Vec::new());
+        match describe_consumer_groups(shared, node, groups).await {
+            Ok(described) => {
+                for (group, outcome) in described {
+                    match outcome {
+                        Err(Refusal { code: ErrorCode::GroupIdNotFound | ErrorCode::UnsupportedVersion, .. }) => {
+                            classic.push(group);
+                        }
+                        outcome => answers.push((group, outcome)),
+                    }
+                }
+            }
+            // Brokers before Kafka 3.7 lack the API; all of their groups are classic.
+            Err(Failure::Final(ClientError::UnsupportedVersion { .. })) => classic = groups.to_vec(),
+            Err(failure) => return Err(failure),
         }
+        if !classic.is_empty() {
+            answers.extend(describe_classic_groups(shared, node, &classic).await?);
+        }
+        Ok(answers)
     }
+}
+
+async fn describe_consumer_groups(shared: &Shared, node: NodeId, groups: &[String]) -> Asked<DescribeGroups> {
+    let build = |_| ConsumerGroupDescribeRequest {
+        group_ids: groups.iter().map(String::as_str).collect(),
+        ..Default::default()
+    };
+    let (frame, version) = shared.call(node, ConsumerGroupDescribeRequest::VERSIONS, build).await?;
+    let response = read::<ConsumerGroupDescribeRequest<'_>>(&frame, version)?;
+    let answers = response.groups.iter().map(|group| {
+        let outcome = Refusal::check(group.error_code, group.error_message);
+        (group.group_id.to_owned(), outcome.map(|()| of_new_protocol(group)))
+    });
+    Ok(answers.collect())
+}
+
+async fn describe_classic_groups(shared: &Shared, node: NodeId, groups: &[String]) -> Asked<DescribeGroups> {
+    let build = |_| DescribeGroupsRequest { groups: groups.iter().map(String::as_str).collect(), ..Default::default() };
+    let (frame, version) = shared.call(node, DescribeGroupsRequest::VERSIONS, build).await?;
+    let response = read::<DescribeGroupsRequest<'_>>(&frame, version)?;
+    let answers = response.groups.iter().map(|group| {
+        let outcome = Refusal::check(group.error_code, group.error_message).and_then(|()| classic(group));
+        (group.group_id.to_owned(), outcome)
+    });
+    Ok(answers.collect())
 }
 
 fn of_new_protocol(group: &consumer_group_describe::DescribedGroup<'_>) -> GroupDescription {
@@ -324,37 +355,6 @@ fn partitions_of(assignment: &consumer_group_describe::Assignment<'_>) -> Vec<To
     let mut partitions: Vec<TopicPartition> = each.collect();
     partitions.sort();
     partitions
-}
-
-struct DescribeClassicGroups;
-
-impl ItemCall for DescribeClassicGroups {
-    type Key = String;
-    type Value = GroupDescription;
-
-    fn what(&self, group: &String) -> String {
-        format!("describing group {group}")
-    }
-
-    fn subject(&self, group: &String) -> Subject {
-        Subject::group(group)
-    }
-
-    fn place(&self, group: &String) -> Place {
-        Place::Coordinator(group.clone())
-    }
-
-    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
-        let build =
-            |_| DescribeGroupsRequest { groups: groups.iter().map(String::as_str).collect(), ..Default::default() };
-        let (frame, version) = shared.call(node, DescribeGroupsRequest::VERSIONS, build).await?;
-        let response = read::<DescribeGroupsRequest<'_>>(&frame, version)?;
-        let answers = response.groups.iter().map(|group| {
-            let outcome = Refusal::check(group.error_code, group.error_message).and_then(|()| classic(group));
-            (group.group_id.to_owned(), outcome)
-        });
-        Ok(answers.collect())
-    }
 }
 
 /// Describes a classic group. Before KIP-1043, brokers answer with a dead group instead of GROUP_ID_NOT_FOUND.

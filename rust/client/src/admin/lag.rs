@@ -60,8 +60,12 @@ impl Shared {
             }
         }
         let at = |spec| committed.keys().map(|partition| (partition.clone(), spec)).collect();
-        let starts: Listed = self.list_offsets(at(OffsetSpec::Earliest), false, left()).await?.into_iter().collect();
-        let ends = self.list_offsets(at(OffsetSpec::Latest), false, left()).await?;
+        // Both at the same time: a leader that is silent must not use up the time of the second lookup.
+        let (starts, ends) = tokio::join!(
+            self.list_offsets(at(OffsetSpec::Earliest), false, left()),
+            self.list_offsets(at(OffsetSpec::Latest), false, left()),
+        );
+        let (starts, ends): (Listed, _) = (starts?.into_iter().collect(), ends?);
         let item = |(partition, end): (TopicPartition, Result<ListedOffset, ClientError>)| {
             let lag = end.and_then(|end| {
                 let start = starts.get(&partition).cloned().unwrap_or(Ok(end))?;

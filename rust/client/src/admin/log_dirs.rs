@@ -17,7 +17,7 @@ use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by
 use super::group_offsets::Which;
 use super::{Admin, Shared};
 use crate::net::network::NodeId;
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
+use crate::offsets::UNKNOWN_TO_SOME;
 
 /// A log directory of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,11 +143,11 @@ impl ItemCall for AlterReplicaLogDirs {
         Ok(replicas.iter().filter_map(answer).collect())
     }
 
-    fn passes(&self, code: ErrorCode, attempts: u32) -> bool {
+    fn passes(&self, code: ErrorCode, after: Duration) -> bool {
         match code {
             // The broker does not have the replica, or its directory failed: asking again changes neither.
             ErrorCode::ReplicaNotAvailable | ErrorCode::KafkaStorageError => false,
-            ErrorCode::UnknownTopicOrPartition => attempts < UNKNOWN_TOPIC_ANSWERS,
+            ErrorCode::UnknownTopicOrPartition => after < UNKNOWN_TO_SOME,
             code => code.is_retriable(),
         }
     }

@@ -39,7 +39,7 @@ pub use self::cluster::{ClusterDescription, Node};
 pub use self::configs::{ConfigChange, ConfigEntry, ConfigOperation, ConfigResource, ConfigSynonym};
 pub use self::delegation_tokens::{DelegationToken, Principal};
 pub use self::group_offsets::{OffsetReset, ResetTarget, Which};
-pub use self::groups::{GroupDescription, GroupFilter, GroupListing, MemberDescription};
+pub use self::groups::{GroupDescription, GroupFilter, GroupListing, ListedGroups, MemberDescription};
 pub use self::lag::{GroupLag, PartitionLag};
 pub use self::log_dirs::{BrokerReplica, LogDir, LogDirReplica};
 pub use self::offsets::{ListedOffset, OffsetSpec};

@@ -34,7 +34,7 @@ pub(super) trait NumberedCall: Send + Sync {
 
     fn ask<'a>(&'a self, shared: &'a Shared, node: NodeId, items: &'a [Item]) -> Asking<'a>;
 
-    fn passes(&self, code: ErrorCode, attempts: u32) -> bool;
+    fn passes(&self, code: ErrorCode, after: Duration) -> bool;
 
     fn settle(&self, item: Item, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
 }
@@ -46,9 +46,19 @@ struct Progress {
     done: BTreeMap<Item, Result<(), ClientError>>,
     /// Items with an attempt whose answer was lost, so that its outcome is unknown.
     lost: BTreeSet<Item>,
-    attempts: u32,
+    began: Instant,
+    /// Attempts of items that are open.
+    attempts: BTreeMap<Item, u32>,
+    /// Items whose last attempt has failed just now.
+    failed: Vec<Item>,
+    /// Items of which no request is in flight, by when they are asked about again.
+    waiting: BTreeMap<Instant, Vec<Item>>,
+    jitter: Jitter,
     last_error: Option<String>,
 }
+
+/// The outcome of a request to one broker, and the items that it was about.
+type Answered = (Vec<Item>, Result<Vec<(Item, Result<(), Refusal>)>, Failure>);
 
 impl Shared {
     /// Sends requests about items 0 to `count` until each has its outcome. Errors as for [`Self::run`].
@@ -63,7 +73,11 @@ impl Shared {
             open: (0..count).collect(),
             done: BTreeMap::new(),
             lost: BTreeSet::new(),
-            attempts: 0,
+            began: Instant::now(),
+            attempts: BTreeMap::new(),
+            failed: Vec::new(),
+            waiting: BTreeMap::new(),
+            jitter: Jitter::new(self.turns.load(Ordering::Relaxed) as u64),
             last_error: None,
         };
         if progress.open.is_empty() {
@@ -97,49 +111,80 @@ impl Shared {
         Ok(())
     }
 
+    /// Each broker's answer counts when it comes, and its items are asked about again after a backoff of their own: no
+    /// broker is waited for before another is asked.
     async fn until_done(&self, progress: &mut Progress) -> Result<(), ClientError> {
         if self.metadata.watch().borrow().answers == 0 {
             self.metadata.refreshed().await?;
         }
-        let mut jitter = Jitter::new(self.turns.load(Ordering::Relaxed) as u64);
+        let mut requests = JoinSet::new();
+        self.send(progress, progress.open.clone(), &mut requests).await?;
         while !progress.open.is_empty() {
-            self.attempt(progress).await?;
-            if !progress.open.is_empty() {
-                tokio::time::sleep(self.config.retry_backoff.delay(progress.attempts, &mut jitter)).await;
-                progress.attempts += 1;
+            let next = progress.waiting.first_key_value().map(|(at, _)| *at);
+            tokio::select! {
+                Some(joined) = requests.join_next() => {
+                    let answered = joined.map_err(|error| ClientError::Internal(error.to_string()))?;
+                    self.take(progress, answered)?;
+                }
+                () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now).into()), if next.is_some() => {
+                    let due = progress.waiting.pop_first().map(|(_, items)| items).unwrap_or_default();
+                    self.send(progress, due.into_iter().collect(), &mut requests).await?;
+                }
+                else => return Err(ClientError::Internal("items that no broker is asked about".into())),
             }
         }
         Ok(())
     }
 
-    async fn attempt(&self, progress: &mut Progress) -> Result<(), ClientError> {
+    /// Sends one request to each broker of these items.
+    async fn send(
+        &self,
+        progress: &mut Progress,
+        items: BTreeSet<Item>,
+        requests: &mut JoinSet<Answered>,
+    ) -> Result<(), ClientError> {
         let mut by_node: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
-        let cluster = self.cluster_for(&*progress.call, &progress.open).await?;
-        for item in progress.open.clone() {
+        let cluster = self.cluster_for(&*progress.call, &items).await?;
+        for item in items {
             match self.locate(progress.call.place(item), cluster.as_ref(), &progress.call.what(item)).await {
                 Ok(node) => by_node.entry(node).or_default().push(item),
                 Err(Located::Refused(refusal)) => self.answered(progress, item, Err(refusal)),
                 Err(Located::Failed(failure)) => self.failed(progress, &[item], failure, false)?,
             }
         }
-        let mut tasks = JoinSet::new();
         for (node, items) in by_node {
             let (shared, call) = (self.clone(), progress.call.clone());
-            tasks.spawn(async move {
+            requests.spawn(async move {
                 let asked = call.ask(&shared, node, &items).await;
                 (items, asked)
             });
         }
-        while let Some(joined) = tasks.join_next().await {
-            let (items, asked) = joined.map_err(|error| ClientError::Internal(error.to_string()))?;
-            match asked {
-                Ok(answers) => {
-                    answers.into_iter().for_each(|(item, answer)| self.answered(progress, item, answer));
-                }
-                Err(failure) => self.failed(progress, &items, failure, true)?,
-            }
-        }
+        self.back_off(progress);
         Ok(())
+    }
+
+    fn take(&self, progress: &mut Progress, (items, asked): Answered) -> Result<(), ClientError> {
+        match asked {
+            Ok(answers) => {
+                let named: BTreeSet<Item> = answers.iter().map(|(item, _)| *item).collect();
+                answers.into_iter().for_each(|(item, answer)| self.answered(progress, item, answer));
+                // A broker that leaves out an item has not answered it.
+                progress.failed.extend(items.iter().filter(|item| !named.contains(item)));
+            }
+            Err(failure) => self.failed(progress, &items, failure, true)?,
+        }
+        self.back_off(progress);
+        Ok(())
+    }
+
+    /// Items that have failed are asked about again together, after a backoff.
+    fn back_off(&self, progress: &mut Progress) {
+        let Progress { failed, open, attempts, .. } = progress;
+        let failed: Vec<Item> = std::mem::take(failed).into_iter().filter(|item| open.contains(item)).collect();
+        let Some(most) = failed.iter().map(|item| attempts.get(item).copied().unwrap_or(0)).max() else { return };
+        failed.iter().for_each(|item| *attempts.entry(*item).or_default() += 1);
+        let at = Instant::now() + self.config.retry_backoff.delay(most, &mut progress.jitter);
+        progress.waiting.entry(at).or_default().extend(failed);
     }
 
     fn answered(&self, progress: &mut Progress, item: Item, answer: Result<(), Refusal>) {
@@ -147,7 +192,7 @@ impl Shared {
             return;
         }
         let outcome = match answer {
-            Err(refusal) if progress.call.passes(refusal.code, progress.attempts + 1) => {
+            Err(refusal) if progress.call.passes(refusal.code, progress.began.elapsed()) => {
                 self.again(progress, item, refusal.code.name(), refusal.code.name().into());
                 if refusal.code == ErrorCode::RequestTimedOut {
                     progress.lost.insert(item);
@@ -190,6 +235,7 @@ impl Shared {
             self.coordinators.forget(&group);
         }
         progress.last_error = Some(why);
+        progress.failed.push(item);
     }
 
     /// Fresh metadata, if an item's broker has to be found by it.

@@ -109,7 +109,7 @@ impl ItemCall for AlterReassignments {
         Ok(answers.collect())
     }
 
-    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+    fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         code != ErrorCode::UnknownTopicOrPartition && code.is_retriable()
     }
 }

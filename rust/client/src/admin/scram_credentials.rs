@@ -18,6 +18,7 @@ use monedula_protocol::types::SecretBytes;
 use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, read, refused};
 use super::words::words;
 use super::{Admin, Shared};
+use crate::blocking;
 use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
@@ -86,10 +87,10 @@ impl Admin {
     ) -> AdminCall<Items<UserMechanism, ()>> {
         self.until_closed(move |shared| async move {
             let started = Instant::now();
-            let salting = tokio::task::spawn_blocking(move || salted(alterations));
+            let salting = blocking::run(move || salted(alterations));
             let changes = match tokio::time::timeout(timeout, salting).await {
                 Ok(Ok(changes)) => changes?,
-                Ok(Err(error)) => return Err(ClientError::Internal(error.to_string())),
+                Ok(Err(error)) => return Err(error.into()),
                 Err(_) => {
                     let what = "salting and hashing passwords".into();
                     return Err(ClientError::TimedOut { what, after: timeout, last_error: None });

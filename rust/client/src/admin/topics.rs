@@ -253,7 +253,7 @@ impl ItemCall for DeleteTopics {
     }
 
     /// The controller knows which topics exist, so this error is not retried.
-    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+    fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         code != ErrorCode::UnknownTopicOrPartition && code.is_retriable()
     }
 
@@ -311,7 +311,7 @@ impl ItemCall for CreatePartitions {
         Ok(answers.collect())
     }
 
-    fn passes(&self, code: ErrorCode, _: u32) -> bool {
+    fn passes(&self, code: ErrorCode, _: Duration) -> bool {
         code != ErrorCode::UnknownTopicOrPartition && code.is_retriable()
     }
 }

@@ -117,7 +117,7 @@ pub(super) const KEYS: &[Key] = &[
         &[],
         int(1, DAY_MS),
         "10000",
-        "longest wait for a connection to the registry, and for its answer, ms",
+        "longest time of one attempt to ask the registry: to connect, and for the whole answer, ms",
     ),
     key(
         "schema.registry.max.retries",

@@ -8,11 +8,15 @@ use tokio::task::JoinHandle;
 use super::Consumer;
 use super::non_member_commits::NonMemberCommits;
 use crate::fetch::buffer::FetchBuffer;
+use crate::group::Leaving;
 use crate::lock::lock;
 use crate::net::network::Network;
 
 /// How long a member that is dropped without being closed tries to leave its group.
 const FORGOTTEN_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often such a member looks whether it has left.
+const LEAVING_SLICE: Duration = Duration::from_millis(10);
 
 impl Consumer {
     /// Leaves the group, if it is in one, ends every wait and closes the connections. Waits for that, at most
@@ -62,8 +66,11 @@ impl Drop for Consumer {
         }
         let tasks = self.take_tasks();
         let (closed, buffer, network) = (self.closed.clone(), self.buffer.clone(), self.network.clone());
-        let leaving = self.runtime.spawn_blocking(move || {
-            buffer.leaving(until);
+        let leaving = self.runtime.spawn(async move {
+            // Not by a thread that waits: the system may have none.
+            while matches!(buffer.leaving(Instant::now()), Leaving::Waiting) && Instant::now() < until {
+                tokio::time::sleep(LEAVING_SLICE).await;
+            }
             drop(group);
             end(&closed, &buffer, &network, &tasks);
         });

@@ -1,11 +1,12 @@
 //! Whether a wait without records says something about the topic, or only about the brokers.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Consumer, Failure};
 use crate::error::ClientError;
 use crate::net::metadata::View;
 use crate::net::network::NodeId;
+use crate::run_time::RunInstant;
 
 /// How a consumer fails at present.
 struct Trouble {
@@ -19,7 +20,7 @@ impl Consumer {
     /// not. One leader that answers is enough: its partitions are read.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`].
+    /// [`ClientError::Unavailable`], or [`ClientError::RegistryUnavailable`] if records wait for a schema.
     pub fn check_failing(&self, at_least: Duration) -> Result<(), ClientError> {
         match self.failing(&self.metadata.view()) {
             Some(Trouble { what, failure }) if failure.since.elapsed() >= at_least => {
@@ -29,6 +30,18 @@ impl Consumer {
                     failing_for,
                     last_error: self.network.explain(failure.last_error),
                 })
+            }
+            _ => self.check_registry(at_least),
+        }
+    }
+
+    /// The error of a wait that ended without records because the schema registry is silent, for at least `at_least`, and
+    /// records wait for it.
+    fn check_registry(&self, at_least: Duration) -> Result<(), ClientError> {
+        let waiting = self.config.schema_registry.as_ref().filter(|_| self.buffer.awaits_any());
+        match waiting.and_then(|registry| registry.waiting()) {
+            Some((failing_for, last_error)) if failing_for >= at_least => {
+                Err(ClientError::RegistryUnavailable { failing_for, last_error })
             }
             _ => Ok(()),
         }
@@ -75,7 +88,7 @@ impl Consumer {
             let error = self.network.explain(failure.last_error);
             (failure.since, error.unwrap_or_else(|| what.trim_end_matches(',').into()))
         });
-        let first: Option<(Instant, String)> = trouble.into_iter().chain(metadata).min_by_key(|(since, _)| *since);
+        let first: Option<(RunInstant, String)> = trouble.into_iter().chain(metadata).min_by_key(|(since, _)| *since);
         first.map(|(since, error)| (since.elapsed(), error))
     }
 }

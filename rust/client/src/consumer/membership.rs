@@ -307,8 +307,8 @@ impl Consumer {
     pub(super) fn to_commit(&self, what: CommitWhat) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         match what {
             CommitWhat::Finished { holder } => (self.buffer.finish_all(holder), CommitOutcome::new()),
-            CommitWhat::Offsets(offsets) => {
-                self.buffer.commits_own_offsets(offsets.keys());
+            CommitWhat::Offsets(mut offsets) => {
+                self.buffer.commits_own_offsets(&mut offsets);
                 (offsets, CommitOutcome::new())
             }
             CommitWhat::Batch { id, places } => self.buffer.finish(id, &places),

@@ -12,7 +12,8 @@ use monedula_protocol::messages::offset_commit::{
 
 use super::{Commits, Failure, GroupCall, GroupOffset, again, fault, refused, unanswered, unreadable};
 use crate::net::network::{Network, NodeId, Purpose};
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
+use crate::offsets::UNKNOWN_TO_SOME;
+use crate::run_time::RunInstant;
 
 /// A commit, over its attempts.
 pub(super) struct Commit {
@@ -20,7 +21,7 @@ pub(super) struct Commit {
     /// Partitions without an outcome yet.
     pub(super) open: BTreeMap<TopicPartition, GroupOffset>,
     pub(super) done: Commits,
-    pub(super) attempts: u32,
+    pub(super) began: RunInstant,
 }
 
 impl GroupCall for Commit {
@@ -35,7 +36,6 @@ impl GroupCall for Commit {
     }
 
     async fn ask(&mut self, network: &Network, node: i32) -> Result<Commits, Failure> {
-        self.attempts += 1;
         let build = |_| OffsetCommitRequest { group_id: &self.group, topics: self.topics(), ..Default::default() };
         let call = network.call(NodeId::Broker(node), Purpose::Control, 2..=9, Duration::ZERO, build).await;
         let (answer, version) = call.map_err(unanswered)?;
@@ -48,7 +48,7 @@ impl GroupCall for Commit {
                 let outcome = ErrorCode::check(partition.error_code);
                 match outcome {
                     // Brokers hear of a new topic one after the other.
-                    Err(ErrorCode::UnknownTopicOrPartition) if self.attempts < UNKNOWN_TOPIC_ANSWERS => {
+                    Err(ErrorCode::UnknownTopicOrPartition) if self.began.elapsed() < UNKNOWN_TO_SOME => {
                         failure = again(ErrorCode::UnknownTopicOrPartition, false);
                         continue;
                     }

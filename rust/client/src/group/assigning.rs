@@ -13,6 +13,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::subscription::topic_infos;
 use super::task::{Event, Task};
+use crate::blocking::{self, NotRun};
 use crate::error::ClientError;
 use crate::log::{Log, kinds};
 use crate::net::metadata::Metadata;
@@ -65,13 +66,13 @@ async fn compute(
         false => {
             let asked = Some(names.iter().cloned().collect());
             match metadata.describe(asked, timeout).await {
-                Ok(cluster) => with_known(cluster, &metadata.cluster()),
+                Ok(cluster) => with_known(cluster, &metadata.cluster(), metadata.propagation()),
                 // Unreachable brokers are not a failure of the assignor: the next leader would get no metadata either.
                 Err(error @ (ClientError::TimedOut { .. } | ClientError::Unreachable { .. })) => {
                     log.record(&kinds::ASSIGNMENT_FAILED, || {
                         format!("partitions are assigned by what was last known of the topics, if that is all: {error}")
                     });
-                    let known = as_known(&metadata.cluster(), &names);
+                    let known = as_known(&metadata.cluster(), &names, metadata.propagation());
                     known.ok_or_else(|| AssignError::NoMetadata { reason: error.to_string() })?
                 }
                 Err(error) => return Err(failed(&name, error.to_string())),
@@ -81,17 +82,20 @@ async fn compute(
     let topics = topics_of(&cluster, &names);
     let counts = topics.iter().map(|(topic, partitions)| (topic.clone(), partitions.len())).collect();
     // A user's own assignor may be slow, and needs a thread that may block (it waits for the GIL, for example).
-    let computed = tokio::task::spawn_blocking(move || perform(&*assignor, &topics, &members)).await;
-    let assignments = computed.map_err(|error| failed(&name, error.to_string()))??;
+    let computed = blocking::run_patiently(timeout, move || perform(&*assignor, &topics, &members)).await;
+    let assignments = computed.map_err(|error| match error {
+        NotRun::NoThread(_) => AssignError::NoThread { assignor: name.clone(), reason: error.to_string() },
+        NotRun::Ended(reason) => failed(&name, reason),
+    })??;
     Ok(Led { assigned: (assignments, counts), topics: names, cluster })
 }
 
 /// The answer of one broker, completed by what this member knows: the broker may not know a new topic yet that another
 /// one has described.
-fn with_known(mut answer: Cluster, known: &Cluster) -> Cluster {
+fn with_known(mut answer: Cluster, known: &Cluster, propagation: Duration) -> Cluster {
     for (name, topic) in &mut answer.topics {
         if topic.error == ErrorCode::UnknownTopicOrPartition
-            && crate::offsets::missing(&TopicPartition::new(name.clone(), 0), known).is_ok()
+            && crate::offsets::missing(&TopicPartition::new(name.clone(), 0), known, propagation).is_ok()
             && let Some(known) = known.topics.get(name)
         {
             *topic = known.clone();
@@ -102,8 +106,8 @@ fn with_known(mut answer: Cluster, known: &Cluster) -> Cluster {
 
 /// The last known metadata of these topics, if there is some for each of them.
 /// A change since then causes the next rebalance.
-fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>) -> Option<Cluster> {
-    let there = topic_infos(cluster, false, names)?;
+fn as_known(cluster: &Cluster, names: &BTreeSet<Arc<str>>, propagation: Duration) -> Option<Cluster> {
+    let there = topic_infos((cluster, propagation), false, names)?;
     let mut known = cluster.clone();
     known.topics.retain(|name, _| there.contains_key(name));
     Some(known)

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::task::{Event, Task};
 use super::turns::Turn;
 use crate::error::RequestError;
-use crate::net::network::{Network, NodeId, Purpose};
+use crate::net::network::{Awaited, Network, NodeId, Purpose};
 use crate::tasks::caught;
 
 impl Task {
@@ -47,7 +47,7 @@ async fn ask_until(
     let outcome = tokio::select! {
         biased;
         Ok(()) = abandoned => Err(CallError::Lost("it was abandoned".into())),
-        asked = caught(ask(network, target, call, turn, &is_sent)) => {
+        asked = caught(ask(&network, target, &call, turn, &is_sent)) => {
             asked.unwrap_or_else(|reason| Err(CallError::Lost(reason)))
         }
     };
@@ -59,34 +59,41 @@ async fn ask_until(
 
 /// `is_sent` is set when the request is handed to a connection.
 async fn ask(
-    network: Arc<Network>,
+    network: &Network,
     target: Target,
-    call: Call,
+    call: &Call,
     turn: Turn,
     is_sent: &AtomicBool,
 ) -> Result<Answer, CallError> {
     let over = turn.comes().await;
-    let node = match target {
-        Target::Coordinator { node_id } => NodeId::Broker(node_id),
-        Target::Any { attempt } => any(&network, attempt)?,
-    };
     let encode = |version, id, client_id: &str| {
         is_sent.store(true, Ordering::Relaxed);
         call.encode(version, id, Some(client_id))
     };
+    let node = match target {
+        Target::Coordinator { node_id } => NodeId::Broker(node_id),
+        Target::Any { attempt } => {
+            drop(over);
+            let ask = |node| {
+                let api = (call.api_key(), call.versions());
+                async move {
+                    let sent = network.send(node, purpose(call.purpose()), api, true, call.extra_timeout(), encode);
+                    read(call, sent.await.map_err(lost)?).await
+                }
+            };
+            let answered = network.any_of(attempt, ask).await;
+            return answered.unwrap_or_else(|| Err(CallError::Lost("no broker is known".into())));
+        }
+    };
     let api = (call.api_key(), call.versions());
     let sent = network.send(node, purpose(call.purpose()), api, true, call.extra_timeout(), encode).await;
     drop(over);
-    let (frame, version) = sent.map_err(lost)?.answer().await.map_err(lost)?;
-    call.decode(frame.as_slice(), version).map_err(|error| CallError::Lost(error.to_string()))
+    read(call, sent.map_err(lost)?).await
 }
 
-/// The broker or bootstrap address for the n-th attempt, in rotation.
-fn any(network: &Network, attempt: u32) -> Result<NodeId, CallError> {
-    let nodes = network.candidates_from(0);
-    let turn = (attempt as usize).checked_rem(nodes.len());
-    let node = turn.and_then(|turn| nodes.get(turn)).copied();
-    node.ok_or_else(|| CallError::Lost("no broker is known".into()))
+async fn read(call: &Call, awaited: Awaited) -> Result<Answer, CallError> {
+    let (frame, version) = awaited.answer().await.map_err(lost)?;
+    call.decode(frame.as_slice(), version).map_err(|error| CallError::Lost(error.to_string()))
 }
 
 fn purpose(of: ConnectionPurpose) -> Purpose {

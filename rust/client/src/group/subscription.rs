@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
@@ -105,10 +106,10 @@ fn whole(pattern: &str) -> Result<Regex, ClientError> {
         .map_err(|error| ClientError::Argument(format!("the pattern {pattern:?} cannot be read: {error}")))
 }
 
-/// Ids and partition counts of those of the topics that exist; `None` if the metadata lacks an entry for one of them.
+/// Ids and partition counts of those of the topics that exist, or have not been missing for the time of `propagation`; `None` if the metadata lacks an entry for one of them.
 /// `lists_all`: whether the metadata has all topics that exist, so that one without an entry does not.
 pub(super) fn topic_infos<'t>(
-    cluster: &Cluster,
+    (cluster, propagation): (&Cluster, Duration),
     lists_all: bool,
     topics: impl IntoIterator<Item = &'t Arc<str>>,
 ) -> Option<BTreeMap<Arc<str>, TopicInfo>> {
@@ -119,7 +120,7 @@ pub(super) fn topic_infos<'t>(
             None if lists_all => continue,
             None => return None,
         };
-        let exists = crate::offsets::missing(&TopicPartition::new(name.clone(), 0), cluster).is_ok();
+        let exists = crate::offsets::missing(&TopicPartition::new(name.clone(), 0), cluster, propagation).is_ok();
         if let Some((&last, _)) = topic.partitions.last_key_value().filter(|_| exists) {
             infos.insert(name.clone(), TopicInfo { id: topic.id, partitions: last as usize + 1 });
         }
@@ -143,15 +144,19 @@ mod tests {
             id: Uuid([7; 16]),
             is_internal: false,
             error: ErrorCode::None,
-            unknown_answers: 0,
+            unknown: None,
             partitions: [(0, leader), (1, leader)].into(),
             replicas: BTreeMap::new(),
         };
         let cluster = Cluster { topics: [("orders".into(), orders)].into(), ..Cluster::default() };
         let names: [Arc<str>; 2] = ["mistyped".into(), "orders".into()];
-        assert_eq!(topic_infos(&cluster, false, &names), None, "an answer with the first may be under way");
+        assert_eq!(
+            topic_infos((&cluster, Duration::ZERO), false, &names),
+            None,
+            "an answer with the first may be under way"
+        );
         let orders = TopicInfo { id: Uuid([7; 16]), partitions: 2 };
-        assert_eq!(topic_infos(&cluster, true, &names), Some([("orders".into(), orders)].into()));
+        assert_eq!(topic_infos((&cluster, Duration::ZERO), true, &names), Some([("orders".into(), orders)].into()));
     }
 
     fn pattern(include: &str, exclude: Option<&str>) -> Pattern {

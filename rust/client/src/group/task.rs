@@ -312,7 +312,11 @@ impl Task {
 
     fn give_topics(&mut self, view: &View) {
         // Topics that the leader of a group holds for other members need not exist.
-        let known = topic_infos(&view.cluster, view.complete, self.subscribed.union(&self.led));
+        let known = topic_infos(
+            (&view.cluster, self.parts.config.propagation),
+            view.complete,
+            self.subscribed.union(&self.led),
+        );
         if let Some(known) = known.filter(|known| self.counted.as_ref() != Some(known)) {
             self.counted = Some(known.clone());
             self.topics_changed = true;
@@ -336,7 +340,7 @@ impl Task {
         for topic in &self.subscribed {
             let first = TopicPartition::new(topic.clone(), 0);
             if let Err(error @ ClientError::Partition(monedula_engine::fetch::Fault::TopicDenied { .. })) =
-                crate::offsets::missing(&first, &view.cluster)
+                crate::offsets::missing(&first, &view.cluster, Duration::ZERO)
                 && self.unauthorized.insert(topic.clone())
             {
                 self.parts.buffer.topic_failed(error);

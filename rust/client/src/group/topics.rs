@@ -95,7 +95,11 @@ impl Task {
         // A topic that was resolved by its id may have been deleted since.
         let resolved = self.resolved.iter().filter(|name| view.cluster.topics.contains_key(*name));
         let names = self.subscribed.iter().chain(resolved);
-        let Some(topics) = super::subscription::topic_infos(&view.cluster, false, names) else { return };
+        let Some(topics) =
+            super::subscription::topic_infos((&view.cluster, self.parts.config.propagation), false, names)
+        else {
+            return;
+        };
         if self.known.as_ref() != Some(&topics) {
             self.known = Some(topics.clone());
             self.handle(Input::Topics { topics });

@@ -10,12 +10,11 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::task::{Event, Task};
 use crate::net::metadata::View;
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
 use crate::tasks::caught;
 use crate::topic_name;
 
 impl Task {
-    /// Tells the user once of each subscribed topic that several answers in a row do not know, and once when it exists.
+    /// Tells the user once of each subscribed topic that no answer has known for a while, and once when it exists.
     pub(super) fn report_unknown(&mut self, view: &View) {
         let (mut found, mut doubtful) = (Vec::new(), BTreeSet::new());
         for topic in &self.subscribed {
@@ -24,7 +23,9 @@ impl Task {
             doubtful.extend(is_unknown.then(|| topic.clone()));
             if known.error == ErrorCode::None && !known.partitions.is_empty() {
                 found.extend(self.unknown.take(topic));
-            } else if is_unknown && known.unknown_answers >= UNKNOWN_TOPIC_ANSWERS && self.unknown.insert(topic.clone())
+            } else if is_unknown
+                && known.unknown_for() >= self.parts.config.propagation
+                && self.unknown.insert(topic.clone())
             {
                 self.find_nearest(topic.clone());
             }

@@ -9,8 +9,9 @@ mod pending;
 mod throttle;
 mod wire;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -30,6 +31,7 @@ use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::tls::{CutRecord, alert_after_handshake};
 use crate::net::transport::{ReadHalf, Transport, WriteHalf};
+use crate::run_time::RunInstant;
 
 /// Settings and parts that the connections of a client have in common.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub(crate) struct Limits {
     pub(crate) request_timeout: Duration,
     pub(crate) max_idle: Duration,
     pub(crate) receive_max_bytes: usize,
+    /// The brokers and codes of APIs whose last answer was too large.
+    pub(crate) oversized: Arc<Mutex<BTreeSet<(String, i16)>>>,
     pub(crate) pool: BufferPool,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
@@ -78,7 +82,7 @@ impl Connection {
     pub(crate) fn oldest_waiting(&self) -> Option<(ApiKey, Duration, Duration)> {
         let pending = self.shared.pending();
         pending.front().map(|oldest| {
-            let allowed = oldest.deadline.saturating_duration_since(oldest.sent_at);
+            let allowed = oldest.deadline.since(oldest.sent_at);
             let held_back = allowed.saturating_sub(self.shared.limits.request_timeout);
             (oldest.api, oldest.sent_at.elapsed(), held_back)
         })
@@ -195,10 +199,10 @@ impl Connection {
         });
         let (reply, receiver) = oneshot::channel();
         let patience = limits.request_timeout + extra;
-        let deadline = Instant::now() + patience;
+        let sent_at = RunInstant::now();
+        let deadline = sent_at + patience;
         let done_when_written = (!is_answered).then_some(correlation_id);
         let outgoing = Outgoing { pieces, done_when_written };
-        let sent_at = Instant::now();
         let pending = Pending { correlation_id, api, version, sent_at, deadline, room, reply };
         // Both under one lock: the order of `pending` has to be the order on the wire.
         let mut queue = self.shared.pending();

@@ -1,6 +1,7 @@
 //! Connections against a listener in the test, which plays the broker.
 
 use monedula_protocol::messages::api_versions::ApiVersionsRequest;
+use monedula_protocol::messages::heartbeat::HeartbeatRequest;
 use monedula_protocol::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,6 +18,7 @@ fn limits(request_timeout: Duration) -> Limits {
         request_timeout,
         max_idle: Duration::from_secs(60),
         receive_max_bytes: CAP,
+        oversized: Arc::default(),
         pool: BufferPool::new(1 << 20),
         log: Log::default(),
         metrics: Metrics::default(),
@@ -209,8 +211,47 @@ async fn a_request_that_cannot_be_written_in_its_time_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_told_with_the_setting_to_the_one_who_asked() {
-    let (connection, mut broker) = connected(limits(Duration::from_secs(30))).await;
+async fn an_answer_whose_length_was_damaged_once_is_asked_for_again() {
+    let limits = limits(Duration::from_secs(30));
+    for _ in 0..2 {
+        let (connection, mut broker) = connected(limits.clone()).await;
+        let asked = call_metadata(&connection);
+        let id = request(&mut broker).await;
+        answer(&mut broker, id, &[0; 16]).await;
+        asked.await.expect("joins").expect("an answer");
+        let asked = call_metadata(&connection);
+        let id = request(&mut broker).await;
+        broker.write_i32(i32::MAX).await.expect("writes");
+        broker.write_i32(id).await.expect("writes");
+        let error = asked.await.expect("joins").expect_err("too large");
+        assert!(matches!(error, RequestError::Wire { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_never_large_is_asked_for_again_however_often_its_length_is_damaged() {
+    let limits = limits(Duration::from_secs(30));
+    for _ in 0..3 {
+        let (connection, mut broker) = connected(limits.clone()).await;
+        let call = tokio::spawn(async move { connection.call(&HeartbeatRequest::default(), 4, Duration::ZERO).await });
+        let id = request(&mut broker).await;
+        broker.write_i32(i32::MAX).await.expect("writes");
+        broker.write_i32(id).await.expect("writes");
+        let error = call.await.expect("joins").expect_err("too large");
+        assert!(matches!(error, RequestError::Wire { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_again_is_told_with_the_setting_to_the_one_who_asked() {
+    let limits = limits(Duration::from_secs(30));
+    let (connection, mut broker) = connected(limits.clone()).await;
+    let asked = call_metadata(&connection);
+    let id = request(&mut broker).await;
+    broker.write_i32(CAP as i32 + 1).await.expect("writes");
+    broker.write_i32(id).await.expect("writes");
+    asked.await.expect("joins").expect_err("too large");
+    let (connection, mut broker) = connected(limits).await;
     let first = call_metadata(&connection);
     let first_id = request(&mut broker).await;
     let behind = call_metadata(&connection);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::Cluster;
@@ -10,7 +10,8 @@ use monedula_protocol::types::Uuid;
 
 use super::metadata::{Asked, Metadata};
 use crate::error::{ClientError, RequestError};
-use crate::net::network::NodeId;
+use crate::net::network::{InTurn, NodeId};
+use crate::run_time::{self, RunInstant};
 
 impl Metadata {
     /// The cluster as it is now, with these topics, or all of them. Nothing of it is kept here but the brokers; an
@@ -35,9 +36,9 @@ impl Metadata {
     }
 
     async fn describe_asked(&self, topics: Asked, timeout: Duration) -> Result<Cluster, ClientError> {
-        let started = Instant::now();
+        let started = RunInstant::now();
         let mut last_error = None;
-        let described = self.network.within(timeout, self.describe_until_answered(topics, &mut last_error)).await;
+        let described = self.network.within(timeout, self.describe_until_answered(&topics, &mut last_error)).await;
         described.unwrap_or_else(|owed| {
             let never_reached = self.view.borrow().answers == 0 && self.network.connected() == 0;
             Err(match never_reached {
@@ -52,25 +53,25 @@ impl Metadata {
 
     async fn describe_until_answered(
         &self,
-        topics: Asked,
+        topics: &Asked,
         last_error: &mut Option<String>,
     ) -> Result<Cluster, ClientError> {
-        let (began, mut jitter) = (Instant::now(), Jitter::new(self.started.elapsed().as_nanos() as u64));
+        let (began, mut jitter) = (RunInstant::now(), Jitter::new(self.started.elapsed().as_nanos() as u64));
         for attempt in 0.. {
-            for node in self.network.candidates() {
-                let described =
-                    tokio::time::timeout(self.config.request_timeout, self.describe_from(node, &topics)).await;
+            let timeout = self.config.request_timeout;
+            let mut nodes = InTurn::new(self.network.candidates());
+            let ask = |node| async move {
+                let described = run_time::timeout(timeout, self.describe_from(node, topics)).await;
+                described.unwrap_or_else(|| Err(self.network.gave_up(node, timeout)))
+            };
+            while let Some((_, described)) = nodes.next(ask).await {
                 match described {
-                    Ok(Ok(cluster)) => {
+                    Ok(cluster) => {
                         self.network.set_brokers(&cluster.brokers);
                         return Ok(cluster);
                     }
-                    Ok(Err(RequestError::Fatal(error))) => return Err(*error),
-                    Ok(Err(error)) => *last_error = Some(error.to_string()),
-                    Err(_) => {
-                        let gave_up = self.network.gave_up(node, self.config.request_timeout);
-                        *last_error = Some(gave_up.to_string());
-                    }
+                    Err(RequestError::Fatal(error)) => return Err(*error),
+                    Err(error) => *last_error = Some(error.to_string()),
                 }
             }
             self.metrics.retriable_error("metadata");
@@ -89,7 +90,7 @@ impl Metadata {
     async fn describe_from(&self, node: NodeId, topics: &Asked) -> Result<Cluster, RequestError> {
         let (answer, version) = self.request(node, topics).await?;
         let mut cluster = Cluster::default();
-        cluster.update(&self.response(node, &answer, version)?);
+        cluster.update(&self.response(node, &answer, version)?, Duration::ZERO);
         Ok(cluster)
     }
 }

@@ -1,11 +1,13 @@
 //! Connecting a socket to a broker, by the broker's host name.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
+
+use crate::{blocking, run_time};
 
 /// How long an address may keep the next one waiting (the Connection Attempt Delay of RFC 8305). Both are tried from
 /// then on.
@@ -34,10 +36,10 @@ impl Dialer {
     /// # Errors
     /// What failed, by address where there are several.
     pub(crate) async fn dial(self, host: &str, port: u16) -> Result<TcpStream, String> {
-        let found = tokio::time::timeout(self.timeout, tokio::net::lookup_host((host, port))).await;
+        let found = run_time::timeout(self.timeout, looked_up(host.to_owned(), port)).await;
         let found =
-            found.map_err(|_| format!("the name {host} was not found within {} ms", self.timeout.as_millis()))?;
-        let addresses: Vec<SocketAddr> = found.map_err(|error| error.to_string())?.collect();
+            found.ok_or_else(|| format!("the name {host} was not found within {} ms", self.timeout.as_millis()))?;
+        let addresses = found?;
         match addresses.is_empty() {
             true => Err(format!("the name {host} stands for no address")),
             false => self.dial_any(addresses).await,
@@ -54,9 +56,9 @@ impl Dialer {
             if let Some(address) = left.next() {
                 attempts.spawn(async move {
                     let named = |reason: String| if several { format!("{address}: {reason}") } else { reason };
-                    match tokio::time::timeout(self.timeout, self.connect(address)).await {
-                        Ok(connected) => connected.map_err(|error| named(error.to_string())),
-                        Err(_) => Err(named(format!("no connection within {} ms", self.timeout.as_millis()))),
+                    match run_time::timeout(self.timeout, self.connect(address)).await {
+                        Some(connected) => connected.map_err(|error| named(error.to_string())),
+                        None => Err(named(format!("no connection within {} ms", self.timeout.as_millis()))),
                     }
                 });
             }
@@ -84,6 +86,15 @@ impl Dialer {
         SockRef::from(&socket).set_tcp_keepalive(&keepalive)?;
         socket.connect(address).await
     }
+}
+
+/// The addresses of a name, which are looked up on a thread that may block.
+async fn looked_up(host: String, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let found = blocking::run(move || (host.as_str(), port).to_socket_addrs().map(Vec::from_iter)).await;
+    found.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

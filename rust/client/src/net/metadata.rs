@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::backoff::Jitter;
@@ -21,8 +21,8 @@ use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::connection::Frame;
-use crate::net::network::{Network, NodeId, Purpose};
-use crate::offsets::UNKNOWN_TOPIC_ANSWERS;
+use crate::net::network::{InTurn, Network, NodeId, Purpose};
+use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
 
 /// The cluster view, with how many answers were merged into it, and whether the last attempt failed.
@@ -34,7 +34,7 @@ pub(crate) struct View {
     /// Attempts so far, each over every known address.
     pub(crate) attempts: u64,
     /// Since when every attempt failed, and the last error.
-    pub(crate) failing: Option<(Instant, String)>,
+    pub(crate) failing: Option<(RunInstant, String)>,
     /// Whether the last answer was about all topics, and the view has all that match the filter.
     pub(crate) complete: bool,
     /// An error of the last attempt that no repetition mends.
@@ -61,8 +61,8 @@ pub(crate) struct Metadata {
     filter: Mutex<Option<Filter>>,
     pub(super) view: watch::Sender<View>,
     wanted: Notify,
-    pub(super) started: Instant,
-    first_attempt: OnceLock<Instant>,
+    pub(crate) started: RunInstant,
+    first_attempt: OnceLock<RunInstant>,
 }
 
 impl Metadata {
@@ -76,7 +76,7 @@ impl Metadata {
             filter: Mutex::default(),
             view: watch::Sender::new(View::default()),
             wanted: Notify::new(),
-            started: Instant::now(),
+            started: RunInstant::now(),
             first_attempt: OnceLock::new(),
         }
     }
@@ -92,6 +92,11 @@ impl Metadata {
     /// The latest view.
     pub(crate) fn view(&self) -> View {
         self.view.borrow().clone()
+    }
+
+    /// After how long a topic that no answer knows counts as missing.
+    pub(crate) fn propagation(&self) -> Duration {
+        self.config.propagation
     }
 
     /// How many topics are asked for.
@@ -204,7 +209,7 @@ impl Metadata {
     }
 
     /// When the first answer was asked for.
-    pub(crate) fn first_attempt(&self) -> Option<Instant> {
+    pub(crate) fn first_attempt(&self) -> Option<RunInstant> {
         self.first_attempt.get().copied()
     }
 
@@ -221,14 +226,22 @@ impl Metadata {
 
     /// Keeps the view fresh, for ever, from the first [`Self::want`] on: before that nothing is connected.
     pub(crate) async fn run(self: Arc<Self>) {
+        tokio::select! {
+            () = self.keep_fresh() => {}
+            () = run_time::watch() => {}
+        }
+    }
+
+    async fn keep_fresh(&self) {
         self.wanted.notified().await;
-        let first = *self.first_attempt.get_or_init(Instant::now);
-        let mut jitter = Jitter::new(first.duration_since(self.started).as_nanos() as u64);
+        let first = *self.first_attempt.get_or_init(RunInstant::now);
+        let mut jitter = Jitter::new(first.since(self.started).as_nanos() as u64);
         let (mut failures, mut repetitions, mut unresolved) = (0u32, 0u32, 0u32);
+        let mut unresolved_since: Option<RunInstant> = None;
         // Since when no broker of metadata has answered, or the bootstrap was repeated.
         let mut unanswered_since = first;
         loop {
-            let asked_at = Instant::now();
+            let asked_at = RunInstant::now();
             if failures == 0 {
                 unanswered_since = asked_at;
             }
@@ -243,7 +256,13 @@ impl Metadata {
                 }
             }
             if failures == 0 {
-                unresolved = if self.has_unresolved(unresolved) { unresolved.saturating_add(1) } else { 0 };
+                let unresolved_for = unresolved_since.map_or(Duration::ZERO, RunInstant::elapsed);
+                if self.has_unresolved(unresolved_for) {
+                    unresolved_since.get_or_insert_with(RunInstant::now);
+                    unresolved = unresolved.saturating_add(1);
+                } else {
+                    (unresolved_since, unresolved) = (None, 0);
+                }
                 let age = match unresolved {
                     0 => self.config.metadata_max_age,
                     attempt => self.config.retry_backoff.delay(attempt - 1, &mut jitter),
@@ -261,16 +280,16 @@ impl Metadata {
         }
     }
 
-    /// Whether a topic of interest is to be asked for again after a backoff, `attempts` times so far: brokers did not
-    /// know it, or had no leader for it. Its creation takes a moment to reach every broker, and it may also be created
+    /// Whether a topic of interest is to be asked for again after a backoff, as it was for `unresolved_for`: brokers did
+    /// not know it, or had no leader for it. Its creation takes a while to reach every broker, and it may also be created
     /// later. Java's consumer does the same.
-    fn has_unresolved(&self, attempts: u32) -> bool {
+    fn has_unresolved(&self, unresolved_for: Duration) -> bool {
         let (held, view) = (lock(&self.topics), self.view.borrow());
         held.keys().any(|name| match view.cluster.topics.get(name) {
             Some(topic) => topic.error.is_retriable(),
             // A list of all topics has no entry for one that does not exist. Such lists may be long, so they are
             // requested again only for as long as it takes until every broker knows a new topic.
-            None => attempts < UNKNOWN_TOPIC_ANSWERS,
+            None => unresolved_for < self.config.propagation,
         })
     }
 
@@ -278,7 +297,7 @@ impl Metadata {
         self.metrics.retriable_error("metadata");
         self.view.send_modify(|view| {
             view.attempts += 1;
-            let since = view.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+            let since = view.failing.as_ref().map_or_else(RunInstant::now, |(since, _)| *since);
             let first = self.first_attempt.get().copied().unwrap_or(since);
             let since = if view.answers == 0 { first } else { since };
             view.failing = Some((since, error.to_string()));
@@ -291,38 +310,40 @@ impl Metadata {
 
     /// One attempt at each known address until one answers. Where none has for the rebootstrap's trigger, the known
     /// brokers are forgotten amid the attempt, and it goes on with the bootstrap's (KIP-1102).
-    async fn refresh(&self, unanswered_since: &mut Instant) -> Result<(), RequestError> {
+    async fn refresh(&self, unanswered_since: &mut RunInstant) -> Result<(), RequestError> {
         let mut last = RequestError::UnknownNode(-1);
-        let mut are_forgotten = false;
-        for node in self.network.candidates() {
-            let is_known = matches!(node, NodeId::Broker(_));
-            if is_known && are_forgotten {
-                continue;
-            }
-            let timeout = self.attempt_timeout(node, *unanswered_since);
-            match tokio::time::timeout(timeout, self.ask(node)).await {
-                Ok(Ok(())) => return Ok(()),
-                Ok(Err(error @ RequestError::Fatal(_))) => return Err(error),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = self.network.gave_up(node, timeout),
+        let mut nodes = InTurn::new(self.network.candidates());
+        loop {
+            let since = *unanswered_since;
+            let ask = |node| async move {
+                let timeout = self.attempt_timeout(node, since);
+                run_time::timeout(timeout, self.ask(node))
+                    .await
+                    .unwrap_or_else(|| Err(self.network.gave_up(node, timeout)))
+            };
+            let Some((node, outcome)) = nodes.next(ask).await else { return Err(last) };
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(error @ RequestError::Fatal(_)) => return Err(error),
+                Err(error) => last = error,
             }
             self.log.record(&kinds::METADATA_FAILED, || {
                 Entry::new(format!("no metadata: {last}")).broker(self.network.name_of(node))
             });
             // Every failed address changes the view, so that the error of `bootstrap.timeout.ms` comes on time.
             self.fail(&last);
+            let is_known = |node| matches!(node, NodeId::Broker(_));
             let unanswered = unanswered_since.elapsed();
-            if is_known && self.config.rebootstrap && unanswered >= self.config.rebootstrap_trigger {
-                *unanswered_since = Instant::now();
-                are_forgotten = true;
+            if is_known(node) && self.config.rebootstrap && unanswered >= self.config.rebootstrap_trigger {
+                *unanswered_since = RunInstant::now();
+                nodes.retain(|node| !is_known(node));
                 self.network.rebootstrap(&format!("no metadata for {} ms", unanswered.as_millis()));
             }
         }
-        Err(last)
     }
 
     /// How long an address may take: one of metadata no longer than until the rebootstrap is due.
-    fn attempt_timeout(&self, node: NodeId, unanswered_since: Instant) -> Duration {
+    fn attempt_timeout(&self, node: NodeId, unanswered_since: RunInstant) -> Duration {
         let timeout = self.config.request_timeout.min(self.config.bootstrap_timeout);
         let left = self.config.rebootstrap_trigger.saturating_sub(unanswered_since.elapsed());
         match node {
@@ -339,7 +360,7 @@ impl Metadata {
         let response = self.response(node, &answer, version)?;
         self.view.send_modify(|view| {
             let mut cluster = (*view.cluster).clone();
-            cluster.update(&response);
+            cluster.update(&response, self.started.elapsed());
             // Topics that are not of interest any more must not pile up.
             let held = lock(&self.topics);
             let filter = lock(&self.filter);

@@ -1,6 +1,7 @@
 //! Connections to the cluster's nodes: made on demand, with backoff, kept while used.
 
 mod handshake;
+mod in_turn;
 mod link;
 mod probe;
 mod setup;
@@ -11,7 +12,6 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use monedula_columns::BufferPool;
 use monedula_engine::backoff::Jitter;
@@ -23,6 +23,7 @@ use tokio::sync::watch;
 
 use self::handshake::Features;
 pub(crate) use self::handshake::Offered;
+pub(crate) use self::in_turn::InTurn;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
 use self::slot::SharedConnectionSlot;
@@ -34,6 +35,7 @@ use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::connection::{Expected, Frame, Limits, Pieces};
 use crate::net::login::Login;
+use crate::run_time::RunInstant;
 
 /// A broker, by the way in which its address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +91,7 @@ pub(crate) struct Network {
     /// The last failure of each address, for errors that must say what happened where.
     failures: Mutex<BTreeMap<String, String>>,
     /// Addresses that are being connected to, since when.
-    connecting: Mutex<BTreeMap<String, Instant>>,
+    connecting: Mutex<BTreeMap<String, RunInstant>>,
     jitter: Mutex<Jitter>,
     features: Mutex<Features>,
     login: Option<Arc<Login>>,
@@ -113,6 +115,7 @@ impl Network {
             request_timeout: config.request_timeout,
             max_idle: config.connections_max_idle,
             receive_max_bytes: config.receive_message_max_bytes,
+            oversized: Arc::default(),
             pool,
             log,
             metrics,

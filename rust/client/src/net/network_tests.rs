@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use monedula_broker::server::{Broker as Server, FaultHandle};
 use monedula_broker::{Effect, Fault, Options, Selector};

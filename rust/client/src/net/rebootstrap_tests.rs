@@ -1,6 +1,8 @@
 //! The way back to `bootstrap.servers` (KIP-899, KIP-1102, KIP-1242). The brokers of metadata are one embedded cluster, and
 //! the bootstrap leads to another.
 
+use std::time::Instant;
+
 use monedula_broker::control::Command;
 use monedula_broker::server::{Broker as Server, FaultHandle};
 use monedula_broker::{Effect, Fault, Options, Selector};

@@ -39,10 +39,16 @@ impl Calls {
     }
 
     async fn ask(&self, target: Target, call: &Call) -> Result<Answer, CallFailure> {
-        let node = match target {
-            Target::Coordinator { node_id } => NodeId::Broker(node_id),
-            Target::Any { attempt } => self.any(attempt)?,
-        };
+        match target {
+            Target::Coordinator { node_id } => self.ask_node(NodeId::Broker(node_id), call).await,
+            Target::Any { attempt } => {
+                let answered = self.network.any_of(attempt, |node| self.ask_node(node, call)).await;
+                answered.unwrap_or_else(|| Err(CallFailure::Lost("no broker is known".into())))
+            }
+        }
+    }
+
+    async fn ask_node(&self, node: NodeId, call: &Call) -> Result<Answer, CallFailure> {
         let encode = |version, id, client_id: &str| call.encode(&self.config, version, id, Some(client_id));
         let sent = self.network.call_encoded(
             node,
@@ -57,14 +63,6 @@ impl Calls {
         let (frame, version) = sent.await.map_err(lost)?;
         let decoded = call.decode(&self.config, frame.as_slice(), version);
         decoded.map_err(|error| CallFailure::Lost(error.to_string()))?
-    }
-
-    /// The n-th of the known brokers and bootstrap addresses.
-    fn any(&self, attempt: u32) -> Result<NodeId, CallFailure> {
-        let nodes = self.network.candidates_from(0);
-        let index = (attempt as usize).checked_rem(nodes.len());
-        let node = index.and_then(|index| nodes.get(index)).copied();
-        node.ok_or_else(|| CallFailure::Lost("no broker is known".into()))
     }
 }
 

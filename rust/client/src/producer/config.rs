@@ -6,7 +6,7 @@ use std::time::Duration;
 use monedula_engine::produce::{Acks, Partitioner, ProduceConfig};
 use monedula_protocol::compression::Compression;
 
-use crate::config::{ClientConfig, ConfigError};
+use crate::config::{ClientConfig, ConfigError, propagation};
 use crate::config_keys::Role;
 use crate::config_values::Values;
 
@@ -38,6 +38,10 @@ pub struct ProducerConfig {
 /// The most requests in flight with idempotence (KIP-98): a broker remembers this many batches of a producer.
 const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
 
+/// How long a topic may be unknown to brokers before what is sent to it fails: records are lost then unless they are sent
+/// again, so that it is longer than for a consumer, which asks on.
+const PROPAGATION: Duration = Duration::from_secs(30);
+
 impl ProducerConfig {
     /// Parses `given`, names with dots or underscores.
     ///
@@ -46,6 +50,7 @@ impl ProducerConfig {
     pub fn parse<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, ConfigError> {
         let values = Values::collect(given, Role::Producer)?;
         let mut client = ClientConfig::of(&values)?;
+        client.propagation = propagation(&values, PROPAGATION);
         let codec = values.text("compression.type");
         let codec = Compression::ALL.into_iter().find(|known| known.name() == codec).unwrap_or_default();
         let mut config = Self {
@@ -196,6 +201,7 @@ impl ProducerConfig {
             delivery_timeout: self.delivery_timeout,
             retries: self.retries,
             backoff: self.client.retry_backoff,
+            propagation: self.client.propagation,
         }
     }
 }

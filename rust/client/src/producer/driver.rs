@@ -5,7 +5,7 @@ mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{BatchId, Input, ProduceMachine, RequestFailure, SendFault, Ticket};
@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::{Metadata, View};
 use crate::net::network::Network;
 use crate::reach::Reach;
+use crate::run_time::{self, RunInstant};
 
 /// Longest sleep, whatever the machine says.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -49,7 +50,7 @@ pub(crate) struct Driver {
     pub(crate) in_flight: Arc<RequestsInFlight>,
     pub(crate) failures: Arc<Failures>,
     /// The zero of the machines' time.
-    pub(crate) started: Instant,
+    pub(crate) started: RunInstant,
     pub(crate) log: Log,
     pub(crate) metrics: Metrics,
     pub(crate) reach: Reach,
@@ -67,7 +68,7 @@ struct Running {
     driver: Driver,
     commands: mpsc::UnboundedReceiver<ProduceCommand>,
     machine: ProduceMachine,
-    started: Instant,
+    started: RunInstant,
     cluster: Arc<Cluster>,
     senders: Senders,
     packers: Packers,
@@ -150,7 +151,7 @@ impl Driver {
                     let view = view.borrow_and_update().clone();
                     running.metadata_updated(&view);
                 }
-                () = tokio::time::sleep_until(wake_at.into()) => running.tick(),
+                () = run_time::sleep_until(wake_at) => running.tick(),
             }
         }
     }
@@ -173,6 +174,7 @@ impl Running {
             packers: Packers::new(config.codec, config.level, pool, tokio::runtime::Handle::current(), packed),
             pending_topics: PendingTopics::new(
                 config.client.retry_backoff,
+                config.client.propagation,
                 config.delivery_timeout,
                 config.client.bootstrap_timeout,
             ),
@@ -208,7 +210,7 @@ impl Running {
         }
     }
 
-    fn wake_at(&self) -> Instant {
+    fn wake_at(&self) -> RunInstant {
         let latest = self.now() + LONGEST_SLEEP;
         let others = [self.driver.session.wake_at(), self.pending_topics.wake_at(), Some(self.sweep_at), Some(latest)];
         let timers = others.into_iter().chain([self.machine.wake_at()]);
@@ -224,7 +226,7 @@ impl Running {
         match command {
             ProduceCommand::BatchOpened { partition, batch, since } => {
                 self.open.insert(batch, partition.clone());
-                let since = since.saturating_duration_since(self.started);
+                let since = now.saturating_sub(since.elapsed());
                 self.machine.handle(now, Input::Opened { partition, batch, since });
             }
             ProduceCommand::BatchFull(batch) => {

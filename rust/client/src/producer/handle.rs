@@ -32,6 +32,7 @@ use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::Network;
 use crate::reach::Reach;
+use crate::run_time::RunInstant;
 use crate::tasks::caught;
 use crate::telemetry::Telemetry;
 
@@ -118,7 +119,7 @@ impl Producer {
             log: log.clone(),
             metrics: metrics.clone(),
             reach: reach.clone(),
-            started: Instant::now(),
+            started: RunInstant::now(),
         };
         let metadata_task = runtime.spawn(metadata.clone().run());
         let driver = until_closed(driver.run(inbox, calls, seed), log.clone(), metadata_task);

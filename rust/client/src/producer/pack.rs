@@ -16,6 +16,7 @@ use super::in_flight::UnfinishedRecords;
 use super::memory::Charge;
 use super::open_batch::{ClosedBatch, CountedBatch};
 use super::receipt::Receipt;
+use crate::blocking;
 use crate::lock::lock;
 use crate::tasks::caught_now;
 
@@ -160,10 +161,9 @@ impl Packers {
             inner.started();
             inner.work();
         };
-        // The runtime panics if the system grants no thread: the job is then done on this one.
-        if caught_now(|| self.0.runtime.spawn_blocking(work)).is_err() {
-            self.0.started();
-            self.0.work();
+        // If the system grants no thread, the job is done on this one.
+        if let Err((work, _)) = blocking::begin(&self.0.runtime, work) {
+            work();
         }
     }
 }
@@ -173,7 +173,7 @@ impl Inner {
         lock(&self.state)
     }
 
-    /// A worker runs, or could not be started. One that could not may run after all, later.
+    /// A worker runs.
     fn started(&self) {
         let mut state = self.state();
         state.starting = state.starting.saturating_sub(1);

@@ -13,13 +13,11 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::error::ClientError;
 use crate::net::metadata::View;
 
-/// How many times metadata is requested for a topic that does not exist.
-const MAX_ATTEMPTS: u32 = 5;
 /// A partition of a known topic counts as missing after this many metadata answers: the first may have been requested before the
 /// partition was added.
 const ANSWERS_FOR_PARTITION: u64 = 2;
 /// Longest wait between two attempts.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The partitions of a topic, from metadata.
 pub(crate) struct TopicPartitions {
@@ -56,8 +54,8 @@ pub(super) enum TopicStatus {
 struct PendingTopic {
     since: Now,
     attempts: u32,
-    /// How many answers did not know the topic, as of the last attempt.
-    unknown_answers: u32,
+    /// When the latest answer came that did not know the topic, as of the last attempt.
+    unknown_until: Option<Now>,
     next_at: Option<Now>,
     /// The topic is known, and a partition beyond its known ones is awaited: how many metadata answers there were at the start.
     answers_before: Option<u64>,
@@ -67,6 +65,8 @@ struct PendingTopic {
 pub(super) struct PendingTopics {
     topics: BTreeMap<Arc<str>, PendingTopic>,
     first_wait: Duration,
+    /// How long a topic may be unknown.
+    propagation: Duration,
     timeout: Duration,
     /// In place of `timeout` while no broker has ever answered: the address is probably wrong.
     first_contact_timeout: Duration,
@@ -75,11 +75,12 @@ pub(super) struct PendingTopics {
 }
 
 impl PendingTopics {
-    /// Topics fail after `timeout` without metadata, and after `bootstrap_timeout` if no broker has ever answered.
-    pub(super) fn new(backoff: Backoff, timeout: Duration, bootstrap_timeout: Duration) -> Self {
+    /// Topics fail that no answer knows for `propagation`, after `timeout` without metadata, and after `bootstrap_timeout` if no broker has ever answered.
+    pub(super) fn new(backoff: Backoff, propagation: Duration, timeout: Duration, bootstrap_timeout: Duration) -> Self {
         Self {
             topics: BTreeMap::new(),
             first_wait: backoff.initial,
+            propagation,
             timeout,
             first_contact_timeout: timeout.min(bootstrap_timeout),
             is_answered: false,
@@ -91,14 +92,15 @@ impl PendingTopics {
     }
 
     pub(super) fn add(&mut self, topic: Arc<str>, now: Now) {
-        let pending = PendingTopic { since: now, attempts: 0, unknown_answers: 0, next_at: None, answers_before: None };
+        let pending =
+            PendingTopic { since: now, attempts: 0, unknown_until: None, next_at: None, answers_before: None };
         self.topics.insert(topic, pending);
     }
 
     /// Adds a known topic that may have more partitions by now; `answers` is the number of metadata answers so far.
     pub(super) fn add_known(&mut self, topic: Arc<str>, now: Now, answers: u64) {
         let answers_before = Some(answers);
-        let pending = PendingTopic { since: now, attempts: 0, unknown_answers: 0, next_at: None, answers_before };
+        let pending = PendingTopic { since: now, attempts: 0, unknown_until: None, next_at: None, answers_before };
         self.topics.insert(topic, pending);
     }
 
@@ -141,23 +143,30 @@ impl PendingTopics {
         if let Some(partitions) = known.and_then(TopicPartitions::of) {
             return TopicStatus::Known(partitions);
         }
+        let unknown = known.and_then(|topic| topic.unknown);
+        if let Some(unknown) = unknown {
+            let is_new = pending.unknown_until.is_none_or(|until| until < unknown.until);
+            if is_new {
+                pending.unknown_until = Some(unknown.until);
+                pending.attempts = pending.attempts.saturating_add(1);
+                pending.wait(now, self.first_wait);
+            }
+            // What answers said before the record was sent does not count.
+            let unknown_for = unknown.until.saturating_sub(unknown.since).min(after);
+            if is_new && unknown_for >= self.propagation || after >= limit {
+                let attempts = pending.attempts;
+                return TopicStatus::Failed(ClientError::UnknownTopic { topic: name.clone(), attempts, after });
+            }
+        }
         if after >= limit {
             return TopicStatus::Expired(after);
         }
         if let Some(topic) = known {
             match topic.error {
-                ErrorCode::UnknownTopicOrPartition if topic.unknown_answers > pending.unknown_answers => {
-                    pending.unknown_answers = topic.unknown_answers;
-                    pending.attempts += 1;
-                    if pending.attempts >= MAX_ATTEMPTS {
-                        let attempts = pending.attempts;
-                        return TopicStatus::Failed(ClientError::UnknownTopic { topic: name.clone(), attempts, after });
-                    }
-                    pending.wait(now, self.first_wait);
-                }
+                ErrorCode::UnknownTopicOrPartition => {}
                 error if error == ErrorCode::None || error.is_retriable() => {
                     if pending.next_at.is_none() {
-                        pending.attempts = (pending.attempts + 1).min(MAX_ATTEMPTS - 1);
+                        pending.attempts = pending.attempts.saturating_add(1);
                         pending.wait(now, self.first_wait);
                     }
                 }
@@ -183,7 +192,7 @@ impl PendingTopic {
     }
 
     fn wait(&mut self, now: Now, first_wait: Duration) {
-        let doubled = first_wait.saturating_mul(1 << self.attempts.saturating_sub(1));
+        let doubled = first_wait.saturating_mul(1 << self.attempts.saturating_sub(1).min(16));
         self.next_at = Some(now + doubled.min(LONGEST_WAIT));
     }
 }

@@ -106,7 +106,7 @@ impl Http {
     /// The JSON at this path, or what is answered to a JSON text that is posted there. Each URL is tried; then all of them
     /// again, after a wait, as often as the settings say.
     pub(super) fn request(&self, path: &str, posted: Option<&str>) -> Result<Value, Failure> {
-        let started = Instant::now();
+        let (started, question) = (Instant::now(), self.reaching.ask());
         for retry in 0..=self.retries {
             let (mut failed, mut may_answer) = (Vec::new(), false);
             for url in &self.urls {
@@ -122,7 +122,7 @@ impl Http {
                     Err(Attempt::Final(failure)) => {
                         match &failure {
                             Failure::NotFound(_) | Failure::Incompatible(_) => self.reaching.answered(),
-                            Failure::Other(why) => self.reaching.failed(why),
+                            Failure::Other(why) => question.failed(why),
                         }
                         return Err(failure);
                     }
@@ -139,9 +139,11 @@ impl Http {
                 let why = failed.join("; ");
                 let advice = advice(&why);
                 let why = format!("{why} (attempts: {attempts}, in {seconds:.1} s); {advice}{proxy}");
-                self.reaching.failed(&why);
+                question.failed(&why);
                 return Err(Failure::Other(why));
             }
+            // From the first attempt on, or a silent registry would look like a topic without records for all of them.
+            question.failed(&failed.join("; "));
             std::thread::sleep(self.pause(retry));
         }
         Err(Failure::Other("no URL is given".into()))

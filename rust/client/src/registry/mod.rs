@@ -154,6 +154,11 @@ impl SchemaRegistry {
         self.inner.http.reaching.failing()
     }
 
+    /// For how long something has been asked without an answer, over all its attempts, and why these failed so far.
+    pub fn waiting(&self) -> Option<(Duration, Option<String>)> {
+        self.inner.http.reaching.waiting()
+    }
+
     /// A version of a subject, the latest if there is no number, of this kind. Blocks, for as long as the settings allow.
     ///
     /// # Errors

@@ -1,16 +1,40 @@
 //! Whether a registry answers: for the health of a client, and its log.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::lock::lock;
 use crate::log::{Entry, Log, kinds};
+use crate::run_time::RunInstant;
 
 /// Since when a registry cannot be asked, and who is told.
 #[derive(Debug, Default)]
 pub(super) struct Reaching {
-    failing: Mutex<Option<(Instant, String)>>,
+    failing: Mutex<Option<(RunInstant, String)>>,
+    /// Questions without an answer, by number: since when each is open, over all its attempts.
+    open: Mutex<BTreeMap<u64, RunInstant>>,
     log: OnceLock<Log>,
+}
+
+/// A question to the registry, open until it is dropped.
+pub(super) struct Question<'r> {
+    reaching: &'r Reaching,
+    number: u64,
+    since: RunInstant,
+}
+
+impl Question<'_> {
+    /// An attempt failed: the registry cannot be asked, or its answer is none of a registry.
+    pub(super) fn failed(&self, why: &str) {
+        self.reaching.failed(why, self.since);
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        lock(&self.reaching.open).remove(&self.number);
+    }
 }
 
 impl Reaching {
@@ -28,10 +52,23 @@ impl Reaching {
         });
     }
 
-    /// It could not be asked, or its answer is none of a registry.
-    pub(super) fn failed(&self, why: &str) {
+    /// Something is asked.
+    pub(super) fn ask(&self) -> Question<'_> {
+        let (mut open, since) = (lock(&self.open), RunInstant::now());
+        let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
+        open.insert(number, since);
+        Question { reaching: self, number, since }
+    }
+
+    /// For how long the oldest question has been open, and why its attempts failed so far.
+    pub(super) fn waiting(&self) -> Option<(Duration, Option<String>)> {
+        let since = lock(&self.open).values().min().copied()?;
+        Some((since.elapsed(), lock(&self.failing).as_ref().map(|(_, why)| why.clone())))
+    }
+
+    fn failed(&self, why: &str, asked: RunInstant) {
         let mut failing = lock(&self.failing);
-        let since = failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+        let since = failing.as_ref().map_or(asked, |(since, _)| *since);
         *failing = Some((since, why.to_owned()));
         drop(failing);
         self.record(&kinds::REGISTRY_FAILED, || format!("the schema registry cannot be asked: {why}"));

@@ -45,7 +45,7 @@ const MAX_AUTHORITIES_BYTES: u64 = 16 << 20;
 pub(crate) fn registry(values: &Values) -> Result<Option<Arc<SchemaRegistry>>, ConfigError> {
     let Some(urls) = values.given(URL) else { return without_url(values).map(|()| None) };
     let timeout = values.millis("schema.registry.request.timeout.ms");
-    let timeouts = Timeouts { connect: timeout, read: timeout };
+    let timeouts = Timeouts::of_whole(timeout);
     let authorization = authorization(values, timeouts)?;
     let urls: Vec<Url> = urls
         .split(',')

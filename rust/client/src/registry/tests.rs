@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use super::{Answer, SchemaKey, SchemaKind, SchemaRegistry, registry};
 use crate::config_keys::Role;
@@ -226,4 +227,34 @@ fn a_url_that_is_refused_does_not_keep_the_others_from_being_asked_again() {
     let registry = at(&format!("https://{refused},{url}")).expect("settings");
     let Answer::Known(schema) = asked(&registry, SchemaKey::Id(1)) else { panic!("no schema") };
     assert_eq!((schema.text.as_str(), connections.load(Ordering::Relaxed)), ("\"int\"", 2));
+}
+
+#[test]
+fn connecting_the_header_and_the_body_of_an_answer_have_one_deadline() {
+    const PART: Duration = Duration::from_millis(300);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let whole = answer(200, r#"{"schema": "\"int\""}"#);
+        let (header, body) = whole.split_at(whole.find("\r\n\r\n").expect("a header") + 4);
+        for part in [header, body] {
+            std::thread::sleep(PART);
+            // The client may have gone.
+            let _ = stream.write_all(part.as_bytes());
+        }
+    });
+    // Each part comes within the time, and both together do not.
+    let timeout = (PART * 3 / 2).as_millis().to_string();
+    let given = [
+        ("bootstrap.servers", "x:1"),
+        ("schema.registry.url", url.as_str()),
+        ("schema.registry.request.timeout.ms", timeout.as_str()),
+        ("schema.registry.max.retries", "0"),
+    ];
+    let values = Values::collect(given, Role::Consumer).expect("settings");
+    let registry = registry(&values).expect("settings").expect("a URL is given");
+    let answer = asked(&registry, SchemaKey::Id(1));
+    let Answer::Failed(why) = answer else { panic!("{answer:?}") };
+    assert!(why.contains("did not answer within schema.registry.request.timeout.ms"), "{why}");
 }

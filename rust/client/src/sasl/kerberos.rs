@@ -21,6 +21,7 @@ pub(super) use self::settings::kerberos;
 use self::tickets::{Renewal, Tickets};
 use super::NoCredentials;
 use super::token::now_ms;
+use crate::blocking;
 
 /// Calls of one client that may wait for the KDC at the same time. The first of them brings the tickets that the others
 /// need.
@@ -157,6 +158,6 @@ fn acquire(identity: &Identity) -> Result<(Arc<Credential>, Option<std::time::Du
 async fn on_a_thread<T: Send + 'static>(
     call: impl FnOnce() -> Result<T, NoCredentials> + Send + 'static,
 ) -> Result<T, NoCredentials> {
-    let called = tokio::task::spawn_blocking(call).await;
+    let called = blocking::run(call).await;
     called.unwrap_or_else(|error| Err(NoCredentials::ForNow(format!("the login could not be run: {error}"))))
 }

@@ -40,10 +40,8 @@ pub(super) fn source(values: &Values, jaas: Option<&Jaas>) -> Result<Option<Arc<
         return Ok(Some(Arc::new(FileSource { path, extensions })));
     }
     check_url(values, URL, &url)?;
-    let timeouts = Timeouts {
-        connect: values.millis("sasl.login.connect.timeout.ms"),
-        read: values.millis("sasl.login.read.timeout.ms"),
-    };
+    let timeouts =
+        Timeouts::of_parts(values.millis("sasl.login.connect.timeout.ms"), values.millis("sasl.login.read.timeout.ms"));
     let agent = agent(timeouts, authorities(values)?, None);
     let from_jaas = |option: &str| jaas.and_then(|jaas| jaas.text(option)).map(str::to_owned);
     let scope = values.given("sasl.oauthbearer.scope").or_else(|| from_jaas("scope"));

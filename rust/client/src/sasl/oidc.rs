@@ -76,6 +76,20 @@ pub(super) struct Claims {
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     pub(crate) read: Duration,
+    /// For all of it, to the last byte of the answer.
+    pub(crate) whole: Duration,
+}
+
+impl Timeouts {
+    /// For two settings, one of which is for connecting.
+    pub(crate) fn of_parts(connect: Duration, read: Duration) -> Self {
+        Self { connect, read, whole: connect + read }
+    }
+
+    /// For a setting that is for all of it.
+    pub(crate) fn of_whole(whole: Duration) -> Self {
+        Self { connect: whole, read: whole, whole }
+    }
 }
 
 /// An HTTP client for the endpoint, or for another server. `authorities` are those that it trusts; `None` for the system's.
@@ -102,7 +116,7 @@ pub(crate) fn agent(
         .timeout_resolve(Some(timeouts.connect))
         .timeout_connect(Some(timeouts.connect))
         .timeout_recv_response(Some(timeouts.read))
-        .timeout_global(Some(timeouts.connect + timeouts.read))
+        .timeout_global(Some(timeouts.whole))
         .user_agent(concat!("monedula/", env!("CARGO_PKG_VERSION")))
         .build();
     config.new_agent()

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 
 use super::*;
 
-const PATIENCE: Timeouts = Timeouts { connect: Duration::from_secs(10), read: Duration::from_secs(10) };
+const PATIENCE: Timeouts =
+    Timeouts { connect: Duration::from_secs(10), read: Duration::from_secs(10), whole: Duration::from_secs(20) };
 
 /// Answers one request with these bytes. The thread returns the request.
 fn endpoint(answer: impl Into<Vec<u8>>) -> (String, std::thread::JoinHandle<String>) {
@@ -119,7 +120,7 @@ fn no_more_is_read_than_a_token_may_have() {
 fn a_provider_that_does_not_answer_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let url = format!("http://{}/token", listener.local_addr().expect("bound"));
-    let timeouts = Timeouts { connect: Duration::from_millis(50), read: Duration::from_millis(50) };
+    let timeouts = Timeouts::of_parts(Duration::from_millis(50), Duration::from_millis(50));
     assert!(matches!(source(url, timeouts).fetch(), Err(TokenError::Failed(_))));
 }
 

@@ -6,4 +6,5 @@ mod cluster;
 mod items;
 mod moves;
 mod routing;
+mod silent_brokers;
 mod support;

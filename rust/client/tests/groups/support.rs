@@ -157,6 +157,7 @@ impl World {
             ("heartbeat.interval.ms", "50"),
             ("auto.commit.interval.ms", "50"),
             ("retry.backoff.ms", "10"),
+            ("topic.metadata.propagation.max.ms", "1000"),
             ("fetch.max.wait.ms", "50"),
         ];
         all.retain(|(name, _)| !settings.iter().any(|(given, _)| given == name));

@@ -21,7 +21,12 @@ const SLICE: Duration = Duration::from_millis(100);
 impl World {
     pub(crate) fn producer(&self, settings: &[(&str, &str)]) -> Producer {
         let servers = self.servers();
-        let all = beside(&[("bootstrap.servers", &servers), ("retry.backoff.ms", "10")], settings);
+        let usual = [
+            ("bootstrap.servers", servers.as_str()),
+            ("retry.backoff.ms", "10"),
+            ("topic.metadata.propagation.max.ms", "1000"),
+        ];
+        let all = beside(&usual, settings);
         Producer::new(ProducerConfig::parse(all).expect("settings"), self.runtime.handle(), 7)
     }
 

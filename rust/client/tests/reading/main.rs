@@ -7,4 +7,5 @@ mod cluster;
 #[cfg(target_os = "linux")]
 mod memory;
 mod pausing;
+mod silent_leaders;
 mod support;

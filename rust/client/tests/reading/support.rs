@@ -71,12 +71,21 @@ impl Reader {
         Self::at(&world.servers(), world.runtime.handle(), partitions, settings)
     }
 
-    /// The same for a cluster that may be in another process.
+    /// The same, each partition from this position.
+    pub(crate) fn starting(world: &World, partitions: i32, start: Start, settings: &[(&str, &str)]) -> Self {
+        Self::at_from(&world.servers(), world.runtime.handle(), (partitions, start), settings)
+    }
+
+    /// The same as [`Self::of`] for a cluster that may be in another process.
     pub(crate) fn at(servers: &str, runtime: &Handle, partitions: i32, settings: &[(&str, &str)]) -> Self {
+        Self::at_from(servers, runtime, (partitions, Start::Offset(0, -1)), settings)
+    }
+
+    fn at_from(servers: &str, runtime: &Handle, (partitions, start): (i32, Start), settings: &[(&str, &str)]) -> Self {
         let all = beside(&[("bootstrap.servers", servers), ("retry.backoff.ms", "10")], settings);
         let config = ClientConfig::parse(all).expect("settings");
         let consumer = Consumer::new(config, ColumnSet::default(), runtime, 7);
-        let assignment = (0..partitions).map(|index| (partition(index), Start::Offset(0, -1), None));
+        let assignment = (0..partitions).map(|index| (partition(index), start, None));
         consumer.assign(assignment.collect()).expect("assigns");
         Self { consumer, rows: BTreeMap::new() }
     }

@@ -152,6 +152,14 @@ pub enum AssignError {
         /// The error that came instead.
         reason: String,
     },
+    /// The system grants no thread to assign on. A retry may succeed.
+    #[error("the assignor {assignor} cannot run: {reason}")]
+    NoThread {
+        /// Its name.
+        assignor: String,
+        /// What the system says.
+        reason: String,
+    },
     /// The assignor returned an invalid assignment.
     #[error("the assignor {assignor} {what}")]
     Invalid {

@@ -38,6 +38,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::Now;
 
     #[test]
     fn replicas_bring_the_racks_of_their_brokers() {
@@ -49,15 +50,18 @@ mod tests {
         };
         let topic = |name, partitions| MetadataResponseTopic { name: Some(name), partitions, ..Default::default() };
         let mut cluster = Cluster::default();
-        cluster.update(&MetadataResponse {
-            brokers: vec![broker(1, Some("b")), broker(2, Some("a")), broker(3, None), broker(4, Some("b"))],
-            topics: vec![
-                topic("t", vec![partition(0, &[1, 2, 4]), partition(1, &[3, 9])]),
-                topic("empty", vec![]),
-                topic("unasked", vec![partition(0, &[1])]),
-            ],
-            ..Default::default()
-        });
+        cluster.update(
+            &MetadataResponse {
+                brokers: vec![broker(1, Some("b")), broker(2, Some("a")), broker(3, None), broker(4, Some("b"))],
+                topics: vec![
+                    topic("t", vec![partition(0, &[1, 2, 4]), partition(1, &[3, 9])]),
+                    topic("empty", vec![]),
+                    topic("unasked", vec![partition(0, &[1])]),
+                ],
+                ..Default::default()
+            },
+            Now::ZERO,
+        );
         let names: [Arc<str>; 3] = ["t".into(), "empty".into(), "ghost".into()];
         let racks = vec![vec!["a".into(), "b".into()], vec![]];
         assert_eq!(topics_of(&cluster, &names), Topics::from([("t".into(), racks)]));

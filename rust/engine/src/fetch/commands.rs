@@ -1,5 +1,7 @@
 //! Commands of the user: assigning, seeking, pausing, and what a driver gives back.
 
+use std::time::Duration;
+
 use monedula_protocol::types::Uuid;
 
 use super::AssignmentId;
@@ -40,10 +42,10 @@ impl FetchMachine {
             retry_at: Now::ZERO,
             fetched_from: None,
             lookup_at: None,
-            missing_answers: 0,
+            missing_since: None,
             end: how.end,
             high_watermark: None,
-            unknown_before: 0,
+            unknown_before: Duration::ZERO,
             served: 0,
             waits_for_topic: how.waits_for_topic,
         };
@@ -73,7 +75,7 @@ impl FetchMachine {
             state.span = span;
             state.attempts = 0;
             state.retry_at = Now::ZERO;
-            state.missing_answers = 0;
+            state.missing_since = None;
             state.high_watermark = None;
             self.by_id.remove(&(state.topic_id, partition.partition));
             state.topic_id = Uuid::ZERO;

@@ -17,8 +17,8 @@ pub struct FetchConfig {
     pub preferred_replica_ttl: Duration,
     /// Waits between repetitions (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
-    /// After how many answers in a row a topic that metadata does not know counts as missing.
-    pub unknown_topic_answers: u32,
+    /// After how long a topic or partition that no answer knows counts as missing (`topic.metadata.propagation.max.ms`).
+    pub propagation: Duration,
 }
 
 /// What to do where no position is known, or where the known one is beyond the log's end (`auto.offset.reset`).

@@ -1,5 +1,7 @@
 //! Metadata updates: leaders, epochs, topic ids, topics that vanish and come back.
 
+use std::time::Duration;
+
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 
@@ -32,19 +34,19 @@ impl FetchMachine {
         };
         if topic.error != ErrorCode::None {
             if !fresh {
-                state.unknown_before = topic.unknown_answers;
+                state.unknown_before = topic.unknown_for();
             } else if let Some(fault) = self.topic_fault(id, topic) {
                 return self.stop(id, fault);
             }
             return self.want_metadata();
         }
-        state.unknown_before = 0;
+        state.unknown_before = Duration::ZERO;
         if !self.identify(id, topic) {
             return self.recreated(id, partition);
         }
         match topic.partitions.get(&partition.partition) {
             Some(known) => self.follow(id, known, now),
-            None => self.missing(id, fresh),
+            None => self.missing(id, fresh, now),
         }
     }
 
@@ -74,10 +76,13 @@ impl FetchMachine {
     }
 
     /// The topic exists, but not this partition of it.
-    fn missing(&mut self, id: AssignmentId, fresh: bool) {
+    fn missing(&mut self, id: AssignmentId, fresh: bool, now: Now) {
         let Some(state) = self.partitions.get_mut(&id) else { return };
-        state.missing_answers += u32::from(fresh);
-        if state.missing_answers >= self.config.unknown_topic_answers && !state.waits_for_topic {
+        if fresh {
+            state.missing_since.get_or_insert(now);
+        }
+        let is_over = state.missing_since.is_some_and(|since| now >= since + self.config.propagation);
+        if is_over && !state.waits_for_topic {
             let partition = state.partition.clone();
             return self.stop(id, Fault::UnknownTopicOrPartition { partition, what: "partition" });
         }
@@ -87,7 +92,7 @@ impl FetchMachine {
     /// Goes to the leader that the view names.
     fn follow(&mut self, id: AssignmentId, known: &Partition, now: Now) {
         let Some(state) = self.partitions.get_mut(&id) else { return };
-        state.missing_answers = 0;
+        state.missing_since = None;
         if known.leader.is_none() {
             state.leader = None;
             return self.want_metadata();
@@ -110,12 +115,12 @@ impl FetchMachine {
     fn topic_fault(&self, id: AssignmentId, topic: &Topic) -> Option<Fault> {
         let state = self.partitions.get(&id)?;
         let partition = state.partition.clone();
-        // A count below the earlier one started again from zero in between.
-        let unknown = topic.unknown_answers.checked_sub(state.unknown_before).unwrap_or(topic.unknown_answers);
+        // A time below the earlier one began again in between.
+        let unknown = topic.unknown_for().checked_sub(state.unknown_before).unwrap_or(topic.unknown_for());
         match topic.error {
             ErrorCode::TopicAuthorizationFailed => Some(Fault::TopicDenied { partition }),
             ErrorCode::UnknownTopicOrPartition if state.waits_for_topic => None,
-            ErrorCode::UnknownTopicOrPartition => (unknown >= self.config.unknown_topic_answers)
+            ErrorCode::UnknownTopicOrPartition => (unknown >= self.config.propagation)
                 .then_some(Fault::UnknownTopicOrPartition { partition, what: "topic" }),
             code => (!code.is_retriable()).then_some(Fault::Refused { partition, code }),
         }

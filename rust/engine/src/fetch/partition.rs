@@ -1,5 +1,7 @@
 //! The state of one assigned partition: its position, and what that waits for.
 
+use std::time::Duration;
+
 use monedula_protocol::types::Uuid;
 
 use super::io::Start;
@@ -48,11 +50,11 @@ pub(super) struct PartitionState {
     pub(super) fetched_from: Option<i32>,
     /// The leader that a lookup in flight was sent to.
     pub(super) lookup_at: Option<i32>,
-    /// How many metadata updates in a row had the topic but not this partition of it.
-    pub(super) missing_answers: u32,
-    /// How many metadata answers in a row did not know the topic when it was assigned or sought: these may be older
-    /// than the topic, and do not count.
-    pub(super) unknown_before: u32,
+    /// Since when metadata updates have had the topic but not this partition of it.
+    pub(super) missing_since: Option<Now>,
+    /// For how long metadata answers had not known the topic when it was assigned or sought: these may be older than the
+    /// topic, and do not count.
+    pub(super) unknown_before: Duration,
     /// Number of the fetch answer that last brought records.
     pub(super) served: u64,
     /// The group revokes the partition once its topic is gone: until then, that it is missing is no fault.

@@ -19,7 +19,7 @@ impl ProduceMachine {
         self.unfinished += 1;
         self.by_batch.insert(batch, partition);
         if self.queues[partition].batches.is_empty() {
-            self.queues[partition].unknown_answers_before = self.unknown_answers(partition);
+            self.queues[partition].unknown_before = self.unknown_for(partition);
         }
         let opened = QueuedBatch::new(Batch { id: batch, records: 0, bytes: 0 }, serial, since);
         self.queues[partition].batches.push_back(opened);

@@ -50,6 +50,8 @@ pub struct ProduceConfig {
     pub retries: u32,
     /// Waits between retries (`retry.backoff.ms`, `retry.backoff.max.ms`).
     pub backoff: Backoff,
+    /// After how long a topic that no answer knows counts as missing (`topic.metadata.propagation.max.ms`).
+    pub propagation: Duration,
 }
 
 /// A producer id and its epoch (KIP-98).

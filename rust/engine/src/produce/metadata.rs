@@ -1,16 +1,14 @@
 //! Metadata: who leads the partitions, topics that are gone, and when metadata is requested again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use monedula_protocol::types::Uuid;
 
 use super::io::SendFault;
 use super::machine::{PartitionIndex, ProduceMachine, Timer};
 use crate::Now;
-use crate::cluster::Cluster;
-
-/// A topic counts as missing after this many metadata answers in a row that do not know it.
-const UNKNOWN_ANSWERS: u32 = 5;
+use crate::cluster::{Cluster, Topic};
 
 impl ProduceMachine {
     pub(super) fn update_metadata(&mut self, cluster: Arc<Cluster>) {
@@ -21,9 +19,9 @@ impl ProduceMachine {
         }
     }
 
-    pub(super) fn unknown_answers(&self, partition: PartitionIndex) -> u32 {
+    pub(super) fn unknown_for(&self, partition: PartitionIndex) -> Duration {
         let topic = self.cluster.topics.get(&self.queues[partition].topic_partition.topic);
-        topic.map_or(0, |topic| topic.unknown_answers)
+        topic.map_or(Duration::ZERO, Topic::unknown_for)
     }
 
     pub(super) fn update_leader(&mut self, partition: PartitionIndex) {
@@ -39,11 +37,12 @@ impl ProduceMachine {
             queue.retry_out_of_order();
         }
         let topic = self.cluster.topics.get(&queue.topic_partition.topic);
-        let answers = topic.map_or(0, |topic| topic.unknown_answers);
-        queue.unknown_answers_before = queue.unknown_answers_before.min(answers);
+        let unknown_for = topic.map_or(Duration::ZERO, Topic::unknown_for);
+        queue.unknown_before = queue.unknown_before.min(unknown_for);
         let vanished =
-            topic.is_some_and(|topic| !topic.partitions.is_empty() && topic.unknown_answers == 0) && known.is_none();
-        if vanished || answers - queue.unknown_answers_before >= UNKNOWN_ANSWERS {
+            topic.is_some_and(|topic| !topic.partitions.is_empty() && topic.unknown.is_none()) && known.is_none();
+        let is_unknown = topic.is_some_and(|topic| topic.unknown.is_some());
+        if vanished || is_unknown && unknown_for - queue.unknown_before >= self.config.propagation {
             let fault = SendFault::UnknownTopicOrPartition { partition: queue.topic_partition.clone() };
             self.fail_partition(partition, &fault);
         }
@@ -74,7 +73,8 @@ impl ProduceMachine {
     /// Whether batches wait and metadata knows no leader for them, or does not know the topic.
     fn lacks_leader(&self, partition: PartitionIndex) -> bool {
         let queue = &self.queues[partition];
-        let unknown = self.unknown_answers(partition) > 0;
+        let topic = self.cluster.topics.get(&queue.topic_partition.topic);
+        let unknown = topic.is_some_and(|topic| topic.unknown.is_some());
         queue.oldest_unreported().is_some() && (queue.leader.is_none() || unknown)
     }
 }

@@ -1,6 +1,7 @@
 //! The batches of one partition, in the order of their first records, and what may be done with them next.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -101,8 +102,8 @@ pub(super) struct PartitionQueue {
     pub(super) leader_epoch: i32,
     /// The brokers of a recreated topic know no producer, even if leader and epoch are the same as before.
     pub(super) topic_id: Uuid,
-    /// How many metadata answers in a row did not know the topic when the first of the waiting batches was opened.
-    pub(super) unknown_answers_before: u32,
+    /// For how long metadata answers had not known the topic when the first of the waiting batches was opened.
+    pub(super) unknown_before: Duration,
     /// How many batches are in flight.
     pub(super) in_flight: usize,
     /// The broker that has them.
@@ -128,7 +129,7 @@ impl PartitionQueue {
             leader: None,
             leader_epoch: -1,
             topic_id: Uuid::ZERO,
-            unknown_answers_before: 0,
+            unknown_before: Duration::ZERO,
             in_flight: 0,
             in_flight_at: None,
             draining: false,

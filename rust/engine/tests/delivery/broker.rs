@@ -119,7 +119,7 @@ impl Broker {
         let topics = Some(vec![MetadataRequestTopic { name: Some(TOPIC), ..Default::default() }]);
         let request = MetadataRequest { topics, ..Default::default() };
         let answer = self.ask(now, &request, METADATA, others);
-        cluster.update(&decode_response::<MetadataRequest<'_>>(&answer, METADATA).unwrap());
+        cluster.update(&decode_response::<MetadataRequest<'_>>(&answer, METADATA).unwrap(), now);
     }
 
     /// The group's committed offset of the first partition. An error while a transaction is open that would change it.

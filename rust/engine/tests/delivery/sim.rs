@@ -119,6 +119,7 @@ impl Sim {
             delivery_timeout: ms([800, 1500, 20_000, 20_000][(dice.next() % 4) as usize]),
             retries: u32::MAX,
             backoff: Backoff { initial: ms(100), max: ms(400), factor: 2 },
+            propagation: ms(1000),
         };
         let partitions = 1 + (dice.next() % 4) as i32;
         // Some topics do not accept a full batch.

@@ -83,6 +83,20 @@ fn a_new_leader_that_gets_no_metadata_joins_again_too() {
     assert_eq!((world.state(), world.raised.len()), (State::Stable, 0));
 }
 
+// It lacks threads now, and may have some again before the others have another leader.
+#[test]
+fn a_leader_without_a_thread_to_assign_on_joins_again_and_keeps_its_membership() {
+    let mut world = leader(2);
+    world.rejoin();
+    let ticket = begin_to_lead(&mut world, 2);
+    let outcome = Err(AssignError::NoThread { assignor: "range".into(), reason: "none is left".into() });
+    world.put(Input::AssignmentComputed { ticket, outcome });
+    assert_eq!((world.state(), world.owned(), world.raised.len()), (State::Stable, vec![0], 0));
+    world.pass(BACKOFF);
+    lead(&mut world, 3, &[("t", 2)], &[0, 1]);
+    assert_eq!((world.state(), world.owned(), world.raised.len()), (State::Stable, vec![0, 1], 0));
+}
+
 #[test]
 fn a_leader_that_leaves_meanwhile_leaves() {
     let mut world = leader(2);

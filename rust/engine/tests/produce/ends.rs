@@ -7,7 +7,9 @@ use monedula_engine::produce::{Acks, Input, Output, ProduceConfig, SendFault};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::metadata::{MetadataResponse, MetadataResponseTopic};
 
-use crate::world::{BACKOFF, DELIVERY_TIMEOUT, FIRST, LINGER, World, idempotent, ms, p, plain, transactional};
+use crate::world::{
+    BACKOFF, DELIVERY_TIMEOUT, FIRST, LINGER, PROPAGATION, World, idempotent, ms, p, plain, transactional,
+};
 
 // seed: S165
 #[test]
@@ -53,13 +55,20 @@ fn a_topic_that_is_gone_fails_what_waits_for_it() {
     world.metadata();
     let batch = world.fill(0);
     let mut cluster = Cluster::clone(&world.cluster);
-    for answers in 1..=5 {
-        assert!(!world.done.contains_key(&batch), "after {answers} answers");
+    let mut unknown = |world: &mut World| {
         let error_code = ErrorCode::UnknownTopicOrPartition.code();
         let topic = MetadataResponseTopic { name: Some("t"), error_code, ..Default::default() };
-        cluster.update(&MetadataResponse { topics: vec![topic], ..Default::default() });
+        cluster.update(&MetadataResponse { topics: vec![topic], ..Default::default() }, world.now);
         world.take(cluster.clone());
+    };
+    for _ in 0..100 {
+        unknown(&mut world);
     }
+    world.pass(PROPAGATION - ms(1));
+    unknown(&mut world);
+    assert!(!world.done.contains_key(&batch), "a hundred answers in less than the time");
+    world.pass(ms(1));
+    unknown(&mut world);
     assert_eq!(world.done[&batch], Err(SendFault::UnknownTopicOrPartition { partition: p(0) }));
 }
 

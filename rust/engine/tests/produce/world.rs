@@ -15,6 +15,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 pub(crate) const TOPIC_ID: &str = "AAAAAAAAAAAAAAAAAAAAAQ";
 pub(crate) const LINGER: Duration = Duration::from_millis(5);
+/// How long a topic may be unknown.
+pub(crate) const PROPAGATION: Duration = Duration::from_secs(30);
 pub(crate) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longer than any wait between two attempts.
 pub(crate) const BACKOFF: Duration = Duration::from_millis(1300);
@@ -39,6 +41,7 @@ pub(crate) fn idempotent() -> ProduceConfig {
         delivery_timeout: DELIVERY_TIMEOUT,
         retries: u32::MAX,
         backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
+        propagation: PROPAGATION,
     }
 }
 

@@ -66,7 +66,7 @@ fn a_fetch_wait_of_zero_is_no_spin_either() {
         max_partition_bytes: PARTITION_BYTES,
         preferred_replica_ttl: ms(1000),
         backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
-        unknown_topic_answers: 5,
+        propagation: ms(10_000),
     };
     let mut world = World::with(config, &[1]);
     world.assign(0, Start::Offset(0, -1));

@@ -3,7 +3,7 @@
 use monedula_engine::fetch::{Fault, Output, ResetPolicy, Start};
 use monedula_protocol::error_code::ErrorCode;
 
-use crate::world::{UNKNOWN_ANSWERS, World, asked, data, error, ms, p};
+use crate::world::{PROPAGATION, World, asked, data, error, ms, p};
 
 fn stopped(world: &mut World) -> Vec<Fault> {
     let faults = world.outputs().into_iter().filter_map(|output| match output {
@@ -18,13 +18,11 @@ fn unknown_topic() -> Fault {
 }
 
 #[test]
-fn a_deleted_topic_is_a_fault_once_several_answers_in_a_row_say_so() {
+fn a_deleted_topic_is_a_fault_once_answers_have_said_so_for_a_while() {
     let mut world = World::reading(&[1]);
-    for answer in 1..UNKNOWN_ANSWERS {
-        world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
-        assert_eq!(stopped(&mut world), vec![], "answer {answer}");
-    }
-    world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
+    world.metadata_for(PROPAGATION - ms(1), ErrorCode::UnknownTopicOrPartition, &[]);
+    assert_eq!(stopped(&mut world), vec![], "however many answers");
+    world.metadata_for(ms(1), ErrorCode::UnknownTopicOrPartition, &[]);
     assert_eq!(stopped(&mut world), vec![unknown_topic()]);
 }
 
@@ -32,12 +30,8 @@ fn a_deleted_topic_is_a_fault_once_several_answers_in_a_row_say_so() {
 #[test]
 fn a_member_waits_for_a_deleted_topic_and_for_a_partition_that_is_missing() {
     let mut world = World::reading_as_a_member(&[1]);
-    for _ in 0..UNKNOWN_ANSWERS * 2 {
-        world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
-    }
-    for _ in 0..UNKNOWN_ANSWERS * 2 {
-        world.metadata(&[]);
-    }
+    world.metadata_for(PROPAGATION * 2, ErrorCode::UnknownTopicOrPartition, &[]);
+    world.metadata_for(PROPAGATION * 2, ErrorCode::None, &[]);
     assert_eq!(stopped(&mut world), vec![]);
     // Only this broker did not know the topic yet.
     world.metadata(&[(1, 0)]);
@@ -122,9 +116,7 @@ fn the_old_topics_last_answer_is_not_taken_for_the_new_topics() {
 #[test]
 fn after_a_deletion_a_seek_waits_for_fresh_metadata() {
     let mut world = World::reading(&[1]);
-    for _ in 0..UNKNOWN_ANSWERS {
-        world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
-    }
+    world.metadata_for(PROPAGATION, ErrorCode::UnknownTopicOrPartition, &[]);
     assert_eq!(stopped(&mut world), vec![unknown_topic()]);
     world.seek(0, Start::Offset(0, -1));
     let told = world.outputs();
@@ -137,26 +129,22 @@ fn after_a_deletion_a_seek_waits_for_fresh_metadata() {
 #[test]
 fn after_a_deletion_a_seek_that_finds_no_topic_either_is_told_so() {
     let mut world = World::reading(&[1]);
-    for _ in 0..UNKNOWN_ANSWERS {
-        world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
-    }
+    world.metadata_for(PROPAGATION, ErrorCode::UnknownTopicOrPartition, &[]);
     world.seek(0, Start::Offset(0, -1));
     world.outputs();
-    for answer in 1..UNKNOWN_ANSWERS {
-        world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
-        assert_eq!(stopped(&mut world), vec![], "answer {answer}");
-    }
-    world.metadata_of(ErrorCode::UnknownTopicOrPartition, &[]);
+    world.metadata_for(PROPAGATION - ms(1), ErrorCode::UnknownTopicOrPartition, &[]);
+    assert_eq!(stopped(&mut world), vec![], "however many answers");
+    world.metadata_for(ms(1), ErrorCode::UnknownTopicOrPartition, &[]);
     assert_eq!(stopped(&mut world), vec![unknown_topic()]);
 }
 
 #[test]
-fn a_partition_that_the_topic_lacks_is_a_fault_after_several_answers() {
+fn a_partition_that_the_topic_lacks_for_a_while_is_a_fault() {
     let mut world = World::new(ResetPolicy::Earliest, &[1]);
     world.assign(4, Start::Offset(0, -1));
-    for _ in 0..UNKNOWN_ANSWERS {
-        world.metadata(&[(1, 0)]);
-    }
+    world.metadata_for(PROPAGATION - ms(1), ErrorCode::None, &[(1, 0)]);
+    assert_eq!(stopped(&mut world), vec![], "however many answers");
+    world.metadata_for(ms(1), ErrorCode::None, &[(1, 0)]);
     let fault = Fault::UnknownTopicOrPartition { partition: p(4), what: "partition" };
     assert_eq!(stopped(&mut world), vec![fault]);
 }

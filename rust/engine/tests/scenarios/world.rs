@@ -23,7 +23,7 @@ use monedula_protocol::types::Uuid;
 
 pub(crate) const TOPIC: &str = "t";
 pub(crate) const MAX_WAIT: Duration = Duration::from_millis(500);
-pub(crate) const UNKNOWN_ANSWERS: u32 = 5;
+pub(crate) const PROPAGATION: Duration = Duration::from_secs(10);
 pub(crate) const PARTITION_BYTES: i32 = 1000;
 pub(crate) const SESSION: i32 = 77;
 /// A cap that is larger than any scenario needs.
@@ -139,7 +139,7 @@ impl World {
             max_partition_bytes: PARTITION_BYTES,
             preferred_replica_ttl: Duration::from_secs(300),
             backoff: Backoff { initial: ms(100), max: ms(1000), factor: 2 },
-            unknown_topic_answers: UNKNOWN_ANSWERS,
+            propagation: PROPAGATION,
         };
         Self::with(config, leaders)
     }
@@ -239,12 +239,19 @@ impl World {
         };
         let brokers =
             (1..=3).map(|node_id| MetadataResponseBroker { node_id, host: "h", port: 1, ..Default::default() });
-        self.cluster.update(&MetadataResponse {
-            brokers: brokers.collect(),
-            topics: vec![topic],
-            ..Default::default()
-        });
+        let answer = MetadataResponse { brokers: brokers.collect(), topics: vec![topic], ..Default::default() };
+        self.cluster.update(&answer, self.now);
         self.update_metadata();
+    }
+
+    /// Metadata answers of an error of the topic, many at once and then until `time` has passed.
+    pub(crate) fn metadata_for(&mut self, time: Duration, error: ErrorCode, leaders: &[(i32, i32)]) {
+        let until = self.now + time;
+        for _ in 0..100 {
+            self.metadata_of(error, leaders);
+        }
+        self.now = until;
+        self.metadata_of(error, leaders);
     }
 
     /// The machine is given the cluster view as it is.

@@ -101,6 +101,12 @@ macro_rules! message {
                 let format = $crate::wire::Format::new(version, flexible_from);
                 $crate::wire::Value::write(self, writer, format)
             }
+
+            fn error_codes(&self) -> Vec<i16> {
+                let mut found = Vec::new();
+                $crate::wire::Value::error_codes(self, "", &mut found);
+                found
+            }
         }
     };
 }
@@ -225,6 +231,10 @@ macro_rules! structure {
                 })*
                 tags.finish(&self.unknown_tagged_fields, writer, format)
                     .map_err(|error| error.at(stringify!($name), "unknown_tagged_fields"))
+            }
+
+            fn error_codes(&self, _field: &str, found: &mut Vec<i16>) {
+                $($crate::wire::Value::error_codes(&self.$field, stringify!($field), found);)*
             }
         }
 

@@ -20,6 +20,9 @@ pub(crate) trait Value<'a>: Sized + PartialEq {
     fn read(reader: &mut Reader<'a>, format: Format) -> Result<Self, WireError>;
 
     fn write(&self, writer: &mut Writer, format: Format) -> Result<(), WireError>;
+
+    /// Adds the error codes of the value, which is a field of this name.
+    fn error_codes(&self, _field: &str, _found: &mut Vec<i16>) {}
 }
 
 /// A type of field that can be null.
@@ -67,12 +70,37 @@ macro_rules! fixed_width {
 fixed_width! {
     bool, boolean, false;
     i8, i8, 0;
-    i16, i16, 0;
     u16, u16, 0;
     i32, i32, 0;
     i64, i64, 0;
     f64, f64, 0.0;
     Uuid, uuid, Uuid::ZERO;
+}
+
+impl<'a> Value<'a> for i16 {
+    const DEFAULT: Self = 0;
+
+    #[inline]
+    fn min_bytes(_format: Format) -> usize {
+        size_of::<Self>()
+    }
+
+    #[inline]
+    fn read(reader: &mut Reader<'a>, _format: Format) -> Result<Self, WireError> {
+        reader.i16()
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut Writer, _format: Format) -> Result<(), WireError> {
+        writer.i16(*self);
+        Ok(())
+    }
+
+    fn error_codes(&self, field: &str, found: &mut Vec<i16>) {
+        if field.ends_with("error_code") {
+            found.push(*self);
+        }
+    }
 }
 
 impl<'a> Value<'a> for &'a str {
@@ -187,6 +215,10 @@ impl<'a, T: Value<'a>> Value<'a> for Vec<T> {
         write_length(writer, self.len(), format)?;
         self.iter().try_for_each(|item| item.write(writer, format.element()))
     }
+
+    fn error_codes(&self, field: &str, found: &mut Vec<i16>) {
+        self.iter().for_each(|item| item.error_codes(field, found));
+    }
 }
 
 impl<'a, T: Value<'a>> Nullable<'a> for Vec<T> {
@@ -246,6 +278,10 @@ impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
                 Err(WireError::NullNotAllowed { place, version: format.version })
             }
         }
+    }
+
+    fn error_codes(&self, field: &str, found: &mut Vec<i16>) {
+        self.iter().for_each(|value| value.error_codes(field, found));
     }
 }
 

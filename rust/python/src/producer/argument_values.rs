@@ -7,6 +7,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::error::argument_error;
 use crate::python_code::{call_method, import};
+use crate::signals::{self, put_off};
 
 /// A key or value.
 pub(crate) enum Data<'a> {
@@ -58,8 +59,8 @@ fn text<'a>(name: &str, given: &'a Bound<'_, PyString>) -> PyResult<&'a str> {
 
 #[cold]
 fn copied(given: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
-    let buffer = PyBuffer::<u8>::get(given).ok()?;
-    buffer.to_vec(given.py()).ok()
+    let bytes = PyBuffer::<u8>::get(given).and_then(|buffer| buffer.to_vec(given.py()));
+    bytes.map_err(|error| put_off(given.py(), error)).ok()
 }
 
 #[cold]
@@ -76,8 +77,8 @@ fn no_data(name: &str, given: &Bound<'_, PyAny>) -> PyErr {
 
 /// The value and its type, shortened, for an error message.
 pub(crate) fn short(given: &Bound<'_, PyAny>) -> String {
-    let shown = given.repr().map_or_else(|_| "?".into(), |shown| shown.to_string());
-    let name = given.get_type().name().map_or_else(|_| "?".into(), |name| name.to_string());
+    let shown = signals::repr(given);
+    let name = given.get_type().name().map_or_else(|_| "?".into(), |name| signals::text(&name));
     let cut: String = shown.chars().take(60).collect();
     let dots = if cut.len() < shown.len() { "..." } else { "" };
     format!("{cut}{dots} ({name})")
@@ -100,7 +101,7 @@ pub(crate) fn timestamp(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64
 #[inline]
 pub(crate) fn partition(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i32>> {
     let Some(given) = given else { return Ok(None) };
-    match given.extract::<i32>() {
+    match given.extract::<i32>().map_err(|error| put_off(given.py(), error)) {
         // True and False are whole numbers for Python, and no partitions.
         Ok(partition @ 0..) if !given.is_instance_of::<PyBool>() => Ok(Some(partition)),
         _ => {

@@ -83,7 +83,7 @@ impl RecordMetadata {
 
     fn __repr__(&self, py: Python<'_>) -> String {
         let offset = self.offset.map_or("?".into(), |offset| offset.to_string());
-        format!("<monedula.RecordMetadata {}-{} @{offset}>", self.topic.bind(py), self.partition)
+        format!("<monedula.RecordMetadata {}-{} @{offset}>", self.topic.bind(py).to_string_lossy(), self.partition)
     }
 }
 

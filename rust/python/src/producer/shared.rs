@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use monedula_client::blocking;
 use monedula_client::error::ClientError;
 use monedula_client::producer::{Columns, Producer, Report, Sent, WaitingRecords};
 use pyo3::prelude::*;
@@ -13,7 +14,7 @@ use super::future::SendFuture;
 use super::waiting::Waiting;
 use crate::error::to_py;
 use crate::logging::flush_log;
-use crate::runtime::{self, SLICE, in_slices};
+use crate::runtime::{self, SLICE, in_slices, not_run};
 use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
@@ -179,11 +180,11 @@ impl Shared {
         let (shared, settles) = (self.clone(), !self.callbacks.is_current());
         Ok(async move {
             let closing = shared.clone();
-            let closed = tokio::task::spawn_blocking(move || closing.producer.close(timeout)).await;
+            let closed = blocking::run_patiently(timeout, move || closing.producer.close(timeout)).await;
             if settles {
                 let _ = tokio::time::timeout(timeout.max(GRACE), settled(&shared.callbacks)).await;
             }
-            closed.map_err(|_| ClientError::ProducerClosed)
+            closed.map_err(|error| not_run(error, ClientError::ProducerClosed))
         })
     }
 
@@ -219,9 +220,9 @@ async fn settled(callbacks: &Arc<Callbacks>) {
     loop {
         let (callbacks, until) = (callbacks.clone(), Instant::now() + SLICE);
         // In slices: if the caller stops waiting, no thread must be left that waits for ever.
-        let settled = tokio::task::spawn_blocking(move || callbacks.settle(goal, until)).await;
-        if settled.unwrap_or(true) {
-            return;
+        match blocking::run_patiently(Duration::MAX, move || callbacks.settle(goal, until)).await {
+            Ok(false) => {}
+            Ok(true) | Err(_) => return,
         }
     }
 }

@@ -7,7 +7,6 @@ use std::time::Instant;
 use monedula_engine::produce::SendFault;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use super::deferred_send::DeferredSend;
 use super::future::SendFuture;
@@ -15,6 +14,7 @@ use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
+use crate::signals;
 
 /// A record that waits, as a Python object, and what its future holds.
 #[derive(Clone)]
@@ -83,9 +83,8 @@ impl WaitingRecordsCore {
     /// The first record of a queue failed. Returns whether another record waits.
     fn failed(&self, py: Python<'_>, queue: &str, error: Py<PyBaseException>) -> PyResult<bool> {
         let shared = self.shared.get()?;
-        let text = |of: PyResult<Bound<'_, PyString>>| of.map(|text| text.to_string()).unwrap_or_default();
-        let reason = text(error.bind(py).str());
-        let reason = if reason.is_empty() { text(error.bind(py).repr()) } else { reason };
+        let reason = signals::text(error.bind(py));
+        let reason = if reason.is_empty() { signals::repr(error.bind(py)) } else { reason };
         Ok(shared.waiting.settle(queue, Some(&reason), |first| {
             shared.callbacks.count_unsent(py, &error);
             py.detach(|| first.0.1.fail(error));

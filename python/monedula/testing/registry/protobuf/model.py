@@ -82,6 +82,13 @@ class File:
     """Names, each with `"public "`, `"weak "` or nothing."""
     messages: list[Message] = field(default_factory=list)
     enums: list[Enum] = field(default_factory=list)
+    has_others: bool = False
+    """Whether services or extensions are declared, of which no more is known."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is declared. A file that only imports publicly declares what it imports."""
+        return not (self.messages or self.enums or self.imports or self.has_others)
 
     def types(self) -> Iterator[tuple[str, Message | Enum]]:
         """All messages and enums, by their names with the package and with what they are declared in."""

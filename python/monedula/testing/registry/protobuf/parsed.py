@@ -54,8 +54,8 @@ def parse(text: str, references: Sequence[tuple[str, str]]) -> ProtobufSchema:
         described = descriptor.from_base64(text)
         tokens = tokens_of(text if described is None else descriptor.text_of(described))
         file = Parser(tokens).read()
-        if not file.messages and not file.enums:
-            raise ProtoError("no message is declared in it")
+        if file.is_empty:
+            raise ProtoError("nothing is declared in it")
         types = Types(file, list(_imports(file, imported, set())))
         _check_names(file)
         _check_types(file, types)

@@ -1,6 +1,6 @@
 """A file as `FileDescriptorProto`, which clients ask for by `format=serialized` in place of the text.
 
-Options are not in it, nor defaults of proto2: readers of messages do without.
+Options, services and extensions are not in it, nor defaults of proto2: readers of messages do without.
 """
 
 import base64

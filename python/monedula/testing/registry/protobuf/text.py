@@ -104,7 +104,10 @@ class Parser:
                     self.file.messages.append(self._message(self._name(), 0))
                 case "enum":
                     self.file.enums.append(self._enum())
-                case "option" | "service" | "extend":
+                case "service" | "extend":
+                    self.file.has_others = True
+                    self._skip()
+                case "option":
                     self._skip()
                 case ";":
                     pass

@@ -21,6 +21,11 @@ impl FetchBuffer {
         let _ = self.me.set(Arc::downgrade(self));
     }
 
+    /// Whether a partition has records that wait for something.
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.state().partitions.values().any(|buffer| buffer.awaits)
+    }
+
     /// Holds a partition back until this has arrived.
     pub(super) fn hold_until(&self, state: &mut State, partition: &TopicPartition, awaited: &Awaited) {
         self.change(state, partition, |buffer| buffer.awaits = true);

@@ -21,6 +21,8 @@ struct Taken {
     partition: TopicPartition,
     span: u64,
     walker: PartitionWalker,
+    /// Leader epochs with their first offsets, of a walker that stood in the place of this one.
+    epochs: Vec<(i64, i32)>,
 }
 
 /// What was walked of a partition for one batch: from where, to where.
@@ -29,6 +31,8 @@ struct Walk {
     span: u64,
     from: Place,
     next: Place,
+    /// The leader epochs that began meanwhile, each with its first offset.
+    epochs: Vec<(i64, i32)>,
 }
 
 impl FetchBuffer {
@@ -82,6 +86,9 @@ impl FetchBuffer {
         }
         self.count_bad_values(&columns);
         let has_any = columns.record_batch.num_rows() > 0 || columns.refused.is_some();
+        for walk in &walks {
+            state.finished.note_read(&walk.partition, walk.from.offset..walk.next.offset, &walk.epochs);
+        }
         let places: Vec<_> = walks.into_iter().map(|walk| (walk.partition, walk.span, walk.next)).collect();
         let id = state.finished.hand_out(holder, &columns, &places);
         has_any.then_some(HandedBatch { columns, id, places })
@@ -177,6 +184,7 @@ impl FetchBuffer {
                 if let Some(buffer) = state.current(&taken.partition, taken.span) {
                     buffer.walk_from(&taken.partition, offset, &self.options);
                     if let Some(walker) = buffer.walker.take() {
+                        taken.epochs.extend(taken.walker.take_epochs());
                         taken.walker = walker;
                     }
                 }
@@ -196,13 +204,13 @@ impl FetchBuffer {
                 continue;
             }
             let Some(walker) = buffer.walker.take() else { continue };
-            return Some(Taken { span: buffer.span, partition, walker });
+            return Some(Taken { span: buffer.span, partition, walker, epochs: Vec::new() });
         }
     }
 
     /// Gives a walker back after `rows` of it were walked. False if the batch should end here.
     fn put_back(&self, taken: Taken, walked: Result<Walked, ClientError>, rows: u64) -> bool {
-        let Taken { partition, span, mut walker } = taken;
+        let Taken { partition, span, mut walker, .. } = taken;
         let awaited = walker.awaited();
         let mut state = self.state();
         let Some(buffer) = state.current(&partition, span) else { return true };
@@ -253,7 +261,9 @@ impl Taken {
         Place { offset: self.walker.position(), leader_epoch: self.walker.position_leader_epoch() }
     }
 
-    fn walked(&self, from: Place) -> Walk {
-        Walk { partition: self.partition.clone(), span: self.span, from, next: self.place() }
+    fn walked(&mut self, from: Place) -> Walk {
+        let mut epochs = std::mem::take(&mut self.epochs);
+        epochs.extend(self.walker.take_epochs());
+        Walk { partition: self.partition.clone(), span: self.span, from, next: self.place(), epochs }
     }
 }

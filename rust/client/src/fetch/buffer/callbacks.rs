@@ -1,7 +1,6 @@
 //! Callbacks of the user's (on_assigned, on_revoked, on_lost). They wait here until a call of the user's runs them.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Instant;
 
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CallbackKind;
@@ -98,7 +97,7 @@ impl FetchBuffer {
         let State { membership, partitions, .. } = &mut *state;
         let is_it = |callback: &mut PendingCallback| callback.ticket == ticket;
         let Some(mut callback) = membership.callbacks.running.take_if(is_it) else { return false };
-        membership.polled_at = Some(Instant::now());
+        membership.poll_now();
         let assigned = callback.kind == CallbackKind::Assigned;
         if assigned && failed && !membership.leaving {
             // The user's part, such as a seek to offsets of its own, is not done: nothing of them is handed out before

@@ -95,18 +95,33 @@ impl FetchBuffer {
         if error.is_none() && state.fatal.is_none() {
             return;
         }
+        if error.as_ref().map(ToString::to_string) != state.fatal.as_ref().map(ToString::to_string) {
+            state.lasting_raised_at = None;
+        }
         state.fatal = error;
         drop(state);
         self.arrived.notify_all();
     }
 
-    /// An error of a topic none of whose partitions is known; lasts until the assignment changes.
+    /// An error of a topic none of whose partitions is known; lasts until some are, or the assignment changes.
     pub(crate) fn topic_failed(&self, error: ClientError) {
         let mut state = self.state();
         state.raise.push_back(error.clone());
         state.failed_topics.push(error);
+        state.lasting_raised_at = None;
         drop(state);
         self.arrived.notify_all();
+    }
+
+    /// A topic has partitions: the error that it had none is over.
+    pub(crate) fn topic_found(&self, topic: &str) {
+        let is_other = |error: &ClientError| error.partition().is_none_or(|partition| &*partition.topic != topic);
+        let mut state = self.state();
+        let failed = state.failed_topics.len();
+        state.failed_topics.retain(is_other);
+        if state.failed_topics.len() < failed {
+            state.raise.retain(is_other);
+        }
     }
 
     /// Forgets the errors of topics: the assignment changes.

@@ -4,6 +4,7 @@
 //! finished changes in one step with the partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
@@ -11,6 +12,7 @@ use monedula_engine::group::{CommitError, CommitOffset};
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
 
 use super::batch_ids::BatchIds;
+use super::leader_epochs::LeaderEpochs;
 use super::partition_buffer::PartitionBuffer;
 use super::rows::RowBatch;
 use super::{FetchBuffer, State};
@@ -23,6 +25,8 @@ pub(super) struct FinishedOffsets {
     /// Kept where there is a `group.id`.
     pub(super) ledger: Option<Ledger>,
     batch_ids: BatchIds,
+    /// Under which leader epochs the records were written that were handed out.
+    epochs: LeaderEpochs,
     /// Batches whose rows are handed out one by one.
     pub(super) rows: BTreeMap<BatchId, RowBatch>,
     /// Batches whose refused records are not in safe keeping yet, with their partitions.
@@ -105,7 +109,8 @@ impl FinishedOffsets {
     ) -> BTreeMap<TopicPartition, CommitOffset> {
         self.sync_rows(None, false);
         let Some(ledger) = &mut self.ledger else { return BTreeMap::new() };
-        let offsets = ledger.snapshot(only);
+        let mut offsets = ledger.snapshot(only);
+        self.add_epochs(&mut offsets);
         self.committing.extend(offsets.iter().map(|(partition, at)| (partition.clone(), at.clone())));
         self.finished_rows = 0;
         offsets
@@ -118,6 +123,7 @@ impl FinishedOffsets {
             }
             ledger.release(partition);
         }
+        self.epochs.forget(partition);
         self.forget_commits(partition);
         self.forget_unaccepted(partition);
     }
@@ -165,9 +171,36 @@ impl FinishedOffsets {
         if at == finished {
             ledger.snapshot(Some(&BTreeSet::from([partition.clone()])));
         }
-        let at = offset_at(at);
+        let mut at = offset_at(at);
+        if at.leader_epoch < 0 {
+            at.leader_epoch = self.epoch_before(partition, at.offset);
+        }
         self.committing.insert(partition.clone(), at.clone());
         Some(ToCommit::Send(at))
+    }
+
+    /// These offsets of a partition were handed out; the leader epochs began among them, each with its first offset.
+    pub(super) fn note_read(&mut self, partition: &TopicPartition, offsets: Range<i64>, epochs: &[(i64, i32)]) {
+        if self.ledger.is_some() {
+            self.epochs.read(partition, offsets, epochs);
+        }
+    }
+
+    /// The leader epoch of the record before an offset, as far as it is known; else -1.
+    fn epoch_before(&self, partition: &TopicPartition, offset: i64) -> i32 {
+        let frontier = self.ledger.as_ref().and_then(|ledger| ledger.finished(partition));
+        let committed =
+            self.committed.get(partition).map(|at| Place { offset: at.offset, leader_epoch: at.leader_epoch });
+        let places = frontier.into_iter().chain(committed);
+        let known = places.filter(|place| place.offset == offset).map(|place| place.leader_epoch).max();
+        known.unwrap_or(-1).max(self.epochs.before(partition, offset))
+    }
+
+    /// Adds the leader epochs of the records before these offsets, where they have none.
+    fn add_epochs(&self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
+        for (partition, at) in offsets.iter_mut().filter(|(_, at)| at.leader_epoch < 0) {
+            at.leader_epoch = self.epoch_before(partition, at.offset);
+        }
     }
 
     /// The offset before which everything of a partition is finished, as of the last [`Self::sync_rows`].
@@ -445,10 +478,12 @@ impl FetchBuffer {
         (send, known)
     }
 
-    /// The user commits offsets of its own choice.
-    pub(crate) fn commits_own_offsets<'p>(&self, partitions: impl IntoIterator<Item = &'p TopicPartition>) {
+    /// The user commits offsets of its own choice. Those without a leader epoch get the one of the record before them, so
+    /// that whoever starts there learns whether that record was replaced.
+    pub(crate) fn commits_own_offsets(&self, offsets: &mut BTreeMap<TopicPartition, CommitOffset>) {
         let finished = &mut self.state().finished;
-        for partition in partitions {
+        finished.add_epochs(offsets);
+        for partition in offsets.keys() {
             if let Some(ledger) = &mut finished.ledger {
                 ledger.chosen(partition);
             }

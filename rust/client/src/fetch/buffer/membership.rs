@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{Holder, Place};
@@ -19,6 +19,7 @@ use super::revocation::PendingRevocation;
 use super::{FetchBuffer, State};
 use crate::error::ClientError;
 use crate::fetch::step::Leaving;
+use crate::run_time;
 
 /// What is kept of a group membership; empty without one.
 #[derive(Default)]
@@ -31,7 +32,9 @@ pub(super) struct Membership {
     /// Calls of the user's that wait now.
     pub(super) waiting_calls: usize,
     /// When the last call of the user's ended, or it said that it is alive.
-    pub(super) polled_at: Option<Instant>,
+    polled_at: Option<Instant>,
+    /// For how long the process had been stopped by then.
+    stopped_before: Duration,
     /// Whether the group's task is to be notified of the next poll: the member left for want of one.
     awaits_poll: bool,
     /// When partitions were last released.
@@ -55,6 +58,15 @@ impl Membership {
     /// Whether there is something that a call returns before any record: a callback, or an error.
     pub(super) fn has_callback_or_error(&self) -> bool {
         self.callbacks.is_due() || self.fatal().is_some() || !self.raise.is_empty()
+    }
+
+    pub(super) fn poll_now(&mut self) {
+        (self.polled_at, self.stopped_before) = (Some(Instant::now()), run_time::stopped());
+    }
+
+    /// When the user last polled. While the process is stopped, no user can poll: that time does not count.
+    fn polled(&self) -> Option<Instant> {
+        self.polled_at.map(|at| at + run_time::stopped().saturating_sub(self.stopped_before))
     }
 
     /// The error that every call raises from now on. Callbacks come before it: nobody calls again afterwards.
@@ -101,7 +113,7 @@ impl<B: Deref<Target = FetchBuffer>> Drop for WaitingCall<B> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.membership.waiting_calls -= 1;
-        state.membership.polled_at = Some(Instant::now());
+        state.membership.poll_now();
     }
 }
 
@@ -114,7 +126,7 @@ impl FetchBuffer {
         if state.finished.ledger.is_none() {
             return;
         }
-        state.membership.polled_at = Some(Instant::now());
+        state.membership.poll_now();
         for revocation in &mut state.membership.revocations {
             revocation.wait_for_user = false;
         }
@@ -135,7 +147,7 @@ impl FetchBuffer {
     /// As if the user had polled.
     pub(crate) fn keep_alive(&self) {
         let mut state = self.state();
-        state.membership.polled_at = Some(Instant::now());
+        state.membership.poll_now();
         self.notify_group(state);
     }
 
@@ -175,7 +187,7 @@ impl FetchBuffer {
         let now = Instant::now();
         match membership.waiting_calls {
             // Taking a row counts as well.
-            0 => membership.polled_at.max(membership.clock.row_wanted_at()).unwrap_or(now),
+            0 => membership.polled().max(membership.clock.row_wanted_at()).unwrap_or(now),
             _ => now,
         }
     }

@@ -13,6 +13,7 @@ mod callbacks;
 mod error_tests;
 mod filling;
 mod finished_offsets;
+mod leader_epochs;
 mod lease;
 mod membership;
 mod partition_buffer;

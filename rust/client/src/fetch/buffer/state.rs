@@ -36,6 +36,8 @@ pub(super) struct State {
     pub(super) failed_topics: Vec<ClientError>,
     /// An error of the whole client, raised on every call while it lasts.
     pub(super) fatal: Option<ClientError>,
+    /// When an error that lasts was last raised.
+    pub(super) lasting_raised_at: Option<Instant>,
     /// Nothing more is fetched before what is ready is handed out: that need not wait for more.
     pub(super) flush: bool,
     /// The last batch was full, though what was queued is less than one by its bytes: typed columns may be larger than

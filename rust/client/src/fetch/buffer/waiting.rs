@@ -11,6 +11,10 @@ use super::{FetchBuffer, State, Want};
 use crate::error::ClientError;
 use crate::fetch::step::{PendingCallback, Step};
 
+/// An error that lasts is raised again after this, or when the time of the call is over: a loop that goes on after it must
+/// not spin.
+const RAISED_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// How waiting ended.
 enum Waited {
     Enough,
@@ -71,7 +75,7 @@ impl FetchBuffer {
             return Ok(Waited::Callback(callback));
         }
         if !state.has_rows() || state.membership.withholds(Instant::now()) {
-            state.raise_lasting()?;
+            state.lasting().inspect_err(|_| state.lasting_raised_at = Some(Instant::now()))?;
         }
         Ok(Waited::Enough)
     }
@@ -124,8 +128,8 @@ impl State {
         }
     }
 
-    /// Raises the error because of which there is nothing to hand out, if one is.
-    fn raise_lasting(&self) -> Result<(), ClientError> {
+    /// The error because of which there is nothing to hand out, if one is.
+    fn lasting(&self) -> Result<(), ClientError> {
         if let Some(error) = &self.fatal {
             return Err(error.clone());
         }
@@ -147,7 +151,10 @@ impl State {
             return None;
         }
         if !self.has_rows() || self.membership.withholds(now) {
-            return self.raise_lasting().is_ok().then(|| now + Self::FOREVER);
+            return match self.lasting() {
+                Ok(()) => Some(now + Self::FOREVER),
+                Err(_) => self.lasting_due(want).filter(|&due| now < due),
+            };
         }
         // Rows that were given back have waited once already.
         if self.first_returned().is_some() {
@@ -156,6 +163,12 @@ impl State {
         let due = self.ready_since.unwrap_or(now) + want.max_wait;
         let due = want.deadline.map_or(due, |deadline| due.min(deadline));
         (!self.is_enough(want) && now < due).then_some(due)
+    }
+
+    /// When an error that lasts is raised again; `None` if it was not raised yet.
+    fn lasting_due(&self, want: &Want) -> Option<Instant> {
+        let due = self.lasting_raised_at? + RAISED_AGAIN_AFTER;
+        Some(want.deadline.map_or(due, |deadline| due.min(deadline)))
     }
 
     fn is_enough(&self, want: &Want) -> bool {

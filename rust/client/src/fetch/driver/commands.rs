@@ -111,15 +111,18 @@ impl Running {
         let cluster = self.cluster.clone();
         let Some(topic) = cluster.topics.get(name) else { return };
         let first = TopicPartition::new(name.clone(), 0);
-        match crate::offsets::missing(&first, &cluster) {
+        match crate::offsets::missing(&first, &cluster, self.driver.config.propagation) {
+            // It stays of interest: a topic that is created later, or that brokers did not know for too long, is read.
             Err(error) if !known => {
-                self.driver.buffer.topic_failed(error);
-                self.topics.remove(name);
-                return;
+                if !self.driver.buffer.has_failed_topic(name) {
+                    self.driver.buffer.topic_failed(error);
+                }
+                return self.driver.metadata.want();
             }
             _ if topic.error != ErrorCode::None => return self.driver.metadata.want(),
             _ => {}
         }
+        self.driver.buffer.topic_found(name);
         let mut waiting = Vec::new();
         for &index in topic.partitions.keys() {
             let partition = TopicPartition::new(name.clone(), index);

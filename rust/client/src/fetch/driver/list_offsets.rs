@@ -1,108 +1,122 @@
-//! The machine's ListOffsets and OffsetForLeaderEpoch calls, each a task of its own that ends in an event.
+//! The machine's ListOffsets and OffsetForLeaderEpoch calls: each leader is asked in a task of its own that ends in an
+//! event, so that a slow one delays its own partitions alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::fetch::{ListedOffset, Start};
+use monedula_engine::fetch::{EpochEnd, ListedOffset, Start};
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{Event, Running};
-use crate::offsets::{Answer, EARLIEST, LATEST, Offsets, Question};
+use crate::offsets::{Answer, EARLIEST, LATEST, MAX_TIMESTAMP, OfLeader, Offsets, Question};
 use crate::reach::Reach;
 use crate::tasks::caught;
 
-/// The answer for a partition of a lookup that got none: the machine waits for exactly one.
-const UNANSWERED: Answer = Err(ErrorCode::NetworkException);
+/// The answers to a lookup, with the spans of the partitions.
+type Answers<X> = Vec<(TopicPartition, u64, Result<X, ErrorCode>)>;
 
 impl Running {
     pub(super) fn list_offsets(&self, lookups: BTreeMap<TopicPartition, (u64, Start)>) {
-        if lookups.is_empty() {
-            return;
-        }
-        let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
-        reach.lookup_began();
-        tokio::spawn(async move {
-            let spans: BTreeMap<TopicPartition, u64> =
-                lookups.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
-            let by_time = lookups.values().any(|(_, start)| matches!(start, Start::Timestamp(_)));
-            let questions = lookups.into_iter().map(|(partition, (_, start))| {
-                let what = match start {
-                    Start::Earliest => EARLIEST,
-                    Start::Timestamp(timestamp_ms) => timestamp_ms,
-                    Start::Latest | Start::Policy | Start::Offset(..) => LATEST,
-                };
-                Question { partition, what }
-            });
-            let answers = caught(offsets.list_once(questions.collect())).await.unwrap_or_default();
-            note(&reach, &offsets, due, &answers);
-            let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
-            let answers = spans.into_iter().map(|(partition, span)| {
-                let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
-                (partition, span, listed_offset(answer, by_time, None))
-            });
-            let _ = events.send(Event::ListedOffsets { answers: answers.collect() });
-        });
+        let what = |start| match start {
+            Start::Earliest => EARLIEST,
+            Start::Timestamp(timestamp_ms) => timestamp_ms,
+            Start::Latest | Start::Policy | Start::Offset(..) => LATEST,
+        };
+        let lookups = lookups.into_iter().map(|(partition, (span, start))| (partition, (span, what(start))));
+        self.ask_leaders(lookups.collect(), list_offsets, |answers| Event::ListedOffsets { answers });
     }
 
     /// Finds both ends of logs that do not hold a position.
     pub(super) fn list_log_ranges(&self, ranges: BTreeMap<TopicPartition, u64>) {
-        if ranges.is_empty() {
-            return;
-        }
-        let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
-        reach.lookup_began();
-        tokio::spawn(async move {
-            let ask = |what| ranges.keys().map(|partition| Question { partition: partition.clone(), what }).collect();
-            let starts = caught(offsets.list_once(ask(EARLIEST))).await.unwrap_or_default();
-            let ends = caught(offsets.list_once(ask(LATEST))).await.unwrap_or_default();
-            note(&reach, &offsets, due, &ends);
-            let starts: BTreeMap<TopicPartition, Answer> = starts.into_iter().collect();
-            let ends: BTreeMap<TopicPartition, Answer> = ends.into_iter().collect();
-            let answers = ranges.into_iter().map(|(partition, span)| {
-                let start = starts.get(&partition).copied().unwrap_or(UNANSWERED);
-                let end = ends.get(&partition).copied().unwrap_or(UNANSWERED);
-                let answer = match start {
-                    Ok(Some(start)) => listed_offset(end, false, Some(start.offset)),
-                    Ok(None) => Err(ErrorCode::UnknownServerError),
-                    Err(code) => Err(code),
-                };
-                (partition, span, answer)
-            });
-            let _ = events.send(Event::ListedOffsets { answers: answers.collect() });
-        });
+        let lookups = ranges.into_iter().map(|(partition, span)| (partition, (span, EARLIEST)));
+        self.ask_leaders(lookups.collect(), list_log_ranges, |answers| Event::ListedOffsets { answers });
     }
 
     pub(super) fn ask_epoch_ends(&self, validations: BTreeMap<TopicPartition, (u64, i32)>) {
-        if validations.is_empty() {
-            return;
-        }
-        let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
-        let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
-        reach.lookup_began();
-        tokio::spawn(async move {
+        let lookups = validations.into_iter().map(|(partition, (span, epoch))| (partition, (span, i64::from(epoch))));
+        self.ask_leaders(lookups.collect(), epoch_ends, |answers| Event::EpochEnds { answers });
+    }
+
+    /// `lookups` has the span of each partition, and what is asked for. The machine waits for exactly one answer of each.
+    fn ask_leaders<X, T>(
+        &self,
+        lookups: BTreeMap<TopicPartition, (u64, i64)>,
+        ask: fn(Offsets, OfLeader) -> T,
+        event: fn(Answers<X>) -> Event,
+    ) where
+        X: Send + 'static,
+        T: Future<Output = Vec<(TopicPartition, Result<X, ErrorCode>)>> + Send + 'static,
+    {
+        let questions =
+            lookups.iter().map(|(partition, (_, what))| Question { partition: partition.clone(), what: *what });
+        for asked in self.driver.offsets.by_leader(questions.collect()) {
+            let of_leader = asked.questions.iter().map(|question| &question.partition);
             let spans: BTreeMap<TopicPartition, u64> =
-                validations.iter().map(|(partition, (span, _))| (partition.clone(), *span)).collect();
-            let questions = validations
-                .into_iter()
-                .map(|(partition, (_, epoch))| Question { partition, what: i64::from(epoch) })
-                .collect();
-            let answers = caught(offsets.epoch_ends_once(questions)).await.unwrap_or_default();
-            note(&reach, &offsets, due, &answers);
-            let mut answers: BTreeMap<TopicPartition, Answer> = answers.into_iter().collect();
-            let answers = spans.into_iter().map(|(partition, span)| {
-                let answer = answers.remove(&partition).unwrap_or(UNANSWERED);
-                (partition, span, answer.map(|found| found.map(|end| end.offset)))
+                of_leader.map(|partition| (partition.clone(), lookups[partition].0)).collect();
+            let (offsets, events) = (self.driver.offsets.clone(), self.events.clone());
+            let (reach, due) = (self.driver.reach.clone(), self.driver.config.fetch_max_wait);
+            reach.lookup_began();
+            tokio::spawn(async move {
+                let answers = caught(ask(offsets.clone(), asked)).await.unwrap_or_default();
+                note(&reach, &offsets, due, &answers);
+                let mut answers: BTreeMap<TopicPartition, Result<X, ErrorCode>> = answers.into_iter().collect();
+                let answers = spans.into_iter().map(|(partition, span)| {
+                    let answer = answers.remove(&partition).unwrap_or(Err(ErrorCode::NetworkException));
+                    (partition, span, answer)
+                });
+                let _ = events.send(event(answers.collect()));
             });
-            let _ = events.send(Event::EpochEnds { answers: answers.collect() });
-        });
+        }
     }
 }
 
-/// A lookup that no leader answered is a failure of the leaders.
-fn note(reach: &Reach, offsets: &Offsets, due: Duration, answers: &[(TopicPartition, Answer)]) {
+async fn list_offsets(
+    offsets: Offsets,
+    asked: OfLeader,
+) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+    // All but the names that ListOffsets has for places in the log are times.
+    let is_time = |question: &Question| !(MAX_TIMESTAMP..=LATEST).contains(&question.what);
+    let times: BTreeSet<TopicPartition> = asked
+        .questions
+        .iter()
+        .filter(|question| is_time(question))
+        .map(|question| question.partition.clone())
+        .collect();
+    let answers = offsets.list_once(asked).await;
+    let listed = |(partition, answer): (TopicPartition, Answer)| {
+        let by_time = times.contains(&partition);
+        (partition, listed_offset(answer, by_time, None))
+    };
+    answers.into_iter().map(listed).collect()
+}
+
+async fn list_log_ranges(
+    offsets: Offsets,
+    asked: OfLeader,
+) -> Vec<(TopicPartition, Result<Option<ListedOffset>, ErrorCode>)> {
+    let mut ends = asked.clone();
+    ends.questions.iter_mut().for_each(|question| question.what = LATEST);
+    let starts: BTreeMap<TopicPartition, Answer> = offsets.clone().list_once(asked).await.into_iter().collect();
+    let range = |(partition, end): (TopicPartition, Answer)| {
+        let answer = match starts.get(&partition).copied().unwrap_or(Err(ErrorCode::NetworkException)) {
+            Ok(Some(start)) => listed_offset(end, false, Some(start.offset)),
+            Ok(None) => Err(ErrorCode::UnknownServerError),
+            Err(code) => Err(code),
+        };
+        (partition, answer)
+    };
+    offsets.list_once(ends).await.into_iter().map(range).collect()
+}
+
+async fn epoch_ends(offsets: Offsets, asked: OfLeader) -> Vec<(TopicPartition, Result<EpochEnd, ErrorCode>)> {
+    let end =
+        |(partition, answer): (TopicPartition, Answer)| (partition, answer.map(|found| found.map(|end| end.offset)));
+    offsets.epoch_ends_once(asked).await.into_iter().map(end).collect()
+}
+
+/// A lookup that its leader did not answer is a failure of it.
+fn note<X>(reach: &Reach, offsets: &Offsets, due: Duration, answers: &[(TopicPartition, Result<X, ErrorCode>)]) {
     match answers.iter().any(|(_, answer)| !matches!(answer, Err(ErrorCode::NetworkException))) {
         true => reach.lookup_answered(),
         false => {

@@ -7,7 +7,7 @@ mod list_offsets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::{EpochEnd, Fault, FetchConfig, FetchMachine, Input, ListedOffset, Output, Start};
@@ -26,8 +26,9 @@ use crate::metrics::Metrics;
 use crate::net::connection::Frame;
 use crate::net::metadata::{Metadata, View};
 use crate::net::network::Network;
-use crate::offsets::{Offsets, UNKNOWN_TOPIC_ANSWERS};
+use crate::offsets::Offsets;
 use crate::reach::Reach;
+use crate::run_time::{self, RunInstant};
 use crate::tasks::caught;
 
 /// What comes back from the tasks that wait for answers.
@@ -66,7 +67,7 @@ struct Asked {
 struct Running {
     driver: Driver,
     machine: FetchMachine,
-    started: Instant,
+    started: RunInstant,
     cluster: Arc<Cluster>,
     events: mpsc::UnboundedSender<Event>,
     asked: Asked,
@@ -79,7 +80,7 @@ struct Running {
     /// Whether the buffer was last told to hand out what is ready at once.
     flush: bool,
     /// When a cluster that was not reached yet counts as unreachable.
-    bootstrap_deadline: Option<Instant>,
+    bootstrap_deadline: Option<RunInstant>,
     /// Nodes whose last fetch failed in a way that no repetition mends, until one succeeds or the user reads on
     /// elsewhere.
     refusing: BTreeMap<i32, ClientError>,
@@ -104,14 +105,14 @@ impl Driver {
             max_partition_bytes: self.config.max_partition_fetch_bytes,
             preferred_replica_ttl: self.config.metadata_max_age,
             backoff: self.config.retry_backoff,
-            unknown_topic_answers: UNKNOWN_TOPIC_ANSWERS,
+            propagation: self.config.propagation,
         };
         let mut view = self.metadata.watch();
         let (budget, buffer) = (self.budget.clone(), self.buffer.clone());
         let mut running = Running {
             driver: self,
             machine: FetchMachine::new(config, seed),
-            started: Instant::now(),
+            started: RunInstant::now(),
             cluster: Arc::default(),
             events,
             asked: Asked::default(),
@@ -144,7 +145,7 @@ impl Driver {
                     let view = view.borrow_and_update().clone();
                     running.view(&view);
                 }
-                () = tokio::time::sleep_until(wake_at.into()) => {
+                () = run_time::sleep_until(wake_at) => {
                     running.tick();
                 }
                 () = budget.freed(), if running.starved => {}
@@ -160,12 +161,12 @@ impl Running {
         self.started.elapsed()
     }
 
-    fn wake_at(&self) -> Instant {
+    fn wake_at(&self) -> RunInstant {
         let now = self.now();
         let latest = now + Duration::from_secs(60);
         let at = self.started + self.machine.wake_at().unwrap_or(latest).min(latest);
         // The error of an unreachable cluster must come on time, even while an attempt to connect hangs.
-        match self.bootstrap_deadline.filter(|&deadline| deadline > Instant::now()) {
+        match self.bootstrap_deadline.filter(|&deadline| deadline > RunInstant::now()) {
             Some(deadline) => at.min(deadline + Duration::from_millis(1)),
             None => at,
         }

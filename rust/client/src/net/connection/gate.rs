@@ -4,10 +4,11 @@
 //! in flight, so a JoinGroup that is answered after minutes only delays the exchange. Those that come meanwhile are sent
 //! in their order once the gate opens; their deadlines begin then.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::pending::Pending;
 use super::{Connection, Outgoing};
+use crate::run_time::RunInstant;
 
 /// A request that waits for the gate to open.
 pub(super) struct Held {
@@ -30,7 +31,7 @@ impl Connection {
         let pending = self.shared.pending();
         self.shared.held().get_or_insert_default();
         let last = pending.iter().map(|pending| pending.deadline).max();
-        let busy = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(Instant::now()));
+        let busy = last.map_or(Duration::ZERO, |last| last.since(RunInstant::now()));
         (Gate { connection: self, opened: false }, busy)
     }
 }
@@ -53,7 +54,7 @@ impl Gate<'_> {
             if pending.reply.is_closed() {
                 continue;
             }
-            pending.deadline = Instant::now() + patience;
+            pending.deadline = RunInstant::now() + patience;
             // If the task has ended, it answers what is in the queue.
             let _ = self.connection.outgoing.send(outgoing);
             queue.push_back(pending);

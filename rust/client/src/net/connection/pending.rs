@@ -17,14 +17,15 @@ use crate::budget::{Admitted, Room};
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
 use crate::log::{Entry, kinds};
+use crate::run_time::RunInstant;
 
 /// A request that waits for its answer or, where none comes, to be written.
 pub(super) struct Pending {
     pub(super) correlation_id: i32,
     pub(super) api: ApiKey,
     pub(super) version: i16,
-    pub(super) sent_at: Instant,
-    pub(super) deadline: Instant,
+    pub(super) sent_at: RunInstant,
+    pub(super) deadline: RunInstant,
     pub(super) room: Option<Room>,
     pub(super) reply: oneshot::Sender<Reply>,
 }
@@ -65,6 +66,34 @@ pub(super) struct Times {
 /// Whether it is part of making a connection: of no use in itself.
 pub(super) fn is_set_up(api: ApiKey) -> bool {
     matches!(api, ApiKey::ApiVersions | ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
+}
+
+/// Whether the size of an answer depends on what brokers have, and not only on what was asked. The answers to all others
+/// are small beside any limit.
+fn may_be_large(api: ApiKey) -> bool {
+    !matches!(
+        api,
+        ApiKey::Produce
+            | ApiKey::ListOffsets
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::OffsetCommit
+            | ApiKey::FindCoordinator
+            | ApiKey::Heartbeat
+            | ApiKey::ConsumerGroupHeartbeat
+            | ApiKey::LeaveGroup
+            | ApiKey::InitProducerId
+            | ApiKey::AddPartitionsToTxn
+            | ApiKey::AddOffsetsToTxn
+            | ApiKey::EndTxn
+            | ApiKey::TxnOffsetCommit
+            | ApiKey::CreateTopics
+            | ApiKey::DeleteTopics
+            | ApiKey::CreatePartitions
+            | ApiKey::DeleteRecords
+            | ApiKey::DeleteGroups
+            | ApiKey::OffsetDelete
+            | ApiKey::PushTelemetry
+    )
 }
 
 impl Shared {
@@ -113,7 +142,7 @@ impl Shared {
         let room = self.pending().front().and_then(|first| first.room.clone().filter(larger))?;
         self.waits_for_room.store(true, Ordering::Release);
         let admitted = room.admit(bytes).await;
-        let deadline = Instant::now() + self.limits.request_timeout;
+        let deadline = RunInstant::now() + self.limits.request_timeout;
         for pending in self.pending().iter_mut() {
             pending.deadline = pending.deadline.max(deadline);
         }
@@ -159,10 +188,14 @@ impl Shared {
         bytes > 0 && self.pending().front().is_some_and(|first| !is_set_up(first.api))
     }
 
-    /// An answer that is too large would be so again: its waiter gets an error that names the setting to change. The
-    /// requests behind it are to be sent again.
+    /// An answer whose length is beyond the limit. If it may be large at all, and was too large the last time too, it would
+    /// be so again: its waiter gets an error that names the setting to change. Otherwise the length may be damaged, and the
+    /// request is to be sent again, as those behind it are.
     pub(super) fn fail_too_large(&self, bytes: i32, correlation_id: i32) {
-        let first = self.pending().pop_front_if(|first| first.correlation_id == correlation_id);
+        let oversized = &self.limits.oversized;
+        let is_again = |api: ApiKey| may_be_large(api) && !lock(oversized).insert((self.broker.clone(), api.code()));
+        let is_it = |first: &mut Pending| first.correlation_id == correlation_id && is_again(first.api);
+        let first = self.pending().pop_front_if(is_it);
         let Some(first) = first else { return };
         let too_large = ClientError::AnswerTooLarge {
             broker: self.broker.clone(),
@@ -186,6 +219,7 @@ impl Shared {
                 self.disconnected(&format!("an answer came with the unexpected correlation id {correlation_id}"))
             );
         };
+        lock(&self.limits.oversized).retain(|(broker, api)| *api != pending.api.code() || *broker != self.broker);
         // A connection that does nothing but authenticate again is idle.
         if !is_set_up(pending.api) {
             self.touch();
@@ -205,7 +239,7 @@ impl Shared {
     }
 
     pub(super) fn overdue(&self) -> Option<RequestError> {
-        let now = Instant::now();
+        let now = RunInstant::now();
         let pending = self.pending();
         match pending.front() {
             Some(oldest) if oldest.deadline <= now && !self.waits_for_room.load(Ordering::Acquire) => {
@@ -214,7 +248,7 @@ impl Shared {
             Some(_) => None,
             None => {
                 let used_at = self.times().used_at;
-                (now.duration_since(used_at) >= self.limits.max_idle).then(|| self.disconnected("idle"))
+                (used_at.elapsed() >= self.limits.max_idle).then(|| self.disconnected("idle"))
             }
         }
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use monedula_protocol::sasl::scram::{KeyDerivation, ScramHash, ScramKeys};
 
+use crate::blocking;
+
 /// Keys of so many salts are kept. A cluster has one for each user; a new one comes with a new password.
 const KEPT: usize = 8;
 
@@ -32,7 +34,7 @@ impl DerivedKeys {
         if let Some((_, keys)) = known.iter().find(|(known, _)| *known == parameters) {
             return Ok(keys.clone());
         }
-        let derived = tokio::task::spawn_blocking(move || Arc::new(derivation.run())).await;
+        let derived = blocking::run(move || Arc::new(derivation.run())).await;
         let keys = derived.map_err(|error| format!("the keys of the password could not be derived: {error}"))?;
         known.truncate(KEPT - 1);
         known.insert(0, (parameters, keys.clone()));

@@ -13,6 +13,7 @@ use crate::log::{Entry, kinds};
 use crate::net::connection::{Connection, Limits};
 use crate::net::dial::Dialer;
 use crate::net::transport::Transport;
+use crate::run_time::{self, RunInstant};
 
 /// The shortest timeout of a heartbeat, however short the session: half of that may be less than a broker takes.
 const SHORTEST_HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ impl Network {
             Purpose::Heartbeat => self.config.connection_setup_timeout.min(self.limits_of(purpose).request_timeout),
             _ => self.config.connection_setup_timeout,
         };
-        Deadline { at: tokio::time::Instant::now() + after, after, broker: format!("{host}:{port}") }
+        Deadline { at: RunInstant::now() + after, after, broker: format!("{host}:{port}") }
     }
 
     /// Connects a socket, and encrypts it where the protocol wants that.
@@ -95,7 +96,7 @@ impl Network {
 
 /// The time by which a connection has to be ready.
 pub(super) struct Deadline {
-    at: tokio::time::Instant,
+    at: RunInstant,
     /// The whole time, for errors.
     after: Duration,
     /// The broker as host:port.
@@ -109,10 +110,14 @@ impl Deadline {
         lacking: &str,
         step: impl Future<Output = Result<T, RequestError>>,
     ) -> Result<T, RequestError> {
-        tokio::time::timeout_at(self.at, step).await.unwrap_or_else(|_| {
-            let reason = format!("{lacking} within {} ms", self.after.as_millis());
-            Err(RequestError::Disconnected { broker: self.broker.clone(), reason })
-        })
+        tokio::select! {
+            biased;
+            outcome = step => outcome,
+            () = run_time::sleep_until(self.at) => {
+                let reason = format!("{lacking} within {} ms", self.after.as_millis());
+                Err(RequestError::Disconnected { broker: self.broker.clone(), reason })
+            }
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Address, Network, NodeId};
 use crate::error::{ClientError, RequestError};
 use crate::lock::lock;
+use crate::run_time::{self, RunInstant};
 
 /// A broker that has not answered for so long owes the answer, and one that is not connected to is told of.
 const OWED: Duration = Duration::from_secs(1);
@@ -30,14 +31,14 @@ impl Owed {
 
 /// Notes that an address is being connected to, until it is dropped.
 pub(super) struct Connecting<'a> {
-    all: &'a Mutex<BTreeMap<String, Instant>>,
+    all: &'a Mutex<BTreeMap<String, RunInstant>>,
     broker: String,
 }
 
 impl<'a> Connecting<'a> {
-    pub(super) fn begin(all: &'a Mutex<BTreeMap<String, Instant>>, (host, port): &Address) -> Self {
+    pub(super) fn begin(all: &'a Mutex<BTreeMap<String, RunInstant>>, (host, port): &Address) -> Self {
         let broker = format!("{host}:{port}");
-        lock(all).insert(broker.clone(), Instant::now());
+        lock(all).insert(broker.clone(), RunInstant::now());
         Self { all, broker }
     }
 }
@@ -106,7 +107,7 @@ impl Network {
     /// requests and connections are gone then.
     pub(crate) async fn within<T>(&self, timeout: Duration, work: impl Future<Output = T>) -> Result<T, Owed> {
         let mut work = std::pin::pin!(work);
-        tokio::time::timeout(timeout, work.as_mut()).await.map_err(|_| self.owed())
+        run_time::timeout(timeout, work.as_mut()).await.ok_or_else(|| self.owed())
     }
 
     /// The caller waits for this node no longer. Noted as a failure of its address, although the attempt itself was cut

@@ -104,6 +104,7 @@ fn limits() -> Limits {
         request_timeout: PATIENCE,
         max_idle: PATIENCE,
         receive_max_bytes: 1 << 20,
+        oversized: Arc::default(),
         pool: BufferPool::new(1 << 20),
         log: Log::default(),
         metrics: Metrics::default(),

@@ -31,6 +31,7 @@ use self::material::{Format, Material, Passwords, Problem};
 use self::settings::TlsSettings;
 use self::stream::Wire;
 pub(crate) use self::stream::{CutRecord, TlsReadHalf, TlsWriteHalf, split};
+use crate::blocking;
 use crate::config_values::{ConfigError, Values};
 use crate::error::RequestError;
 use crate::lock::lock;
@@ -128,7 +129,7 @@ impl Tls {
                 drop(turn);
                 config
             };
-            tokio::task::spawn_blocking(reload).await
+            blocking::run(reload).await
         };
         match tokio::time::timeout(self.patience, fresh).await {
             Ok(Ok(config)) => return config,

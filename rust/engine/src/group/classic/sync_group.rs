@@ -71,6 +71,11 @@ impl Member {
                 self.out.event(GroupEvent::Retried { api: "Metadata", reason: reason.clone() });
                 self.join_again(&format!("metadata of the group's topics cannot be had: {reason}"), now);
             }
+            // As above: what this machine lacks now, it may have again before the other members have a new leader.
+            Err(error @ AssignError::NoThread { .. }) => {
+                self.out.event(GroupEvent::Retried { api: "SyncGroup", reason: error.to_string() });
+                self.join_again(&error.to_string(), now);
+            }
             Err(error) => {
                 // The other members must not wait for a leader that cannot assign.
                 self.send_leave("the assignor failed", now);
