@@ -153,6 +153,24 @@ def test_every_type_of_protobuf_goes_round(broker: Broker, where: tuple[str, str
     assert_goes_round(broker, where, json.dumps(row) + "\n", "protobuf", *more)
 
 
+def test_times_that_python_has_not_go_round(broker: Broker, where: tuple[str, str], tmp_path: Path) -> None:
+    kinds = {"day": {"type": "int", "logicalType": "date"}, "at": {"type": "long", "logicalType": "timestamp-micros"}}
+    more = {"local": {"type": "long", "logicalType": "local-timestamp-millis"}}
+    fields = [{"name": name, "type": kind} for name, kind in (kinds | more).items()]
+    (tmp_path / "times.avsc").write_text(json.dumps({"type": "record", "name": "Times", "fields": fields}))
+    schema = str(tmp_path / "times.avsc")
+    row = {"day": 2_932_897, "at": -62_135_596_800_000_001, "local": 253_402_300_800_000_000}
+    assert_goes_round(broker, where, json.dumps(row) + "\n", "avro", "--schema", schema)
+    for name, number in (("day", 2_932_896), ("day", 1 << 31), ("at", -62_135_596_800_000_000)):
+        line = json.dumps({**row, name: number})
+        told = problem(
+            *("produce", "orders", "--encode", "avro", "--schema", schema, *where),
+            stdin=line.encode(),
+            servers=broker.bootstrap_servers,
+        )
+        assert f"line 1: value.{name}: {number} is not a" in told
+
+
 def test_json_goes_round_with_and_without_a_frame(broker: Broker, where: tuple[str, str], tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"id": {"type": "integer"}, "customer": {"type": "string"}}}
     arguments = ("--schema", file_of(tmp_path, schema), "--subject", "copy-value")

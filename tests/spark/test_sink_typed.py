@@ -335,6 +335,16 @@ REFUSED: dict[str, tuple[list[str], dict[str, str], str]] = {
         {"value.format": "json"},
         r"the column 'timestamp' is one of Kafka's records.*struct\(timestamp",
     ),
+    "a column that may be a field": (
+        ["1 AS id", "2 AS partition"],
+        {"value.format": "json"},
+        r"the column 'partition' has the name of one of Kafka's, .*struct\(partition",
+    ),
+    "a column that is a field": (
+        ["1 AS id", "'a' AS topic"],
+        {"value.format": "json", "value.schema": "id int, topic string"},
+        "the column 'topic' has the name of one of Kafka's",
+    ),
     "no key": (["1 AS id"], {"value.format": "json", "key.format": "json"}, r"key\.format says how the column 'key'"),
     "a pattern that is none": (
         ["1 AS id"],

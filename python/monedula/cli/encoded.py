@@ -312,6 +312,13 @@ def _duration(kind: Any) -> Convert:
     return convert
 
 
+_HELD = {
+    "date32[day": range(-719_162, 2_932_897),
+    "timestamp[us": range(-62_135_596_800_000_000, 253_402_300_800_000_000),
+    "timestamp[ns": range(0),
+}
+"""The days and microseconds since 1970 that Python has as times: in the years 1 to 9999. It has no nanoseconds."""
+
 _ZEROS = re.compile(r"(\.[0-9]*[1-9])0+(?=Z|[+-]|$)|\.0+(?=Z|[+-]|$)")
 """Zeros at the end of a fraction of a second, and a point that nothing else stands behind."""
 
@@ -324,12 +331,14 @@ def _time(kind: Any) -> Convert:
     wanted = f'a {name}, as "{_EXAMPLES[name]}{zone}"'
     # Arrow reads no times of day, but those of the first day that it counts from.
     read_as, day = (pyarrow.timestamp(kind.unit), "1970-01-01T") if name == "time" else (kind, "")
-    # Where Python has no type for a time, `record.value` has a number, and so has what is written of it.
-    is_number = getattr(kind, "unit", None) == "ns"
+    # Where Python has no value for a time, `record.value` has a number, and so has what is written of it. Other numbers
+    # might be in any unit.
+    held, bits = _HELD.get(str(kind).partition(", tz")[0].rstrip("]")), kind.bit_width
 
     def convert(data: Any) -> int:
-        if is_number and isinstance(data, int) and not isinstance(data, bool) and -(1 << 63) <= data < 1 << 63:
-            return data
+        is_number = held is not None and isinstance(data, int) and not isinstance(data, bool)
+        if is_number and data not in held and -(1 << bits - 1) <= data < 1 << bits - 1:
+            return int(data)
         if isinstance(data, str):
             # Arrow reads it to the last digit of the unit, and no further, and counts zeros.
             try:

@@ -80,6 +80,7 @@ _WORDS = (
         r'^key= says how the column "key" is written, which the table has not',
         "there is no column 'key' for --key-encode",
     ),
+    (r"say the fields of the values: Json\(schema\)$", "say the fields of the values by --schema"),
     (r"^the settings name no registry: .*", "give -X schema.registry.url=http://..."),
     (r"needs the topic: give topic=", "needs the topic: give it as an argument"),
 )

@@ -59,7 +59,7 @@ class Sink:
         parsed = SinkOptions.parse(options)
         self.schema = schema
         kafka = ClientSettings.of(parsed.kafka)
-        pinned = tuple(each.pinned(kafka.here).of(schema) for each in parsed.written)
+        pinned = tuple(each.pinned(kafka.here).of(schema, parsed.topic) for each in parsed.written)
         written = tuple(each.registered(schema, kafka.here, parsed.topic) for each in pinned)
         self.settings = WriteSettings(
             kafka=kafka,

@@ -140,8 +140,8 @@ class WrittenColumn:
             return self
         return replace(self, options=(*self.options, ("timeZone", session_zone() or self.driver_time_zone)))
 
-    def of(self, schema: "StructType") -> "WrittenColumn":
-        """The same for the columns of a frame.
+    def of(self, schema: "StructType", topic: str | None) -> "WrittenColumn":
+        """The same for the columns of a frame, whose rows all go to `topic`, if there is one.
 
         Raises:
             ConfigError: if the columns cannot be written.
@@ -158,11 +158,30 @@ class WrittenColumn:
                 key="value.format",
             )
         taken = _KAFKAS[:1] + _KAFKAS[2:] if self.flatten else _KAFKAS
+        self._check_beside([name for name in names if name in taken], topic)
         fields = tuple((name, place) for place, name in enumerate(names) if name not in taken)
         if not fields:
             raise ConfigError("value.format: there is no column of values, nor one that could be a field of them")
         made = replace(self, fields=fields)
         return made._checked(made._type(schema))
+
+    def _check_beside(self, names: list[str], topic: str | None) -> None:
+        """Refuse columns that have the name of one of Kafka's, where they may be fields of the values, too."""
+        if self.format == "json" and self.schema is None and self.version is None:
+            # A key, and a topic that no option overrules, are sent whole.
+            unclear = [
+                name for name in names if name in ("partition", "headers") or (name == "topic" and topic is not None)
+            ]
+        else:
+            known = {each.partition(": ")[0] for each in self.form().spec.fields}
+            unclear = [name for name in names if name in known]
+        if unclear:
+            raise ConfigError(
+                f"value.format: the column '{unclear[0]}' has the name of one of Kafka's, and may be a field of the "
+                f"values as well. If it is, rename it, or give the fields as one column 'value', such as "
+                f"struct({unclear[0]}, ...); if not, say the fields of the values by value.schema",
+                key="value.format",
+            )
 
     def _type(self, schema: "StructType") -> "DataType":
         """The type of the column in a frame, which may be made of several ones."""

@@ -42,6 +42,8 @@ pub struct Settings {
     pub first_use: FirstUse,
     /// Whether the broker takes the metrics that clients push (KIP-714), as a Kafka with a receiver plug-in does.
     pub client_metrics: bool,
+    /// Most bytes that a record batch may decompress to. Kafka has no such limit: it reads records as they are decompressed.
+    pub max_decompressed_batch_bytes: usize,
     /// Who may connect, and what clients may do.
     pub security: SecuritySettings,
     /// Kafka's other broker settings.
@@ -65,21 +67,30 @@ impl Default for Settings {
             coordinator_load_ms: 0,
             first_use: FirstUse::default(),
             client_metrics: false,
+            max_decompressed_batch_bytes: 256 << 20,
             security: SecuritySettings::default(),
             kafka: KafkaSettings::default(),
         }
     }
 }
 
+/// The name of [`Settings::max_decompressed_batch_bytes`], which is no setting of Kafka's.
+pub(crate) const MAX_DECOMPRESSED_BATCH_BYTES: &str = "max.decompressed.batch.bytes";
+
 /// The log directory that is reported if there is no data directory.
 const MEMORY: &str = "/memory";
 
 impl Settings {
-    /// Sets a broker setting by Kafka's name.
+    /// Sets a broker setting by Kafka's name, or the limit on decompressed batches by the client's.
     ///
     /// # Errors
     /// [`BrokerError::Setting`] for an unknown name, or an invalid value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), BrokerError> {
+        if name == MAX_DECOMPRESSED_BATCH_BYTES {
+            let bytes: i32 = parse(name, value)?;
+            self.max_decompressed_batch_bytes = bytes.max(0) as usize;
+            return Ok(());
+        }
         if self.security.set(name, value)? { Ok(()) } else { self.kafka.set(name, value) }
     }
 

@@ -35,7 +35,7 @@ pub enum WalkErrorKind {
     #[error(transparent)]
     Records(#[from] RecordsError),
     /// A payload that cannot be decompressed.
-    #[error(transparent)]
+    #[error("{0}{remedy}", remedy = remedy(.0))]
     Compression(#[from] CompressionError),
     /// The fetched bytes hold no whole batch, so the same fetch again would make no progress.
     #[error(
@@ -68,4 +68,13 @@ pub enum WalkErrorKind {
         /// What is lacking, and why.
         reason: String,
     },
+}
+
+fn remedy(error: &CompressionError) -> &'static str {
+    match error {
+        CompressionError::OutputLimit { .. } => {
+            "; raise max.decompressed.batch.bytes if the topic really holds such batches"
+        }
+        _ => "",
+    }
 }

@@ -214,8 +214,8 @@ impl Output<'_> {
             }
             self.close();
         }
-        let most = self.options.limits().output_cap(batch.bytes.len());
-        let mut wanted = self.guess(rest_bytes).min(self.options.max_decompressed_bytes);
+        let most = self.options.max_decompressed_bytes;
+        let mut wanted = self.guess(rest_bytes).min(most);
         loop {
             let granted = (self.grant)(self.bytes + wanted).saturating_sub(self.bytes).min(wanted);
             if granted < batch.bytes.len().min(most) {
@@ -249,13 +249,10 @@ impl Output<'_> {
         room: usize,
     ) -> Result<Option<usize>, WalkErrorKind> {
         let input = &batch.bytes[BATCH_HEADER_BYTES..];
-        let limits = self.options.limits();
-        let limits = Limits { max_output_bytes: limits.max_output_bytes.min(room), ..limits };
+        let limits = Limits { max_output_bytes: self.options.max_decompressed_bytes.min(room) };
         match self.scratch.decompressor.decompress(batch.header.compression(), input, output, start, limits) {
             Ok(written) => Ok(Some(written)),
-            Err(CompressionError::OutputLimit { .. }) if room < self.options.limits().output_cap(input.len()) => {
-                Ok(None)
-            }
+            Err(CompressionError::OutputLimit { .. }) if room < self.options.max_decompressed_bytes => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

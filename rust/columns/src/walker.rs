@@ -27,26 +27,19 @@ pub struct WalkOptions {
     pub read_committed: bool,
     /// Hard limit on the uncompressed size of one batch, in bytes.
     pub max_decompressed_bytes: usize,
-    /// Limit on the ratio of a batch's uncompressed to its compressed size; checked only beyond 8 MiB uncompressed.
-    pub max_ratio: usize,
 }
 
 impl Default for WalkOptions {
     /// CRCs verified, read_uncommitted, and the limits of [`Limits::default`].
     fn default() -> Self {
         let limits = Limits::default();
-        Self {
-            check_crcs: true,
-            read_committed: false,
-            max_decompressed_bytes: limits.max_output_bytes,
-            max_ratio: limits.max_ratio,
-        }
+        Self { check_crcs: true, read_committed: false, max_decompressed_bytes: limits.max_output_bytes }
     }
 }
 
 impl WalkOptions {
     pub(crate) fn limits(&self) -> Limits {
-        Limits { max_output_bytes: self.max_decompressed_bytes, max_ratio: self.max_ratio }
+        Limits { max_output_bytes: self.max_decompressed_bytes }
     }
 }
 

@@ -307,8 +307,7 @@ fn responses_that_overlap_give_each_row_once() {
 /// Walks arbitrary bytes and checks the bounds on rows and memory. Every row takes at least seven bytes of an
 /// uncompressed payload, which may be far larger than the compressed one.
 fn walk_hostile(data: &Bytes, feeding: Feeding, max_rows: usize) {
-    let options =
-        WalkOptions { check_crcs: false, read_committed: true, max_decompressed_bytes: 1 << 16, max_ratio: 100 };
+    let options = WalkOptions { check_crcs: false, read_committed: true, max_decompressed_bytes: 1 << 16 };
     let aborted = [AbortedTransaction { producer_id: 0, first_offset: 0 }];
     let gauge = {
         let pool = BufferPool::new(1 << 20);

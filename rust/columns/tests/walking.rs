@@ -13,8 +13,7 @@ use monedula_columns::{
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::{BatchEncoder, ControlRecordType, NewRecord, RecordsError};
 
-const COMMITTED: WalkOptions =
-    WalkOptions { check_crcs: true, read_committed: true, max_decompressed_bytes: 1 << 26, max_ratio: 2000 };
+const COMMITTED: WalkOptions = WalkOptions { check_crcs: true, read_committed: true, max_decompressed_bytes: 1 << 26 };
 
 fn control(base_offset: i64, producer_id: i64, marker: ControlRecordType) -> Vec<u8> {
     encode(&BatchEncoder::new().base_offset(base_offset).producer(producer_id, 0, -1).control_marker(marker, 0, 1))

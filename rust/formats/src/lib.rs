@@ -35,4 +35,4 @@ pub use protobuf::{
     ProtobufReason, ProtobufSchema,
 };
 pub use source::{Asked, SchemaSource};
-pub use writing::{Unwritable, with_frame};
+pub use writing::{Meaning, Unwritable, with_frame};

@@ -183,6 +183,35 @@ fn a_fault_names_its_path_and_its_place() {
 }
 
 #[test]
+fn bytes_that_are_not_utf_8_spoil_only_what_is_read() {
+    let fields = vec![field("a", DataType::Int32), field("t", DataType::Utf8), field("m", map(DataType::Int32))];
+    let mut decoder = decoder(fields, Mode::FailFast);
+    for value in [
+        &b"{\"x\":\"caf\xe9\",\"a\":1}"[..],
+        b"{\"a\":1,\"x\":\"\xff\xfe \xed\xa0\x80\"}",
+        b"{\"x\":{\"y\":[\"\xc3\"]},\"a\":1,\"t\":\"\xc3\xa9\"}",
+        b"{\"\xff\":2,\"a\":1}",
+        b"{\"a\xff\":2,\"a\":1}",
+        b"{\"x\":\"\\\"\xff\",\"a\":1}",
+    ] {
+        assert_eq!(decoder.append(Some(value)), Ok(Appended::Good), "{}", value.escape_ascii());
+    }
+    for (value, path, position) in [
+        (&b"{\"a\":1,\"t\":\"ab\xff\"}"[..], "t", 14),
+        (b"{\"x\":\"\xff\",\"t\":{\"y\":\"\xff\"}}", "t", 19),
+        (b"{\"m\":{\"k\xff\":1}}", "m", 8),
+        (b"{\"a\":\xff}", "a", 5),
+        (b"{\"x\":\"\xff\"", "", 6),
+        (b"\xff", "", 0),
+    ] {
+        let bad = decoder.append(Some(value)).expect_err("not UTF-8");
+        let shown = value.escape_ascii().to_string();
+        assert_eq!((bad.reason, bad.path.as_str(), bad.position), (Reason::NotUtf8, path, position), "{shown}");
+    }
+    assert_eq!(decoder.append(Some(b"{\"a\":2}")), Ok(Appended::Good));
+}
+
+#[test]
 fn a_bad_value_keeps_its_text_and_its_good_fields() {
     let fields =
         vec![field("a", DataType::Int32), field("_corrupt_record", DataType::Utf8), field("b", DataType::Int32)];

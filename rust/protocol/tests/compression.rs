@@ -141,7 +141,7 @@ fn output_stops_at_the_limit_exactly() {
     let input = jackdaws();
     for codec in Compression::ALL {
         let compressed = compress(codec, None, &input);
-        let limits = |max_output_bytes| Limits { max_output_bytes, max_ratio: 2000 };
+        let limits = |max_output_bytes| Limits { max_output_bytes };
         let mut decompressor = Decompressor::new();
         let fits = decompressor.decompress_to_vec(codec, &compressed, limits(input.len()));
         assert!(fits.unwrap() == input, "{codec}");
@@ -157,15 +157,13 @@ fn output_stops_at_the_limit_exactly() {
 }
 
 #[test]
-fn bombs_stop_at_the_ratio() {
-    let zeros = vec![0; 10 << 20];
-    for codec in [Compression::Gzip, Compression::Lz4, Compression::Zstd] {
+fn zeros_are_read_however_well_they_compress() {
+    let zeros = vec![0; 64 << 20];
+    for codec in CODECS {
         let compressed = compress(codec, None, &zeros);
-        let limits = Limits { max_output_bytes: usize::MAX, max_ratio: 20 };
-        let mut output = Vec::new();
-        let error = Decompressor::new().decompress(codec, &compressed, &mut output, 0, limits).unwrap_err();
-        assert!(matches!(error, CompressionError::OutputLimit { .. }), "{error}");
-        assert!(output.len() <= (compressed.len() * 20).max(8 << 20));
+        let limits = Limits { max_output_bytes: zeros.len() };
+        let read = Decompressor::new().decompress_to_vec(codec, &compressed, limits);
+        assert!(read.unwrap() == zeros, "{codec}: {} bytes", compressed.len());
     }
 }
 
@@ -227,7 +225,7 @@ fn output_goes_where_it_is_told() {
 
 #[test]
 fn arbitrary_bytes_never_panic_and_stay_within_the_limits() {
-    let limits = Limits { max_output_bytes: 1 << 20, max_ratio: 100 };
+    let limits = Limits { max_output_bytes: 1 << 20 };
     bolero::check!().with_type::<(u8, Vec<u8>)>().for_each(|(codec, bytes)| {
         let codec = CODECS[usize::from(*codec) % 4];
         let mut output = Vec::new();
@@ -238,7 +236,7 @@ fn arbitrary_bytes_never_panic_and_stay_within_the_limits() {
 
 #[test]
 fn damaged_frames_never_panic_and_stay_within_the_limits() {
-    let limits = Limits { max_output_bytes: 1 << 20, max_ratio: 100 };
+    let limits = Limits { max_output_bytes: 1 << 20 };
     let frames = CODECS.map(|codec| compress(codec, None, &jackdaws()));
     bolero::check!().with_type::<(u8, Vec<(u16, u8)>)>().for_each(|(codec, flips)| {
         let index = usize::from(*codec) % 4;

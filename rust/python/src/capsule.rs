@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::error::{argument_error, is_own};
-use crate::imported::{Arrays, check_levels, of_type, type_of};
+use crate::imported::{Arrays, check_levels, meant, of_type, type_of};
 use crate::python_code::call_method;
 use crate::signals::{self, is_of_signal_handler};
 
@@ -141,12 +141,13 @@ impl RecordBatchReader for Structs {
 /// # Safety
 /// `array` must have the type that `schema` describes.
 unsafe fn one_batch(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch, ArrowError> {
-    let data_type = type_of(schema)?;
+    let exported = type_of(schema)?;
+    let data_type = meant(&exported)?;
     let DataType::Struct(fields) = &data_type else {
         return Err(no_columns(&data_type));
     };
     // SAFETY: the caller's promise.
-    let array = unsafe { of_type(array, &data_type)? };
+    let array = unsafe { of_type(array, &exported, &data_type)? };
     rows(array.as_struct().clone(), &Schema::new(fields.clone()).into())
 }
 

@@ -202,7 +202,7 @@ impl ColumnSpec {
     fn encode(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<Option<Py<PyBytes>>>> {
         let written = self.written(py, "value", None)?;
         let mut values = Vec::new();
-        for batch in encoded(py, capsule::import(data)?, None, Some(written))? {
+        for batch in encoded(py, capsule::import(data)?, None, Some(written), true)? {
             let batch = batch.map_err(|error| capsule::unreadable(py, &error))?;
             let bytes = batch.column(0).as_binary::<i64>();
             values.extend(bytes.iter().map(|value| value.map(|value| PyBytes::new(py, value).unbind())));
@@ -220,7 +220,7 @@ impl ColumnSpec {
             _ => return Ok(()),
         };
         let written = Written { encoder, flatten: self.typed.flatten };
-        encoded(py, capsule::import(data)?, None, Some(written)).map(drop)
+        encoded(py, capsule::import(data)?, None, Some(written), true).map(drop)
     }
 
     /// The id of the schema of a table's column `value` at a registry, where it is registered or looked up as the settings

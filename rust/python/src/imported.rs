@@ -1,20 +1,23 @@
-//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them.
+//! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them, and those of extension
+//! types by what they mean.
 
 use std::ffi::{CStr, c_int};
 use std::ptr::addr_of_mut;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{ArrayRef, make_array};
+use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
+use crate::extensions::Extension;
 use crate::python_code::may_end_thread;
 
 /// The arrays of a stream.
 pub(crate) struct Arrays {
     stream: FFI_ArrowArrayStream,
-    data_type: DataType,
+    exported: DataType,
+    meant: DataType,
 }
 
 impl Arrays {
@@ -31,12 +34,13 @@ impl Arrays {
         if code != 0 {
             return Err(failed(&mut stream, code));
         }
-        let data_type = type_of(&schema)?;
-        Ok(Self { stream, data_type })
+        let exported = type_of(&schema)?;
+        let meant = meant(&exported)?;
+        Ok(Self { stream, exported, meant })
     }
 
     pub(crate) fn data_type(&self) -> &DataType {
-        &self.data_type
+        &self.meant
     }
 }
 
@@ -55,7 +59,7 @@ impl Iterator for Arrays {
             return None;
         }
         // SAFETY: the arrays of a stream have the type of its schema.
-        Some(unsafe { of_type(array, &self.data_type) })
+        Some(unsafe { of_type(array, &self.exported, &self.meant) })
     }
 }
 
@@ -120,16 +124,41 @@ fn failed(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
     ArrowError::CDataInterface(text.unwrap_or_else(|| format!("the stream failed with code {code}, and says no more")))
 }
 
-/// An exported array.
+/// The same type, with a plain type in place of each extension type that has one of the same meaning.
+///
+/// # Errors
+/// An extension type that is not known.
+pub(crate) fn meant(exported: &DataType) -> Result<DataType, ArrowError> {
+    meant_below(exported, "").map_err(ArrowError::InvalidArgumentError)
+}
+
+fn meant_below(exported: &DataType, path: &str) -> Result<DataType, String> {
+    let children = children(exported).into_iter().map(|child| {
+        let name = child.name();
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        if let Some(extension) = Extension::of(&child).map_err(|reason| format!("{path}: {reason}"))? {
+            return Ok(Field::new(name, extension.plain(), child.is_nullable()));
+        }
+        let data_type = meant_below(child.data_type(), &path)?;
+        Ok(child.with_data_type(data_type))
+    });
+    Ok(with_children(exported, children.collect::<Result<Vec<_>, String>>()?.into_iter()))
+}
+
+/// An exported array, as the type that is meant.
 ///
 /// # Safety
-/// `array` must have the type.
-pub(crate) unsafe fn of_type(array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-    let plain = without_nulls(data_type);
+/// `array` must have the type `exported`.
+pub(crate) unsafe fn of_type(
+    array: FFI_ArrowArray,
+    exported: &DataType,
+    meant: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    let plain = without_nulls(exported);
     // SAFETY: the caller's promise, but for nulls alone, whose arrays have no buffer by the specification, and one by some
     // libraries: a struct without fields has no buffer but that of its nulls, which may be missing.
     let data = unsafe { from_ffi_and_data_type(array, plain)? };
-    Ok(make_array(as_type(data, data_type)?))
+    Ok(make_array(as_meant(as_type(data, exported)?, meant)?))
 }
 
 /// The same type, with structs without fields in place of nulls alone.
@@ -156,6 +185,25 @@ fn as_type(data: ArrayData, data_type: &DataType) -> Result<ArrayData, ArrowErro
     let child_data = child_data.map(|(child, field)| as_type(child, field.data_type())).collect::<Result<_, _>>()?;
     let builder = data.into_builder().data_type(data_type.clone()).child_data(child_data);
     // SAFETY: only children of nulls have changed, and these have as many rows as before.
+    unsafe { builder.skip_validation(true) }.build()
+}
+
+/// The same array with this type, which has plain types where the array has extension types.
+fn as_meant(data: ArrayData, meant: &DataType) -> Result<ArrayData, ArrowError> {
+    if data.data_type() == meant {
+        return Ok(data);
+    }
+    let (given, wanted) = (children(data.data_type()), children(meant));
+    let mut child_data = Vec::with_capacity(given.len());
+    for ((child, given), wanted) in data.child_data().iter().cloned().zip(&given).zip(&wanted) {
+        let within = |reason| ArrowError::InvalidArgumentError(format!("{}: {reason}", given.name()));
+        child_data.push(match Extension::of(given).map_err(within)? {
+            Some(extension) => extension.values(&make_array(child)).map_err(within)?.to_data(),
+            None => as_meant(child, wanted.data_type())?,
+        });
+    }
+    let builder = data.into_builder().data_type(meant.clone()).child_data(child_data);
+    // SAFETY: children of extension types have become others with as many rows.
     unsafe { builder.skip_validation(true) }.build()
 }
 

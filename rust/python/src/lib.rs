@@ -19,6 +19,7 @@ mod consumer_values;
 mod convert;
 mod encoder;
 mod error;
+mod extensions;
 mod formats;
 mod greenlets;
 mod group;

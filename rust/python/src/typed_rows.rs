@@ -8,7 +8,7 @@ use arrow_array::{
     ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray, new_null_array,
 };
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef};
-use monedula_client::producer::Columns;
+use monedula_client::producer::{Columns, is_row_number};
 use monedula_client::registry::SchemaRegistry;
 use monedula_formats::{Unwritable, with_frame};
 use pyo3::prelude::*;
@@ -20,7 +20,10 @@ use crate::formats::PySpec;
 use crate::registered::Place;
 
 /// Columns that a record has besides its value.
-const BESIDE: [&str; 7] = ["key", "headers", "topic", "partition", "timestamp", "offset", "timestampType"];
+const BESIDE: [&str; 7] = [KEY, "headers", TOPIC, "partition", "timestamp", "offset", "timestampType"];
+
+const KEY: &str = "key";
+const TOPIC: &str = "topic";
 
 /// The most rows that are written at once: some ten milliseconds, for which Ctrl-C is not heard.
 const PIECE_ROWS: usize = 1 << 16;
@@ -58,7 +61,7 @@ pub(crate) fn registered(
 ) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     let written = |spec: &PySpec<'_>, name| spec.as_ref().map(|spec| spec.written(py, name, registry)).transpose();
     let (mut key, mut value) = (written(&key_spec, "key")?, written(&value_spec, "value")?);
-    let Some(registry) = registry else { return encoded(py, reader, key, value) };
+    let Some(registry) = registry else { return encoded(py, reader, key, value, topic.is_some()) };
     if registry.writes_latest() {
         // Nothing is registered, and rows are written with the schema that is there.
         for (name, spec, written) in [("key", &key_spec, &mut key), ("value", &value_spec, &mut value)] {
@@ -67,10 +70,10 @@ pub(crate) fn registered(
                 *written = Some(latest);
             }
         }
-        return encoded(py, reader, key, value);
+        return encoded(py, reader, key, value, topic.is_some());
     }
     let given = reader.schema();
-    let rows = Rows::of(&given, key, value).map_err(|message| argument_error(py, message))?;
+    let rows = Rows::of(&given, key, value, topic.is_some()).map_err(|message| argument_error(py, message))?;
     Columns::of(&rows.schema, topic.is_some()).map_err(|error| to_py(py, error))?;
     let batches = rows.write(py, reader)?;
     let mut frames = Vec::new();
@@ -101,14 +104,15 @@ fn with_frames(batch: RecordBatch, frames: &[Option<Vec<u8>>]) -> Result<RecordB
 }
 
 /// The table's rows with bytes for keys and values. All of them are written before the first is returned: no row is sent if
-/// one is bad.
+/// one is bad. With `has_topic` a column of topics is ignored.
 pub(crate) fn encoded(
     py: Python<'_>,
     reader: Box<dyn RecordBatchReader + Send>,
     key: Option<Written>,
     value: Option<Written>,
+    has_topic: bool,
 ) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    let rows = Rows::of(&reader.schema(), key, value).map_err(|message| argument_error(py, message))?;
+    let rows = Rows::of(&reader.schema(), key, value, has_topic).map_err(|message| argument_error(py, message))?;
     let batches = rows.write(py, reader)?;
     Ok(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), rows.schema)))
 }
@@ -121,9 +125,9 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(given: &Schema, key: Option<Written>, value: Option<Written>) -> Result<Self, String> {
+    fn of(given: &Schema, key: Option<Written>, value: Option<Written>, has_topic: bool) -> Result<Self, String> {
         let mut made = Vec::new();
-        for name in ["key", "value"] {
+        for name in [KEY, "value"] {
             if given.fields().iter().filter(|field| field.name() == name).count() > 1 {
                 return Err(format!("there are two columns {name:?}; keep one"));
             }
@@ -135,7 +139,7 @@ impl Rows {
             made.push(Made { name: "key", written, source: Source::Column(index) });
         }
         if let Some(written) = value {
-            let source = Source::of_values(given, &written)?;
+            let source = Source::of_values(given, &written, has_topic)?;
             made.push(Made { name: "value", written, source });
         }
         for each in &made {
@@ -184,7 +188,7 @@ impl Rows {
 }
 
 impl Source {
-    fn of_values(given: &Schema, written: &Written) -> Result<Self, String> {
+    fn of_values(given: &Schema, written: &Written, has_topic: bool) -> Result<Self, String> {
         let column = given.column_with_name("value").map(|(index, _)| index);
         let content = written.encoder.content();
         if !content.has_fields() {
@@ -197,13 +201,20 @@ impl Source {
         if let (Some(column), false) = (column, written.flatten) {
             return Ok(Self::Column(column));
         }
-        let is_field = |field: &Field| !BESIDE.contains(&field.name().as_str()) && !is_index(field.name());
         let mut columns = Vec::new();
         for (index, field) in given.fields().iter().enumerate() {
-            if is_field(field) {
-                columns.push(index);
-            } else if content.has(field.name()) {
-                let name = field.name();
+            let name = field.name().as_str();
+            if !BESIDE.contains(&name) {
+                if !is_row_number(given, field).map_err(|error| error.to_string())? {
+                    columns.push(index);
+                }
+            } else if matches!(content, Content::AnyFields) && !is_surely_beside(name, has_topic) {
+                return Err(format!(
+                    "the column {name:?} has the name of one of Kafka's, and may be a field of the values as well. If \
+                     it is, rename it, or give the fields as one column \"value\" of structs; if not, say the fields of \
+                     the values: Json(schema)"
+                ));
+            } else if content.has(name) {
                 return Err(format!(
                     "the column {name:?} is one of Kafka's records, and {name:?} is a field of the schema too: give the \
                      fields as one column \"value\" of structs"
@@ -280,7 +291,8 @@ impl Made {
     }
 }
 
-/// Whether pandas wrote this column for an index without a name.
-fn is_index(name: &str) -> bool {
-    name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"))
+/// Whether a column of this name, of a table whose values may have any fields, is the record's own, and all of it is sent:
+/// the key, and the topic, unless all rows have another one.
+fn is_surely_beside(name: &str, has_topic: bool) -> bool {
+    name == KEY || (name == TOPIC && !has_topic)
 }

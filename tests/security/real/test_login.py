@@ -1,11 +1,13 @@
 """Every mechanism over every protocol, with each kind of client, by Java's names of settings and by librdkafka's."""
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import monedula
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from tests.conftest import TopicFactory
 from tests.kafka.secured import (
@@ -110,6 +112,36 @@ def test_certificates_in_every_form(secured: SecuredKafka, name: str, kind: str)
     settings = {key: value for key, value in settings.items() if "store" not in key}
     settings |= store_settings(secured, kind)
     assert produce(settings, name) == 0
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_certificate_of_version_1(secured: SecuredKafka, name: str, version: str, tmp_path: Path) -> None:
+    """As OpenSSL makes them that is told of no extensions: `openssl x509 -req`."""
+    ca, made = secured.certificates.ca, secured.certificates.client(ANNA.name)
+    form, no_password = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    signing_key, chain = tmp_path / "ca.key", tmp_path / "anna.pem"
+    signing_key.write_bytes(ca.private_key.private_bytes(serialization.Encoding.PEM, form, no_password))
+    subject = "/" + "/".join(reversed(made.certificate.subject.rfc4514_string().split(",")))
+    request = ("openssl", "req", "-new", "-key", str(made.key), "-subj", subject)
+    asked = subprocess.run(request, check=True, capture_output=True).stdout
+    sign = (
+        "openssl",
+        "x509",
+        "-req",
+        "-CA",
+        str(ca.file),
+        "-CAkey",
+        str(signing_key),
+        "-set_serial",
+        "7",
+        "-days",
+        "2",
+    )
+    chain.write_bytes(subprocess.run(sign, input=asked, check=True, capture_output=True).stdout)
+    given = {"ssl.ca.location": ca.file, "ssl.certificate.location": chain, "ssl.key.location": made.key}
+    settings = secured.client_settings("SSL_REQUIRED")
+    settings = {key: value for key, value in settings.items() if "store" not in key}
+    every_client_works({**settings, **given, "ssl.enabled.protocols": version}, name)
 
 
 def store_settings(secured: SecuredKafka, kind: str) -> dict[str, Any]:

@@ -98,6 +98,35 @@ def test_what_is_no_schema_is_refused(schema: Any, said: str) -> None:
     assert refused.value.code == 42201
 
 
+@pytest.mark.parametrize(
+    ("other", "alike"),
+    [
+        (BIG[0], True),
+        ({**BIG[0], "doc": "d", "aliases": ["F"], "default": "a"}, True),
+        ({**BIG[0], "symbols": ["a", "b"]}, False),
+        ({**BIG[0], "extra": 1}, False),
+        ({"type": "fixed", "name": "E", "size": 2}, False),
+        (record(field("x", "int"), name="E"), False),
+    ],
+)
+def test_a_type_may_be_defined_twice_if_it_is_alike_as_in_java(other: Any, alike: bool) -> None:
+    schema = record(field("a", BIG[0]), field("b", {"type": "array", "items": other}), name="O")
+    if alike:
+        named = record(field("a", BIG[0]), field("b", {"type": "array", "items": "E"}), name="O")
+        assert read(schema).canonical == read(named).canonical
+        return
+    with pytest.raises(ApiError, match="the type 'E' is defined twice"):
+        read(schema)
+
+
+def test_records_may_be_defined_twice_but_not_in_themselves() -> None:
+    inner = record(field("x", "int"), name="I")
+    read(record(field("a", inner), field("b", ["null", inner]), name="O"))
+    empty = record(name="I")
+    with pytest.raises(ApiError, match="the type 'I' is defined twice"):
+        read(record(field("a", empty), name="I"))
+
+
 @pytest.mark.parametrize("text", ["", "  ", "{", '{"type": "int", "type": "long"}', "[" * 5000])
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ApiError) as refused:

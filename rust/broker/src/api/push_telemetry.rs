@@ -42,7 +42,7 @@ fn take(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Result<(), E
     if request.metrics.len() > MAX_BYTES as usize {
         return Err(ErrorCode::TelemetryTooLarge);
     }
-    let limits = Limits { max_output_bytes: MAX_DECOMPRESSED_BYTES, ..Limits::default() };
+    let limits = Limits { max_output_bytes: MAX_DECOMPRESSED_BYTES };
     let metrics = Decompressor::new().decompress_to_vec(codec, request.metrics, limits);
     let push = Push {
         node: call.node,

@@ -35,10 +35,11 @@ pub(crate) struct Marker {
 }
 
 /// The rules for batches that the configs of a topic set.
-fn rules(topic: &Topic, settings: &KafkaSettings) -> Rules {
+fn rules(topic: &Topic, settings: &KafkaSettings, max_decompressed_batch_bytes: usize) -> Rules {
     let config = &topic.config;
     Rules {
         max_message_bytes: config.max_message_bytes(settings).max(0) as usize,
+        max_decompressed_batch_bytes,
         segment_bytes: config.segment_bytes(settings).max(0) as u64,
         compacted: config.cleanup_policy(settings).compact,
         timestamp_type: match config.message_timestamp_type(settings).as_str() {
@@ -110,7 +111,7 @@ impl Core {
         if acks == -1 && !partition_of(found, index)?.has_min_isr(min_insync_replicas) {
             return Err(ErrorCode::NotEnoughReplicas.into());
         }
-        let rules = rules(found, settings);
+        let rules = rules(found, settings, self.settings.max_decompressed_batch_bytes);
         let batch = self.validator.check(batch, &rules, self.now_ms, (topic, index))?;
         let log = &partition_of(found, index)?.log;
         if batch.header.producer_id >= 0 {

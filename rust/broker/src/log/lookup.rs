@@ -78,5 +78,6 @@ impl Log {
 
 /// The decompressed records of a batch in a log. Its size was checked before it was appended.
 pub(super) fn decompressed(batch: &Batch) -> Option<Vec<u8>> {
-    Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, Limits::default()).ok()
+    let limits = Limits { max_output_bytes: usize::MAX };
+    Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, limits).ok()
 }

@@ -9,16 +9,19 @@ use monedula_protocol::records::{
 };
 
 use super::Batch;
+use crate::settings::MAX_DECOMPRESSED_BATCH_BYTES;
 
 /// How many invalid records Kafka's error message lists.
 const SHOWN_ERRORS: usize = 3;
-/// The maximum size of a decompressed batch, 256 MiB.
-const MAX_DECOMPRESSED_BYTES: usize = 256 << 20;
+
+/// The buffer of a larger batch is not kept for the next one.
+const KEPT_BYTES: usize = 16 << 20;
 
 /// The rules for the batches of a topic.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) max_message_bytes: usize,
+    pub(crate) max_decompressed_batch_bytes: usize,
     pub(crate) segment_bytes: u64,
     /// Whether the topic is compacted, so that every record needs a key.
     pub(crate) compacted: bool,
@@ -120,6 +123,20 @@ impl Validator {
     /// MESSAGE_TOO_LARGE, CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, RECORD_LIST_TOO_LARGE.
     pub(crate) fn check(
         &mut self,
+        batch: Batch,
+        rules: &Rules,
+        now_ms: i64,
+        topic_partition: (&str, i32),
+    ) -> Result<Batch, Refusal> {
+        let checked = self.checked(batch, rules, now_ms, topic_partition);
+        if self.payload.capacity() > KEPT_BYTES {
+            self.payload = Vec::new();
+        }
+        checked
+    }
+
+    fn checked(
+        &mut self,
         mut batch: Batch,
         rules: &Rules,
         now_ms: i64,
@@ -130,7 +147,7 @@ impl Validator {
         let payload = match header.compression() {
             Compression::None => &batch.payload[..],
             codec => {
-                let limits = Limits { max_output_bytes: MAX_DECOMPRESSED_BYTES, ..Limits::default() };
+                let limits = Limits { max_output_bytes: rules.max_decompressed_batch_bytes };
                 let length = self
                     .decompressor
                     .decompress(codec, &batch.payload, &mut self.payload, 0, limits)
@@ -169,8 +186,15 @@ impl Validator {
     }
 }
 
-fn not_decompressed(_error: &CompressionError) -> Refusal {
-    ErrorCode::CorruptMessage.into()
+fn not_decompressed(error: &CompressionError) -> Refusal {
+    match error {
+        CompressionError::OutputLimit { .. } => {
+            // Not CORRUPT_MESSAGE, upon which the same batch is sent again.
+            let message = format!("{error}; raise this broker's {MAX_DECOMPRESSED_BATCH_BYTES}");
+            Refusal { message: Some(message), ..ErrorCode::InvalidRecord.into() }
+        }
+        _ => ErrorCode::CorruptMessage.into(),
+    }
 }
 
 fn check_header(batch: &Batch, rules: &Rules) -> Result<(), ErrorCode> {

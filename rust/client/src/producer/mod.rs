@@ -40,5 +40,5 @@ pub use failures::Failures;
 pub use handle::{Producer, ProducerHealth};
 pub use receipt::Sent;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
-pub use table::{Columns, Report, Summary};
+pub use table::{Columns, Report, Summary, is_row_number};
 pub use waiting_records::{WaitingRecord, WaitingRecords};

@@ -114,7 +114,7 @@ impl AvroSchema {
     /// # Errors
     /// As [`Self::parse`].
     pub fn parse_beside(text: &str, others: &[String]) -> Result<Self, BadSchema> {
-        let mut parser = Parser { types: Vec::new(), named: HashMap::new() };
+        let mut parser = Parser { types: Vec::new(), named: HashMap::new(), open: Vec::new() };
         for other in others {
             parser.schema(&json_of(other)?, "", "")?;
         }
@@ -205,6 +205,8 @@ impl Kind {
 struct Parser {
     types: Vec<Type>,
     named: HashMap<Box<str>, TypeId>,
+    /// The records whose fields are not all known yet.
+    open: Vec<TypeId>,
 }
 
 impl Parser {
@@ -296,7 +298,9 @@ impl Parser {
         };
         let within = name.namespace().to_owned();
         // Known before its fields are: they may be of this type.
-        let id = self.add_named(name.clone(), Kind::Record { name: name.clone(), fields: Vec::new() }, None, path)?;
+        let id = self.add(Kind::Record { name: name.clone(), fields: Vec::new() }, None, path)?;
+        let before = self.define(&name, id, path)?;
+        self.open.push(id);
         let mut fields: Vec<Field> = Vec::new();
         for (index, json) in listed.iter().enumerate() {
             let named = json.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
@@ -306,11 +310,10 @@ impl Parser {
                 return Err(bad(&below, "two fields have this name".to_owned()));
             }
             let Some(type_json) = json.get("type") else { return Err(bad(&below, "it has no type".to_owned())) };
-            // A field may be an array, map or enum without an object of its own around that.
+            // A field may be an array or map without an object of its own around that. A logical type beside the type is the
+            // field's, and says nothing of its values, as in Java.
             let type_id = match (type_json, json.as_object()) {
-                (Value::String(kind), Some(object))
-                    if matches!(kind.as_str(), "array" | "map") || object.contains_key("logicalType") =>
-                {
+                (Value::String(kind), Some(object)) if matches!(kind.as_str(), "array" | "map") => {
                     self.object(object, &within, &below)?
                 }
                 _ => self.schema(type_json, &within, &below)?,
@@ -319,8 +322,9 @@ impl Parser {
             let default = json.get("default").cloned();
             fields.push(Field { name: field_name.into(), aliases, default, type_id });
         }
+        self.open.pop();
         self.types[id].kind = Kind::Record { name, fields };
-        Ok(id)
+        self.alike(before, id, path)
     }
 
     fn enumeration(&mut self, object: &Map<String, Value>, namespace: &str, path: &str) -> Result<TypeId, BadSchema> {
@@ -349,13 +353,61 @@ impl Parser {
     }
 
     fn add_named(&mut self, name: Name, kind: Kind, logical: Option<Logical>, path: &str) -> Result<TypeId, BadSchema> {
+        let id = self.add(kind, logical, path)?;
+        let before = self.define(&name, id, path)?;
+        self.alike(before, id, path)
+    }
+
+    /// Has a type be known by its name. The type that has the name already, if there is one, keeps it.
+    fn define(&mut self, name: &Name, id: TypeId, path: &str) -> Result<Option<TypeId>, BadSchema> {
         if primitive(&name.full).is_some() {
             return Err(bad(path, format!("{} is the name of a primitive type", name.full)));
         }
-        let id = self.add(kind, logical, path)?;
-        match self.named.insert(name.full.clone(), id) {
-            None => Ok(id),
-            Some(_) => Err(bad(path, format!("the type {} is defined twice", name.full))),
+        let before = self.named.get(&name.full).copied();
+        if before.is_none() {
+            self.named.insert(name.full.clone(), id);
+        }
+        Ok(before)
+    }
+
+    /// The type that counts of two with one name, which have to be the same but for documentation and aliases, as in Java.
+    fn alike(&self, before: Option<TypeId>, id: TypeId, path: &str) -> Result<TypeId, BadSchema> {
+        let Some(before) = before else { return Ok(id) };
+        if !self.open.contains(&before) && self.are_alike(before, id) {
+            return Ok(before);
+        }
+        let name = self.types[id].kind.name().map_or("", |name| &name.full);
+        Err(bad(path, format!("the type {name} is defined twice")))
+    }
+
+    /// Whether two types are the same. Of what they are made of, types with a name are the same if it is one type.
+    fn are_alike(&self, one: TypeId, other: TypeId) -> bool {
+        let (one_type, other_type) = (&self.types[one], &self.types[other]);
+        let same = |pair: (&TypeId, &TypeId)| pair.0 == pair.1 || self.are_alike(*pair.0, *pair.1);
+        if one == other {
+            return true;
+        }
+        if one_type.logical != other_type.logical {
+            return false;
+        }
+        match (&one_type.kind, &other_type.kind) {
+            (Kind::Record { name, fields }, Kind::Record { name: other, fields: others }) => {
+                let field_alike = |(one, other): (&Field, &Field)| {
+                    one.name == other.name && one.default == other.default && same((&one.type_id, &other.type_id))
+                };
+                name.full == other.full && fields.len() == others.len() && fields.iter().zip(others).all(field_alike)
+            }
+            (Kind::Enum { name, symbols, .. }, Kind::Enum { name: other, symbols: others, .. }) => {
+                name.full == other.full && symbols == others
+            }
+            (Kind::Fixed { name, size }, Kind::Fixed { name: other, size: others }) => {
+                name.full == other.full && size == others
+            }
+            (Kind::Union(branches), Kind::Union(others)) => {
+                branches.len() == others.len() && branches.iter().zip(others).all(same)
+            }
+            (Kind::Array(child), Kind::Array(other)) | (Kind::Map(child), Kind::Map(other)) => same((child, other)),
+            (one, other) => one.name().is_none() && one.text() == other.text(),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::nested::Structs;
 /// What an envelope says.
 #[derive(Debug)]
 pub(crate) struct Change<'t> {
-    op: &'t str,
+    pub(crate) op: &'t str,
     ts_ms: Option<i64>,
     /// Where the row begins that is meant: `before` of a deletion, else `after`. None if it is null.
     pub(crate) row: Option<usize>,

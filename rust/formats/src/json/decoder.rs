@@ -198,8 +198,34 @@ impl JsonDecoder {
 
     /// Ok if there is a row.
     fn decode(&mut self, value: &[u8]) -> Result<Made, BadValue> {
-        let text =
-            text_of(value).map_err(|error| whole(Fault { reason: Reason::NotUtf8, position: error.valid_up_to() }))?;
+        match text_of(value) {
+            Ok(text) => self.decode_text(text),
+            Err(error) => self.decode_foreign(value, error.valid_up_to()),
+        }
+    }
+
+    /// A value with bytes that are not UTF-8, which spoil the value only if they are in what is read. Each is another one meanwhile,
+    /// that texts may have and JSON has nowhere else.
+    #[cold]
+    fn decode_foreign(&mut self, value: &[u8], first: usize) -> Result<Made, BadValue> {
+        let mut text = String::with_capacity(value.len());
+        for chunk in value.utf8_chunks() {
+            text.push_str(chunk.valid());
+            for _ in chunk.invalid() {
+                self.objects.foreign.push(text.len());
+                text.push(FOREIGN);
+            }
+        }
+        let decoded = self.decode_text(&text).map_err(|bad| match bad.path.is_empty() {
+            true => whole(Fault { reason: Reason::NotUtf8, position: first }),
+            false if self.objects.foreign.contains(&bad.position) => BadValue { reason: Reason::NotUtf8, ..bad },
+            false => bad,
+        });
+        self.objects.foreign.clear();
+        decoded
+    }
+
+    fn decode_text(&mut self, text: &str) -> Result<Made, BadValue> {
         let syntax = self.objects.options.syntax;
         let text = if syntax.comments && text.contains('/') {
             comments::blank(text, syntax.single_quotes, &mut self.without_comments);
@@ -216,6 +242,9 @@ impl JsonDecoder {
         };
         let row = self.root.rows();
         let Some(change) = Change::read(&mut cursor).map_err(whole)? else { return Ok(self.null()) };
+        if !self.objects.foreign.is_empty() && change.op.contains(FOREIGN) {
+            return Err(whole(cursor.fault(Reason::NotAnEnvelope)));
+        }
         let trailing = cursor.peek().map(|_| whole(cursor.fault(Reason::TrailingText)));
         let first = match change.row {
             Some(start) => {
@@ -300,6 +329,9 @@ fn row_of(
     }
     Ok(Made { bad: first, bytes })
 }
+
+/// What stands in place of a byte that is not UTF-8.
+const FOREIGN: char = '\x7f';
 
 fn whole(fault: Fault) -> BadValue {
     BadValue { path: String::new(), reason: fault.reason, position: fault.position }

@@ -20,20 +20,39 @@ use crate::nested::{Lists, Maps, Structs};
 /// What the rows of a decoder share.
 pub(crate) struct Objects {
     pub(crate) options: JsonOptions,
+    /// Where the value has bytes that are not UTF-8, in the order of their places; mostly none. Only what is read must have
+    /// none of them.
+    pub(crate) foreign: Vec<usize>,
     text: String,
     bytes: Vec<u8>,
 }
 
 impl Objects {
     pub(crate) fn new(options: JsonOptions) -> Self {
-        Self { options, text: String::new(), bytes: Vec::new() }
+        Self { options, foreign: Vec::new(), text: String::new(), bytes: Vec::new() }
     }
 
     /// The text that is meant, and the options beside it.
     #[inline(always)]
     fn plain<'t>(&'t mut self, quoted: Quoted<'t>) -> Result<(&'t str, &'t JsonOptions), Fault> {
+        self.check(quoted.position, quoted.raw.len() + 1)?;
         let text = if quoted.has_escapes { unescape(quoted, &mut self.text)? } else { quoted.raw };
         Ok((text, &self.options))
+    }
+
+    /// A fault if there are bytes that are not UTF-8 in the text that begins there.
+    #[inline(always)]
+    fn check(&self, position: usize, length: usize) -> Result<(), Fault> {
+        if self.foreign.is_empty() { Ok(()) } else { self.check_foreign(position, length) }
+    }
+
+    #[cold]
+    fn check_foreign(&self, position: usize, length: usize) -> Result<(), Fault> {
+        let next = self.foreign.partition_point(|at| *at < position);
+        match self.foreign.get(next).filter(|at| **at < position + length) {
+            Some(at) => Err(Fault { reason: Reason::NotUtf8, position: *at }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -90,11 +109,12 @@ impl<'o> Row<'o> {
             loop {
                 cursor.peek();
                 place = match structs.names.ahead(place, cursor.rest()) {
-                    Some((next, length)) => {
+                    // Names with bytes that are not UTF-8 have others in their place, and are no field's.
+                    Some((next, length)) if self.objects.foreign.is_empty() => {
                         cursor.at += length;
                         next
                     }
-                    None => self.meet(structs, cursor.name()?, place),
+                    _ => self.meet(structs, cursor.name()?, place),
                 };
                 let found = structs.names.field(place);
                 match found {
@@ -334,6 +354,7 @@ impl<'o> Row<'o> {
                 cursor.at = start;
                 cursor.skip_value(depth)?;
                 let text = cursor.text_from(start);
+                self.objects.check(start, text.len())?;
                 if !texts.push(text) {
                     return Err(out_of_range);
                 }

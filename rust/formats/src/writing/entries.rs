@@ -72,6 +72,9 @@ impl<'a> Entries<'a> {
                 Fault::new("the key is null, which no key of a map is; leave such entries out, or fill the keys");
             return Err(fault.at(null - range.start));
         }
+        for entry in range.clone() {
+            self.keys.check(entry).map_err(|fault| fault.at(entry - range.start))?;
+        }
         match self.twice(&range) {
             Some(key) => {
                 Err(Fault::new("the map has two entries with this key, of which one would be lost; leave one out")
@@ -89,7 +92,7 @@ impl<'a> Entries<'a> {
             _ if range.len() > FEW => self.twice_of_many(range),
             // Most keys differ in length or in the last byte, and need no call that compares the others.
             Keys::Texts(texts) => twice_of_few(range, |entry| {
-                let text = texts.get(entry);
+                let text = texts.bytes(entry);
                 (text.len(), text.last(), text)
             }),
             keys => twice_of_few(range, |entry| keys.get(entry)),
@@ -145,11 +148,22 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// # Errors
+    /// The key is a text that is not UTF-8.
+    #[inline]
+    fn check(&self, entry: usize) -> Written {
+        match self {
+            Self::Texts(texts) => texts.get(entry).map(drop),
+            Self::Placed(places, keys) => keys.check(places[entry]),
+            _ => Ok(()),
+        }
+    }
+
     /// The bytes of a key that is a text.
     #[inline]
     pub(crate) fn text(&self, entry: usize) -> &[u8] {
         match self {
-            Self::Texts(texts) => texts.get(entry),
+            Self::Texts(texts) => texts.bytes(entry),
             Self::Placed(places, keys) => keys.text(places[entry]),
             _ => &[],
         }
@@ -158,7 +172,7 @@ impl<'a> Keys<'a> {
     #[inline]
     fn get(&self, entry: usize) -> Key<'_> {
         match self {
-            Self::Texts(texts) => Key::Text(texts.get(entry)),
+            Self::Texts(texts) => Key::Text(texts.bytes(entry)),
             Self::Ints(ints) => Key::Number(ints.wide(entry)),
             Self::Booleans(values) => Key::Number(values.value(entry).into()),
             Self::Placed(places, keys) => keys.get(places[entry]),

@@ -5,6 +5,7 @@
 //! first row. Then every row is written, one behind the other in one buffer. Every conversion is exact, or an error.
 
 mod entries;
+mod meaning;
 mod numbers;
 mod texts;
 
@@ -12,6 +13,8 @@ use arrow_array::{Array, ArrayRef, LargeBinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 pub(crate) use self::entries::{Entries, Keys};
+pub use self::meaning::Meaning;
+pub(crate) use self::meaning::{UUID_TEXT_BYTES, uuid_text};
 pub(crate) use self::numbers::{Decimals, Floats, Ints, Times, beyond, units};
 pub(crate) use self::texts::{Bounds, Texts, placed};
 use crate::avro::{BadSchema, WriterKey};

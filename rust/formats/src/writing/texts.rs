@@ -7,9 +7,20 @@ use arrow_array::types::{Int16Type, Int32Type, Int64Type, RunEndIndexType};
 use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, RunArray, StringViewArray};
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
+use monedula_columns::text_of;
+
+use super::{Fault, Written};
+
+/// A column of bytes or of texts.
+#[derive(Debug)]
+pub(crate) struct Texts<'a> {
+    values: Values<'a>,
+    /// Whether the column's type says that its bytes are UTF-8. Not every library checks that they are.
+    are_texts: bool,
+}
 
 #[derive(Debug)]
-pub(crate) enum Texts<'a> {
+enum Values<'a> {
     Short(&'a [i32], &'a [u8]),
     Long(&'a [i64], &'a [u8]),
     TextViews(&'a StringViewArray),
@@ -22,6 +33,40 @@ pub(crate) enum Texts<'a> {
 impl<'a> Texts<'a> {
     /// A column of texts.
     pub(crate) fn of_texts(array: &'a ArrayRef) -> Option<Self> {
+        Some(Self { values: Values::of_texts(array)?, are_texts: true })
+    }
+
+    /// A column of bytes or of texts.
+    pub(crate) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
+        Self::of_texts(array).or_else(|| Some(Self { values: Values::of_bytes(array)?, are_texts: false }))
+    }
+
+    /// A row's bytes.
+    ///
+    /// # Errors
+    /// They are not UTF-8, and the column is one of texts.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Written<&'a [u8]> {
+        let bytes = self.values.get(row);
+        if self.are_texts
+            && let Err(error) = text_of(bytes)
+        {
+            return Err(Fault::new(format!(
+                "the text is not UTF-8: {error}. Mend it, or cast the column to binary and write it as such"
+            )));
+        }
+        Ok(bytes)
+    }
+
+    /// A row's bytes, of which nobody knows whether they are a text.
+    #[inline]
+    pub(crate) fn bytes(&self, row: usize) -> &'a [u8] {
+        self.values.get(row)
+    }
+}
+
+impl<'a> Values<'a> {
+    fn of_texts(array: &'a ArrayRef) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();
@@ -39,8 +84,7 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// A column of bytes or of texts.
-    pub(crate) fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
+    fn of_bytes(array: &'a ArrayRef) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Binary => {
                 let array = array.as_binary::<i32>();
@@ -52,12 +96,15 @@ impl<'a> Texts<'a> {
             }
             DataType::BinaryView => Self::BinaryViews(array.as_binary_view()),
             DataType::FixedSizeBinary(_) => Self::Fixed(array.as_fixed_size_binary()),
-            _ => return Self::of_texts(array),
+            _ => {
+                let (places, values) = placed(array)?;
+                Self::Placed(places, Box::new(Self::of_bytes(values)?))
+            }
         })
     }
 
     #[inline]
-    pub(crate) fn get(&self, row: usize) -> &'a [u8] {
+    fn get(&self, row: usize) -> &'a [u8] {
         match self {
             Self::Short(offsets, data) => &data[offsets[row] as usize..offsets[row + 1] as usize],
             Self::Long(offsets, data) => &data[offsets[row] as usize..offsets[row + 1] as usize],

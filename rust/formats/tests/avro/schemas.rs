@@ -122,3 +122,57 @@ fn logical_types_that_do_not_fit_are_ignored() {
         assert_eq!(data_type(text, &[]).expect(text), expected.to_string());
     }
 }
+
+#[test]
+fn a_type_may_be_defined_twice_alike_as_in_java() {
+    let (fixed, symbols) =
+        (r#"{"type":"fixed","name":"X","size":4}"#, r#"{"type":"enum","name":"X","symbols":["A","B"]}"#);
+    let of = |fields: &str| format!(r#"{{"type":"record","name":"X","fields":[{fields}]}}"#);
+    let int = of(r#"{"name":"i","type":"int"}"#);
+    let documented = of(r#"{"name":"i","type":"int","doc":"d","aliases":["j"]}"#);
+    let nested = of(&field("e", r#"{"type":"enum","name":"E","symbols":["A"]}"#));
+    for (one, other, alike) in [
+        (fixed, fixed, true),
+        (symbols, symbols, true),
+        (symbols, r#"{"type":"enum","name":"X","doc":"d","aliases":["Y"],"default":"A","symbols":["A","B"]}"#, true),
+        (&*int, &*int, true),
+        (&int, &documented, true),
+        (&nested, &nested, true),
+        (&int, &format!(r#"{{"type":"array","items":{int}}}"#), true),
+        (&int, &format!(r#"["null",{int}]"#), true),
+        (symbols, r#"{"type":"enum","name":"X","symbols":["B","A"]}"#, false),
+        (symbols, r#"{"type":"enum","name":"X","symbols":["A"]}"#, false),
+        (fixed, symbols, false),
+        (fixed, r#"{"type":"fixed","name":"X","size":5}"#, false),
+        (fixed, r#"{"type":"fixed","name":"X","size":4,"logicalType":"decimal","precision":5}"#, false),
+        (&int, &of(r#"{"name":"i","type":"long"}"#), false),
+        (&int, &of(r#"{"name":"i","type":"int","default":1}"#), false),
+        (&int, &of(r#"{"name":"j","type":"int"}"#), false),
+        (&int, &of(""), false),
+        (&of(&field("x", &of(""))), r#""int""#, false),
+    ] {
+        let text = record(&[field("a", one), field("b", other)].join(","));
+        let parsed = AvroSchema::parse(&text);
+        let again = record(&[field("a", one), field("b", &other.replace(one, r#""X""#))].join(","));
+        match alike {
+            true if one == other => {
+                assert_eq!(parsed.expect(&text).canonical_form(), schema(&again).canonical_form());
+            }
+            true => drop(parsed.expect(&text)),
+            false => assert!(parsed.expect_err(&text).to_string().ends_with("the type X is defined twice"), "{text}"),
+        }
+    }
+}
+
+#[test]
+fn a_logical_type_beside_that_of_a_field_is_ignored_as_in_java() {
+    for (kind, expected) in [
+        (r#""long","logicalType":"timestamp-millis""#, "Int64"),
+        (r#""bytes","logicalType":"decimal","precision":4,"scale":2"#, "Binary"),
+        (r#"["null","long"],"logicalType":"timestamp-millis""#, "Int64"),
+        (r#"{"type":"long","logicalType":"timestamp-millis"}"#, "Timestamp(ms, \"UTC\")"),
+    ] {
+        let text = format!(r#"{{"type":"record","name":"R","fields":[{{"name":"a","type":{kind}}}]}}"#);
+        assert_eq!(data_type(&text, &[]).expect(&text), format!(r#"Struct("a": {expected})"#));
+    }
+}

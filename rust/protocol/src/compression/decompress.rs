@@ -2,33 +2,21 @@
 
 use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 
-/// Outputs below this size are not checked against the ratio: a little zero padding compresses a
-/// thousandfold without being an attack.
-const RATIO_FLOOR_BYTES: usize = 8 << 20;
-
 /// Output buffers below this size double when they grow; larger ones grow by a quarter.
 const DOUBLED_BELOW_BYTES: usize = 16 << 20;
 
-/// Limits on the output of one decompression.
+/// Limits on the output of one decompression. The ratio of output to input is none of them: what an attacker sends may be as
+/// plain as what a user does, and megabytes of zeros are a few hundred bytes of zstd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Hard limit on the output, in bytes.
     pub max_output_bytes: usize,
-    /// Limit on the ratio of output to input size, which applies to outputs beyond 8 MiB.
-    pub max_ratio: usize,
-}
-
-impl Limits {
-    /// The output limit for an input of this length, in bytes.
-    pub fn output_cap(&self, compressed_bytes: usize) -> usize {
-        compressed_bytes.saturating_mul(self.max_ratio).max(RATIO_FLOOR_BYTES).min(self.max_output_bytes)
-    }
 }
 
 impl Default for Limits {
-    /// 512 MiB and a ratio of 2000. The ratio of gzip cannot exceed 1032, that of LZ4 255.
+    /// 512 MiB.
     fn default() -> Self {
-        Self { max_output_bytes: 512 << 20, max_ratio: 2000 }
+        Self { max_output_bytes: 512 << 20 }
     }
 }
 
@@ -76,7 +64,7 @@ impl<O: OutputBuffer + ?Sized> Sink<'_, O> {
     /// The bytes written so far, and the room behind them: at least `wanted` bytes, or fewer if the cap leaves fewer.
     pub(super) fn room(&mut self, wanted: usize) -> (&mut [u8], &mut [u8]) {
         let position = self.start + self.written;
-        let end = self.start + self.cap;
+        let end = self.start.saturating_add(self.cap);
         let needed = position + wanted.min(self.cap - self.written);
         let extent = self.output.bytes_mut().len();
         if extent < needed {
@@ -136,8 +124,8 @@ impl Decompressor {
         start: usize,
         limits: Limits,
     ) -> Result<usize, CompressionError> {
-        let cap = limits.output_cap(input.len());
-        let mut sink = Sink { output, start, written: 0, cap, codec, compressed_bytes: input.len() };
+        let mut sink =
+            Sink { output, start, written: 0, cap: limits.max_output_bytes, codec, compressed_bytes: input.len() };
         match codec {
             Compression::None => copy(input, &mut sink)?,
             Compression::Gzip => gzip::decompress(&mut self.gzip, input, &mut sink)?,

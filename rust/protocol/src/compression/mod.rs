@@ -78,16 +78,13 @@ pub enum CompressionError {
         reason: String,
     },
     /// The output would exceed a limit of [`Limits`].
-    #[error(
-        "{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes; \
-         raise the limit if the topic really holds such batches"
-    )]
+    #[error("{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes")]
     OutputLimit {
         /// The codec of the call.
         codec: Compression,
         /// Length of the compressed input in bytes.
         compressed_bytes: usize,
-        /// The limit that applied, in bytes: the absolute one, or the one from the ratio.
+        /// The limit, in bytes.
         limit_bytes: usize,
     },
     /// The encoder refused its input or level.

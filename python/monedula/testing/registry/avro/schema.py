@@ -85,6 +85,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.named: dict[str, Schema] = {}
+        self._open: list[Schema] = []
 
     def read(self, text: str) -> Schema:
         """The schema of a text.
@@ -143,7 +144,7 @@ class Reader:
                 raise AvroError("a union within a union")
             name = branch.name or branch.type
             if name in seen:
-                raise AvroError(f"a union with two of {name!r}")
+                raise AvroError(f"a union with two of {name!r}{', which is defined twice' if branch.name else ''}")
             seen.add(name)
         return Schema("union", branches=read)
 
@@ -158,9 +159,7 @@ class Reader:
         doc, space = given.get("doc"), name.rpartition(".")[0]
         aliases = tuple(each if "." in each or not space else f"{space}.{each}" for each in _texts(given, "aliases"))
         made = Schema(kind, name, doc, aliases, props=_props(given, _RESERVED[kind]))
-        if name in self.named:
-            raise AvroError(f"the type {name!r} is defined twice")
-        self.named[name] = made
+        before = self.named.setdefault(name, made)
         if kind == "fixed":
             made.size = given.get("size", MISSING)
             if type(made.size) is not int or made.size < 0:
@@ -171,10 +170,14 @@ class Reader:
             fields = given.get("fields")
             if not isinstance(fields, list):
                 raise AvroError(f"the record {name!r} has no list of fields")
+            self._open.append(made)
             for each in fields:
                 made.fields.append(self._field(each, made, depth))
+            self._open.pop()
             _refuse_doubles(f"the record {name!r}", [each.name for each in made.fields])
-        return made
+        if before is not made and (before in self._open or not _are_alike(before, made)):
+            raise AvroError(f"the type {name!r} is defined twice")
+        return before
 
     def _field(self, given: Any, record: Schema, depth: int) -> Field:
         if not isinstance(given, dict) or not isinstance(given.get("name"), str):
@@ -193,6 +196,32 @@ class Reader:
             raise AvroError(f"{where} has a default that is none of its type: {_shown(default)}")
         aliases = tuple(_texts(given, "aliases"))
         return Field(name, schema, given.get("doc"), default, order, aliases, _props(given, _FIELD))
+
+
+def _are_alike(one: Schema, other: Schema) -> bool:
+    """Whether two types are the same but for documentation and aliases, as Java's library compares them."""
+    if one is other:
+        return True
+    if (one.type, one.name, one.symbols, one.size, one.props) != (
+        other.type,
+        other.name,
+        other.symbols,
+        other.size,
+        other.props,
+    ):
+        return False
+    if (one.inner is None) != (other.inner is None) or len(one.branches) != len(other.branches):
+        return False
+    if one.inner is not None and other.inner is not None and not _are_alike(one.inner, other.inner):
+        return False
+    if not all(map(_are_alike, one.branches, other.branches)) or len(one.fields) != len(other.fields):
+        return False
+
+    def alike(mine: Field, others: Field) -> bool:
+        told = [(each.name, each.default, each.order, each.props) for each in (mine, others)]
+        return told[0] == told[1] and _are_alike(mine.schema, others.schema)
+
+    return all(map(alike, one.fields, other.fields))
 
 
 def _full_name(given: Mapping[str, Any], kind: str, namespace: str) -> str:

@@ -5,6 +5,7 @@ use std::path::Path;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::material::{self, Entry, Material, Passwords, Problem};
+use super::test_support::parse;
 
 /// Files of openssl and keytool, made by `keystores/make.sh`; the password is `hunter2`, of the JKS key `hunter3`.
 fn stored(name: &str) -> Vec<u8> {
@@ -104,6 +105,24 @@ fn a_wrong_or_missing_password_is_said() {
         let what = open(name, store, key).err().unwrap_or_else(|| panic!("{name}"));
         assert!(what.contains(part), "{name}: {what}");
     }
+}
+
+/// OpenSSL makes certificates of X.509 version 1 where it is given no extensions, and Kafka takes them.
+#[test]
+fn a_certificate_of_version_1_is_shown_to_brokers_but_not_to_a_registry() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/net/tls/keystores/client.pem");
+    let path = path.to_str().expect("text");
+    let found = open("client.pem", None, None).expect("PEM");
+    let (_, own) = X509Certificate::from_der(&found.certificates[0]).expect("a certificate");
+    assert_eq!(own.version().0, 0, "which is version 1");
+    let settings = [("ssl.keystore.location", path), ("ssl.keystore.type", "PEM"), ("ssl.truststore.location", path)];
+    let config = parse(&settings).unwrap_or_else(|error| panic!("{error}"));
+    assert!(config.tls.expect("TLS").certificate_expires().is_some());
+    let url = ("schema.registry.url", "https://localhost:1");
+    let registry =
+        [url, ("schema.registry.ssl.certificate.location", path), ("schema.registry.ssl.key.location", path)];
+    let error = parse(&[&settings[..], &registry].concat()).expect_err("the client of HTTP takes none").to_string();
+    assert!(error.contains("a registry is shown certificates of X.509 version 3 alone"), "{error}");
 }
 
 /// Whatever the bytes, reading them ends in material or an error.

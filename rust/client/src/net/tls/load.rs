@@ -11,6 +11,8 @@ use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, InconsistentKeys};
+use x509_parser::prelude::{FromDer, X509Certificate};
 use zeroize::Zeroizing;
 
 use super::identities::Identities;
@@ -224,14 +226,26 @@ fn entries(sources: &IdentitySources) -> Result<Vec<Entry>, ConfigError> {
     }
 }
 
-/// The first of the client's own keys that can be used, with its certificate and chain.
+/// The first of the client's own keys that a registry can be shown, with its certificate and chain.
 pub(super) fn usable_entry(
     sources: &IdentitySources,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), ConfigError> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let mut failure = None;
     for Entry { chain, key } in entries(sources)? {
-        match certified(sources, vec![Entry { chain: chain.clone(), key: key.clone_key() }], &provider) {
+        let usable = certified(sources, vec![Entry { chain: chain.clone(), key: key.clone_key() }], &provider);
+        // The client of HTTP panics on a certificate that rustls itself does not take.
+        let usable = usable.and_then(|_| {
+            CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider).map_err(|reason| {
+                error(
+                    &sources.chain.key,
+                    format!(
+                        "a registry is shown certificates of X.509 version 3 alone, and brokers others too: {reason}"
+                    ),
+                )
+            })
+        });
+        match usable {
             Ok(_) => return Ok((chain, key)),
             Err(reason) => _ = failure.get_or_insert(reason),
         }
@@ -247,7 +261,7 @@ fn certified(
 ) -> Result<Vec<Arc<CertifiedKey>>, ConfigError> {
     let (mut usable, mut failure) = (Vec::new(), None);
     for Entry { chain, key } in entries {
-        match CertifiedKey::from_der(chain, key, provider) {
+        match certified_key(chain, key, provider) {
             Ok(certified) => usable.push(Arc::new(certified)),
             Err(reason) => _ = failure.get_or_insert(reason),
         }
@@ -287,6 +301,20 @@ fn read(source: &Source, file: Option<&Path>, passwords: Passwords<'_>) -> Resul
         }
     };
     material::read(&bytes, source.format, passwords).map_err(|Problem(what)| wrong(source, file, what))
+}
+
+/// A key with its chain, whose first certificate must be that of the key. `CertifiedKey::from_der` would refuse certificates of
+/// X.509 version 1, which brokers take.
+fn certified_key(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, rustls::Error> {
+    let certified = CertifiedKey::new(chain, provider.key_provider.load_private_key(key)?);
+    let (_, own) =
+        X509Certificate::from_der(certified.end_entity_cert()?).map_err(|_| CertificateError::BadEncoding)?;
+    let belongs = certified.key.public_key().is_none_or(|public| public.as_ref() == own.public_key().raw);
+    if belongs { Ok(certified) } else { Err(InconsistentKeys::KeyMismatch.into()) }
 }
 
 /// Whether a text that should be PEM is the path of a file instead.

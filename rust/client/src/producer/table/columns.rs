@@ -1,5 +1,7 @@
 //! Reads records from Arrow columns: bytes by row, whatever type holds them.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     BinaryType, BinaryViewType, ByteArrayType, ByteViewType, Int32Type, Int64Type, LargeBinaryType, LargeUtf8Type,
@@ -10,7 +12,8 @@ use arrow_array::{
     Array, ArrayRef, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray, PrimitiveArray, RecordBatch,
 };
 use arrow_buffer::{ArrowNativeType, NullBuffer};
-use arrow_schema::{DataType, Fields, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+use monedula_columns::text_of;
 use monedula_protocol::records::Header;
 
 use crate::error::ClientError;
@@ -53,7 +56,7 @@ impl Columns {
                 "headers" => (&mut columns.headers, is_headers(given), HEADERS),
                 "partition" => (&mut columns.partition, is_partition(given), "int32"),
                 "timestamp" => (&mut columns.timestamp, is_time(given), TIME),
-                _ if IGNORED.contains(&name) || is_index(name) => continue,
+                _ if IGNORED.contains(&name) || is_row_number(schema, field)? => continue,
                 _ => return Err(ClientError::Argument(unknown(name))),
             };
             if !fits {
@@ -109,6 +112,7 @@ const BYTES: &str = "binary or string (large and view types too)";
 const TIME: &str = "timestamp with a time zone, or int64 of milliseconds";
 const ZONE: &str = "Say which zone its times are in: by .dt.tz_localize(\"UTC\") of pandas, .dt.replace_time_zone(\"UTC\") of \
                     polars, pyarrow.compute.assume_timezone";
+const AS_BINARY: &str = ". Cast the column to binary to send its bytes as they are";
 const HEADERS: &str = "list<struct<key: string, value: binary>>, or a map of them";
 
 fn unknown(name: &str) -> String {
@@ -120,9 +124,24 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Whether pandas wrote this column for an index without a name, as a filtered frame has it.
-fn is_index(name: &str) -> bool {
-    name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"))
+/// Whether pandas wrote this column for an index without a name that only numbers the rows, as that of a filtered frame.
+///
+/// # Errors
+/// It is one of several levels, or has other labels than whole numbers: these would be lost.
+pub fn is_row_number(schema: &Schema, field: &Field) -> Result<bool, ClientError> {
+    let is_level = |name: &str| name.strip_prefix("__index_level_").is_some_and(|rest| rest.ends_with("__"));
+    if !is_level(field.name()) {
+        return Ok(false);
+    }
+    let levels = schema.fields().iter().filter(|field| is_level(field.name())).count();
+    if levels == 1 && field.data_type().is_integer() {
+        return Ok(true);
+    }
+    Err(ClientError::Argument(format!(
+        "the column {:?} is an index of pandas without a name, whose labels would be lost: .reset_index() makes a column of \
+         it, .rename_axis(\"name\") names it, .reset_index(drop=True) leaves it out",
+        field.name()
+    )))
 }
 
 fn is_bytes(given: &DataType) -> bool {
@@ -195,18 +214,32 @@ impl<'b> Values<'b> {
         }
     }
 
-    /// Whether rows may be refused: without these columns no row has to be checked.
-    pub(crate) fn may_refuse(&self) -> bool {
+    /// Whether one of these rows may be refused; if not, none of them has to be checked.
+    pub(crate) fn may_refuse(&self, rows: &Range<usize>) -> bool {
         self.partition.is_some()
-            || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys)
+            || self.headers.as_ref().is_some_and(|headers| headers.lacks_keys || !headers.are_texts(rows))
             || self.timestamp.as_ref().is_some_and(|times| times.has_early)
+            || self.texts().any(|(_, column, _)| !column.are_texts(rows))
+    }
+
+    /// The columns whose bytes have to be UTF-8, with their names, and what can be done about one that is not.
+    fn texts(&self) -> impl Iterator<Item = (&'static str, &Bytes<'b>, &'static str)> {
+        let own = [("key", &self.key), ("value", &self.value)].into_iter().filter(|(_, column)| column.is_text());
+        let own = own.map(|(name, column)| (name, column, AS_BINARY));
+        own.chain(self.topic.iter().map(|column| ("topic", column, "")))
     }
 
     /// Why a row is not a valid record, for whatever topic.
     pub(crate) fn refusal(&self, row: usize) -> Option<ClientError> {
         let partition = self.partition.as_ref().and_then(|partitions| partitions.refusal(row));
         let time = || self.timestamp.as_ref()?.refusal(row);
-        let reason = partition.or_else(time).or_else(|| self.headers.as_ref()?.refusal(row))?;
+        let text = || {
+            self.texts().find_map(|(name, column, advice)| {
+                let error = text_of(column.get(row)?).err()?;
+                Some(format!("{name} is text that is not UTF-8: {error}{advice}"))
+            })
+        };
+        let reason = partition.or_else(time).or_else(|| self.headers.as_ref()?.refusal(row)).or_else(text)?;
         Some(ClientError::Argument(reason))
     }
 }
@@ -228,6 +261,7 @@ pub(crate) struct Offsets<'b, O> {
     offsets: &'b [O],
     data: &'b [u8],
     nulls: Option<&'b NullBuffer>,
+    is_text: bool,
 }
 
 impl<'b, O: ArrowNativeType> Offsets<'b, O> {
@@ -235,7 +269,21 @@ impl<'b, O: ArrowNativeType> Offsets<'b, O> {
     where
         O: arrow_array::OffsetSizeTrait,
     {
-        Self { offsets: array.value_offsets(), data: array.value_data(), nulls: present(array.nulls()) }
+        Self {
+            offsets: array.value_offsets(),
+            data: array.value_data(),
+            nulls: present(array.nulls()),
+            is_text: matches!(T::DATA_TYPE, DataType::Utf8 | DataType::LargeUtf8),
+        }
+    }
+
+    /// Whether the bytes of each of these rows are UTF-8. All rows are checked at once.
+    fn are_texts(&self, rows: &Range<usize>) -> bool {
+        let offsets = &self.offsets[rows.start..=rows.end];
+        let first = offsets[0].as_usize();
+        let used = &self.data[first..offsets[rows.len()].as_usize()];
+        let splits_no_character = |text: &str| offsets.iter().all(|end| text.is_char_boundary(end.as_usize() - first));
+        used.is_ascii() || std::str::from_utf8(used).is_ok_and(splits_no_character)
     }
 
     #[inline(always)]
@@ -294,6 +342,26 @@ impl<'b> Bytes<'b> {
     pub(crate) fn is_all_null(&self) -> bool {
         matches!(self, Self::Null)
     }
+
+    /// Whether the column's type says that its bytes are UTF-8. Not every library checks that they are.
+    fn is_text(&self) -> bool {
+        match self {
+            Self::Short(Offsets { is_text, .. }) | Self::Long(Offsets { is_text, .. }) => *is_text,
+            Self::TextViews(_) => true,
+            Self::Dictionary(_, values) => values.is_text(),
+            Self::Null | Self::BinaryViews(_) | Self::Fixed(_) => false,
+        }
+    }
+
+    /// Whether the bytes of these rows are UTF-8. Those below nulls may count, too.
+    fn are_texts(&self, rows: &Range<usize>) -> bool {
+        match self {
+            Self::Null => true,
+            Self::Short(offsets) => offsets.are_texts(rows),
+            Self::Long(offsets) => offsets.are_texts(rows),
+            others => rows.clone().all(|row| others.get(row).is_none_or(|bytes| text_of(bytes).is_ok())),
+        }
+    }
 }
 
 #[inline(always)]
@@ -350,28 +418,44 @@ impl<'b> Headers<'b> {
     }
 
     #[inline]
-    fn range(&self, row: usize) -> std::ops::Range<usize> {
+    fn range(&self, row: usize) -> Range<usize> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
             return 0..0;
         }
+        self.range_below(row)
+    }
+
+    /// Also of a row that is null, which may have pairs below it.
+    fn range_below(&self, row: usize) -> Range<usize> {
         match self.bounds {
             Bounds::Short(offsets) => offsets[row].as_usize()..offsets[row + 1].as_usize(),
             Bounds::Long(offsets) => offsets[row].as_usize()..offsets[row + 1].as_usize(),
         }
     }
 
-    /// Why a row's headers are invalid: Kafka has no header without a key.
-    fn refusal(&self, row: usize) -> Option<String> {
-        if !self.lacks_keys {
-            return None;
+    /// Whether the keys of these rows' headers are UTF-8, and values that are texts.
+    fn are_texts(&self, rows: &Range<usize>) -> bool {
+        if rows.is_empty() {
+            return true;
         }
+        let pairs = self.range_below(rows.start).start..self.range_below(rows.end - 1).end;
+        self.keys.are_texts(&pairs) && (!self.values.is_text() || self.values.are_texts(&pairs))
+    }
+
+    /// Why a row's headers are invalid: Kafka has no header without a key, and no key that is not UTF-8, which readers replace.
+    fn refusal(&self, row: usize) -> Option<String> {
         self.range(row).enumerate().find_map(|(number, at)| {
             if self.pairs.is_some_and(|pairs| pairs.is_null(at)) {
-                Some(format!("header {number} of the row is null: expected a key and a value"))
-            } else {
-                let is_null = self.keys.get(at).is_none();
-                is_null.then(|| format!("header {number} of the row has no key: Kafka's headers have one, be it empty"))
+                return Some(format!("header {number} of the row is null: expected a key and a value"));
             }
+            let Some(key) = self.keys.get(at) else {
+                return Some(format!("header {number} of the row has no key: Kafka's headers have one, be it empty"));
+            };
+            if let Err(error) = text_of(key) {
+                return Some(format!("the key of header {number} is not UTF-8, as Kafka's are: {error}"));
+            }
+            let error = text_of(self.values.get(at).filter(|_| self.values.is_text())?).err()?;
+            Some(format!("the value of header {number} is text that is not UTF-8: {error}{AS_BINARY}"))
         })
     }
 

@@ -5,8 +5,8 @@ mod plan;
 mod progress;
 mod report;
 
-pub use columns::Columns;
 pub(super) use columns::Values;
+pub use columns::{Columns, is_row_number};
 pub(super) use plan::plan;
 pub(super) use progress::{Chunk, Stopped};
 pub(super) use report::{BatchRows, Rows};

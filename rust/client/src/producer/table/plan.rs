@@ -26,7 +26,8 @@ pub(in crate::producer) fn plan(
         }
         None => true,
     };
-    let all: Vec<u32> = if values.may_refuse() { all.filter(accepted).collect() } else { all.collect() };
+    let all: Vec<u32> =
+        if values.may_refuse(&(first_row..first_row + rows)) { all.filter(accepted).collect() } else { all.collect() };
     let Some(topics) = &values.topic else {
         chunk.runs.extend(default.map(|topic| (topic.clone(), all)));
         return chunk;
@@ -40,7 +41,7 @@ pub(in crate::producer) fn plan(
         };
         let run = *run_of_topic.entry(bytes).or_insert(chunk.runs.len());
         if run == chunk.runs.len() {
-            // A name that is not UTF-8 fails later as an unknown topic, like any other wrong name.
+            // Rows whose topic is not UTF-8 were refused.
             chunk.runs.push_back((String::from_utf8_lossy(bytes).into(), Vec::new()));
         }
         chunk.runs[run].1.push(row);

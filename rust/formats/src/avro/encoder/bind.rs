@@ -11,7 +11,7 @@ use crate::avro::defaults;
 use crate::avro::error::BadSchema;
 use crate::avro::options::AvroOptions;
 use crate::avro::schema::{AvroSchema, Field, Kind, Logical, Type, TypeId};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, placed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed};
 
 /// How often a type may be bound: of unions in themselves every branch is tried.
 const MAX_STEPS: usize = 100_000;
@@ -40,10 +40,10 @@ impl<'s> Binder<'s> {
         if !is_within(column.data_type(), MAX_DEPTH) {
             return Err(bad("", format!("types are nested deeper than {MAX_DEPTH}")));
         }
-        self.node(self.schema.root, column, "")
+        self.node(self.schema.root, column, Meaning::Storage, "")
     }
 
-    fn node<'a>(&self, id: TypeId, array: &'a ArrayRef, path: &str) -> Bound<Node<'a>> {
+    fn node<'a>(&self, id: TypeId, array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Node<'a>> {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() > MAX_STEPS {
             return Err(bad(path, "the schema and the column have too many types".to_owned()));
@@ -56,17 +56,17 @@ impl<'s> Binder<'s> {
             _ => Null::Refused(self.text(id).into()),
         };
         if let Some((places, values)) = placed(array) {
-            let values = Values::Placed(places, Box::new(self.node(id, values, path)?));
+            let values = Values::Placed(places, Box::new(self.node(id, values, meaning, path)?));
             return Ok(Node { nulls, null, branch: None, values });
         }
         if let Kind::Union(branches) = kind {
-            return self.union(branches, array, path).map(|node| Node { nulls, ..node });
+            return self.union(branches, array, meaning, path).map(|node| Node { nulls, ..node });
         }
-        Ok(Node { nulls, null, branch: None, values: self.values(id, array, path)? })
+        Ok(Node { nulls, null, branch: None, values: self.values(id, array, meaning, path)? })
     }
 
     /// The node of a union, but for the column's nulls.
-    fn union<'a>(&self, branches: &[TypeId], array: &'a ArrayRef, path: &str) -> Bound<Node<'a>> {
+    fn union<'a>(&self, branches: &[TypeId], array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Node<'a>> {
         let null = self.null_branch(branches);
         let on_null = null.map_or_else(no_null_branch, Null::Branch);
         let node = |branch, values| Node { nulls: None, null: on_null, branch, values };
@@ -81,7 +81,7 @@ impl<'s> Binder<'s> {
             return Err(bad(path, format!("the schema has nulls alone there, and not {}", array.data_type())));
         };
         if others.len() == 1 {
-            return Ok(node(Some(first.0), self.values(first.1, array, path)?));
+            return Ok(node(Some(first.0), self.values(first.1, array, meaning, path)?));
         }
         if let Some(members) = self.members(&others, array, path)? {
             return Ok(node(None, Values::Members(members, null)));
@@ -89,7 +89,7 @@ impl<'s> Binder<'s> {
         let mut tried = others.clone();
         tried.sort_by_key(|(_, id)| distance(&self.schema.types[*id], array.data_type()));
         for (branch, id) in tried {
-            if let Ok(values) = self.values(id, array, path) {
+            if let Ok(values) = self.values(id, array, meaning, path) {
                 return Ok(node(Some(branch), values));
             }
         }
@@ -128,8 +128,8 @@ impl<'s> Binder<'s> {
         let mut members = Vec::new();
         for (name, (branch, id)) in names.into_iter().zip(others) {
             // A branch without a field has no values here.
-            let Some(column) = structs.column_by_name(&name) else { continue };
-            let node = self.node(*id, column, &below(path, &name))?;
+            let Some((index, given)) = structs.fields().find(&name) else { continue };
+            let node = self.node(*id, structs.column(index), Meaning::of(given), &below(path, &name))?;
             members.push((name.into(), *branch, node));
         }
         Ok(Some(members))
@@ -147,7 +147,7 @@ impl<'s> Binder<'s> {
         others.iter().enumerate().map(name).collect()
     }
 
-    fn values<'a>(&self, id: TypeId, array: &'a ArrayRef, path: &str) -> Bound<Values<'a>> {
+    fn values<'a>(&self, id: TypeId, array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Values<'a>> {
         if matches!(array.data_type(), DataType::Null) {
             return Ok(Values::Nulls);
         }
@@ -158,19 +158,21 @@ impl<'s> Binder<'s> {
             }
             Kind::Array(items) => match Bounds::of(array) {
                 Some((bounds, values)) => {
-                    let items = self.node(*items, values, &format!("{path}[]"))?;
+                    let items =
+                        self.node(*items, values, Meaning::of_items(array.data_type()), &format!("{path}[]"))?;
                     Some(Values::List(bounds, Box::new(items)))
                 }
                 None => None,
             },
             Kind::Map(values) => match Entries::of(array) {
                 Some((entries, columns)) if entries.keys.are_texts() => {
-                    let values = self.node(*values, columns.values, &format!("{path}{{}}"))?;
+                    let meaning = Meaning::of_map_values(array.data_type());
+                    let values = self.node(*values, columns.values, meaning, &format!("{path}{{}}"))?;
                     Some(Values::Map(entries, Box::new(values)))
                 }
                 _ => None,
             },
-            _ => self.scalar(id, array),
+            _ => self.scalar(id, array, meaning),
         };
         found.ok_or_else(|| self.unfit(id, array, path))
     }
@@ -198,8 +200,8 @@ impl<'s> Binder<'s> {
         }
         let bound = |field: &Field| {
             let below = below(path, &field.name);
-            match structs.column_by_name(&field.name) {
-                Some(column) => self.node(field.type_id, column, &below),
+            match structs.fields().find(&field.name) {
+                Some((index, given)) => self.node(field.type_id, structs.column(index), Meaning::of(given), &below),
                 None => self.default(name, field, &below),
             }
             .map(|node| (field.name.clone(), node))
@@ -220,7 +222,7 @@ impl<'s> Binder<'s> {
         Ok(Node { nulls: None, null: Null::Nothing, branch: None, values: Values::Constant(bytes) })
     }
 
-    fn scalar<'a>(&self, id: TypeId, array: &'a ArrayRef) -> Option<Values<'a>> {
+    fn scalar<'a>(&self, id: TypeId, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
         let each = &self.schema.types[id];
         let is_int = matches!(each.kind, Kind::Int);
         // Whole numbers are what the schema's type has, whatever it means.
@@ -248,6 +250,7 @@ impl<'s> Binder<'s> {
                 let whole = || Ints::of(array).map(|ints| Values::Whole(ints, true));
                 Floats::of(array).map(Values::Double).or_else(whole)
             }
+            (Kind::String, None) if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
             (Kind::String, None) => Texts::of_texts(array).map(Values::Bytes),
             (Kind::Bytes, None) => Texts::of_bytes(array).map(Values::Bytes),
             (Kind::Fixed { size, .. }, None) => Texts::of_bytes(array).map(|texts| Values::Fixed(texts, *size)),

@@ -3,7 +3,9 @@
 use arrow_buffer::NullBuffer;
 
 use crate::varint::put_zigzag;
-use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written};
+use crate::writing::{
+    Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, UUID_TEXT_BYTES, Written, uuid_text,
+};
 
 /// A column, or a child of one, and the type that its rows are written as.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub(super) enum Values<'a> {
     /// Whole numbers as floating ones: whether of 64 bits.
     Whole(Ints<'a>, bool),
     Bytes(Texts<'a>),
+    /// UUIDs, as texts.
+    Uuid(Texts<'a>),
     /// Without their length.
     Raw(Texts<'a>),
     Fixed(Texts<'a>, usize),
@@ -121,17 +125,21 @@ impl Values<'_> {
             Self::Double(floats) => out.extend_from_slice(&floats.double(row).to_le_bytes()),
             Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
             Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
-            Self::Bytes(texts) => bytes(texts.get(row), out),
-            Self::Raw(texts) => out.extend_from_slice(texts.get(row)),
+            Self::Bytes(texts) => bytes(texts.get(row)?, out),
+            Self::Uuid(texts) => {
+                put_zigzag(UUID_TEXT_BYTES as i64, out);
+                uuid_text(texts.get(row)?, out);
+            }
+            Self::Raw(texts) => out.extend_from_slice(texts.get(row)?),
             Self::Fixed(texts, size) => {
-                let value = texts.get(row);
+                let value = texts.get(row)?;
                 if value.len() != *size {
                     let length = value.len();
                     return Err(Fault::new(format!("{length} bytes, where the schema's fixed has {size}")));
                 }
                 out.extend_from_slice(value);
             }
-            Self::Symbols(texts, symbols) => put_zigzag(symbols.number(texts.get(row))?, out),
+            Self::Symbols(texts, symbols) => put_zigzag(symbols.number(texts.get(row)?)?, out),
             Self::Times(times) => put_zigzag(times.get(row)?, out),
             Self::Decimals(decimals, size) => decimal(decimals.get(row)?, *size, out)?,
             Self::Record(fields) => {

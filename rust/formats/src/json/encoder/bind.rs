@@ -10,7 +10,7 @@ use super::node::{Member, Node, Values};
 use super::scalar;
 use crate::avro::BadSchema;
 use crate::json::options::JsonOptions;
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, placed};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed};
 
 const MICROS: i64 = 1_000_000;
 
@@ -19,6 +19,8 @@ const MAX_DEPTH: usize = 64;
 
 pub(super) struct Binder<'o> {
     pub(super) options: &'o JsonOptions,
+    /// Whether columns of JSON are values as they are. Not where a schema says that they are texts.
+    pub(super) embeds_json: bool,
 }
 
 type Bound<T> = Result<T, BadSchema>;
@@ -43,18 +45,18 @@ impl<'o> Binder<'o> {
                 ),
             ));
         }
-        self.node(&wanted, column, "")
+        self.node(&wanted, column, Meaning::Storage, "")
     }
 
-    fn node<'a>(&self, wanted: &DataType, array: &'a ArrayRef, path: &str) -> Bound<Node<'a>>
+    fn node<'a>(&self, wanted: &DataType, array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Node<'a>>
     where
         'o: 'a,
     {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        Ok(Node { nulls, values: self.values(wanted, array, path)? })
+        Ok(Node { nulls, values: self.values(wanted, array, meaning, path)? })
     }
 
-    fn values<'a>(&self, wanted: &DataType, array: &'a ArrayRef, path: &str) -> Bound<Values<'a>>
+    fn values<'a>(&self, wanted: &DataType, array: &'a ArrayRef, meaning: Meaning, path: &str) -> Bound<Values<'a>>
     where
         'o: 'a,
     {
@@ -62,7 +64,7 @@ impl<'o> Binder<'o> {
             return Ok(Values::Nulls);
         }
         if let Some((places, values)) = placed(array) {
-            return Ok(Values::Placed(places, Box::new(self.node(wanted, values, path)?)));
+            return Ok(Values::Placed(places, Box::new(self.node(wanted, values, meaning, path)?)));
         }
         let found = match wanted {
             DataType::Struct(fields) => match array.as_struct_opt() {
@@ -71,13 +73,18 @@ impl<'o> Binder<'o> {
             },
             DataType::List(element) => match Bounds::of(array) {
                 Some((bounds, values)) => {
-                    let items = self.node(element.data_type(), values, &format!("{path}[]"))?;
+                    let items = self.node(
+                        element.data_type(),
+                        values,
+                        Meaning::of_items(array.data_type()),
+                        &format!("{path}[]"),
+                    )?;
                     Some(Values::List(bounds, Box::new(items)))
                 }
                 None => None,
             },
             DataType::Map(entries, _) => self.map(entries, array, path)?,
-            scalar => self.scalar(scalar, array),
+            scalar => self.scalar(scalar, array, meaning),
         };
         found.ok_or_else(|| {
             let given = array.data_type();
@@ -105,13 +112,13 @@ impl<'o> Binder<'o> {
             }
         }
         // A field without a column is missing, as one that is null is.
-        let present = fields.iter().filter_map(|field| Some((field, structs.column_by_name(field.name())?)));
-        let members = present.map(|(field, column)| {
-            let name = field.name();
+        let present = fields.iter().filter_map(|field| Some((field, structs.fields().find(field.name())?)));
+        let members = present.map(|(field, (index, given))| {
+            let (name, column) = (field.name(), structs.column(index));
             let mut label = Vec::new();
             scalar::text(name.as_bytes(), &mut label);
             label.push(b':');
-            let node = self.node(field.data_type(), column, &below(path, name))?;
+            let node = self.node(field.data_type(), column, Meaning::of(given), &below(path, name))?;
             Ok(Member { name: name.as_str().into(), label, node })
         });
         Ok(Values::Object(members.collect::<Bound<_>>()?, self.options.ignore_null_fields))
@@ -131,11 +138,16 @@ impl<'o> Binder<'o> {
                 format!("the keys of the map are {given}, and those of JSON objects are texts; cast them to string");
             return Err(bad(path, reason));
         }
-        let values = self.node(value.data_type(), columns.values, &format!("{path}{{}}"))?;
+        let values = self.node(
+            value.data_type(),
+            columns.values,
+            Meaning::of_map_values(array.data_type()),
+            &format!("{path}{{}}"),
+        )?;
         Ok(Some(Values::Map(given, Box::new(values))))
     }
 
-    fn scalar<'a>(&self, wanted: &DataType, array: &'a ArrayRef) -> Option<Values<'a>>
+    fn scalar<'a>(&self, wanted: &DataType, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>>
     where
         'o: 'a,
     {
@@ -154,7 +166,11 @@ impl<'o> Binder<'o> {
             },
             DataType::Float32 => Floats::of(array).map(Values::Float).or_else(|| whole(false)),
             DataType::Float64 => Floats::of(array).map(Values::Double).or_else(|| whole(true)),
-            DataType::Utf8 => Texts::of_texts(array).map(Values::Text),
+            DataType::Utf8 => match meaning {
+                Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
+                Meaning::Json if self.embeds_json => Texts::of_texts(array).map(Values::Json),
+                _ => Texts::of_texts(array).map(Values::Text),
+            },
             DataType::Binary => Texts::of_bytes(array).map(Values::Binary),
             DataType::Date32 => Times::date(array).map(|days| Values::Date(days, options.date_format.as_ref())),
             DataType::Timestamp(_, Some(_)) => Times::timestamp(array, MICROS, true)
@@ -170,13 +186,21 @@ impl<'o> Binder<'o> {
     }
 }
 
+/// The type that values of a field are read as, if no schema says it.
+fn natural_field(field: &Field, path: &str, depth: usize) -> Bound<DataType> {
+    if Meaning::of(field) == Meaning::Uuid {
+        return Ok(DataType::Utf8);
+    }
+    natural(field.data_type(), path, depth)
+}
+
 /// The type that values of a column are read as, if no schema says it.
 pub(super) fn natural(data_type: &DataType, path: &str, depth: usize) -> Bound<DataType> {
     if depth > MAX_DEPTH {
         return Err(bad(path, format!("types are nested deeper than {MAX_DEPTH}")));
     }
     let nested = |field: &FieldRef, path: &str| -> Bound<FieldRef> {
-        let data_type = natural(field.data_type(), path, depth + 1)?;
+        let data_type = natural_field(field, path, depth + 1)?;
         Ok(Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true)))
     };
     Ok(match data_type {

@@ -91,6 +91,7 @@ impl JsonEncoder {
                 "the option envelope is for reading; rows are written without one",
             )));
         }
-        Binder { options: &self.options }.root(self.fields.as_ref(), column).map_err(Unwritable::Column)
+        let embeds_json = self.fields.is_none() && self.frame.is_empty();
+        Binder { options: &self.options, embeds_json }.root(self.fields.as_ref(), column).map_err(Unwritable::Column)
     }
 }

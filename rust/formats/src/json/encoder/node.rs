@@ -4,7 +4,7 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::scalar;
 use crate::json::time::{Pattern, TimeZone, write_date, write_timestamp};
-use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts, Times, Written};
+use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Keys, Texts, Times, Written, uuid_text};
 
 /// A column, or a child of one.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ pub(super) enum Values<'a> {
     Whole(Ints<'a>, bool),
     Text(Texts<'a>),
     Binary(Texts<'a>),
+    /// UUIDs, as texts.
+    Uuid(Texts<'a>),
+    /// Values that are JSON already.
+    Json(Texts<'a>),
     Date(Times<'a>, Option<&'a Pattern>),
     /// In a zone, or by a clock without one.
     Timestamp(Times<'a>, Option<&'a TimeZone>, Option<&'a Pattern>),
@@ -86,8 +90,19 @@ impl Values<'_> {
             Self::Double(floats) => scalar::double(floats.double(row), out),
             Self::Whole(ints, true) => scalar::double(ints.double(row)?, out),
             Self::Whole(ints, false) => scalar::float(ints.float(row)?, out),
-            Self::Text(texts) => scalar::text(texts.get(row), out),
-            Self::Binary(texts) => scalar::base64(texts.get(row), out),
+            Self::Text(texts) => scalar::text(texts.get(row)?, out),
+            Self::Binary(texts) => scalar::base64(texts.get(row)?, out),
+            Self::Uuid(bytes) => {
+                let bytes = bytes.get(row)?;
+                scalar::quoted(|out| uuid_text(bytes, out), out);
+            }
+            Self::Json(texts) => {
+                let text = texts.get(row)?;
+                if let Err(error) = serde_json::from_slice::<serde_json::Value>(text) {
+                    return Err(Fault::new(format!("the column's type is JSON, and this text is none: {error}")));
+                }
+                out.extend_from_slice(text);
+            }
             Self::Date(days, pattern) => date(days.get(row)?, *pattern, out)?,
             Self::Timestamp(times, zone, pattern) => timestamp(times.get(row)?, *zone, *pattern, out)?,
             Self::Decimals(decimals, scale) => scalar::decimal(decimals.get(row)?, *scale, out),
@@ -138,7 +153,7 @@ impl Values<'_> {
 /// The key of an entry, which is a text in JSON.
 fn write_key(keys: &Keys<'_>, entry: usize, out: &mut Vec<u8>) {
     match keys {
-        Keys::Texts(texts) => scalar::text(texts.get(entry), out),
+        Keys::Texts(texts) => scalar::text(texts.bytes(entry), out),
         Keys::Ints(ints) => scalar::quoted(|out| scalar::int(ints.wide(entry), out), out),
         Keys::Booleans(values) => {
             scalar::quoted(|out| out.extend_from_slice(scalar::boolean(values.value(entry))), out);

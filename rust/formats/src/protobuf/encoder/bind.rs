@@ -11,7 +11,7 @@ use crate::avro::BadSchema;
 use crate::protobuf::plan::{wire_type, wrapped};
 use crate::protobuf::schema::{Field, Kind, Presence, ProtobufSchema, TypeId};
 use crate::protobuf::wire::{BYTES, END_GROUP};
-use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Texts, Times, bad, below, placed, units};
+use crate::writing::{Bounds, Decimals, Entries, Floats, Ints, Meaning, Texts, Times, bad, below, placed, units};
 
 /// How deep messages may be in messages: Google's parsers read a hundred.
 const MAX_DEPTH: usize = 64;
@@ -65,7 +65,7 @@ impl Binder<'_> {
         let (mut members, mut oneofs) = (Vec::new(), Vec::new());
         for field in fields {
             let path = below(path, &field.name);
-            let Some(column) = structs.column_by_name(&field.name) else {
+            let Some((index, given)) = structs.fields().find(&field.name) else {
                 if field.presence == Presence::Required {
                     let reason = format!("there is no column for this field of {}, which is required", message.name);
                     return Err(bad(&path, reason));
@@ -73,30 +73,44 @@ impl Binder<'_> {
                 continue;
             };
             oneofs.push(field.oneof);
-            members.push(self.member(field, column, &path, depth)?);
+            members.push(self.member(field, structs.column(index), Meaning::of(given), &path, depth)?);
         }
         Ok(Message { oneofs: shared(&oneofs), members })
     }
 
-    fn member<'a>(&self, field: &Field, column: &'a ArrayRef, path: &str, depth: usize) -> Bound<Member<'a>> {
+    fn member<'a>(
+        &self,
+        field: &Field,
+        column: &'a ArrayRef,
+        meaning: Meaning,
+        path: &str,
+        depth: usize,
+    ) -> Bound<Member<'a>> {
         let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let is_required = field.presence == Presence::Required;
-        let (form, wire) = self.form(field, column, path, depth)?;
+        let (form, wire) = self.form(field, column, meaning, path, depth)?;
         Ok(Member { name: field.name.clone(), tag: tag(field.number, wire), nulls, is_required, form })
     }
 
     /// The values of a field, and the wire type behind its number.
-    fn form<'a>(&self, field: &Field, column: &'a ArrayRef, path: &str, depth: usize) -> Bound<(Form<'a>, u8)> {
+    fn form<'a>(
+        &self,
+        field: &Field,
+        column: &'a ArrayRef,
+        meaning: Meaning,
+        path: &str,
+        depth: usize,
+    ) -> Bound<(Form<'a>, u8)> {
         let wire = wire_type(field.kind);
         if matches!(column.data_type(), DataType::Null) {
             return Ok((Form::Nothing, wire));
         }
         if field.presence != Presence::Repeated {
-            let node = self.node(field, column, path, depth)?;
+            let node = self.node(field, column, meaning, path, depth)?;
             return Ok((Form::One(node, field.presence == Presence::Implicit), wire));
         }
         if let Some((places, values)) = placed(column) {
-            let (form, wire) = self.form(field, values, path, depth)?;
+            let (form, wire) = self.form(field, values, meaning, path, depth)?;
             return Ok((Form::Placed(places, Box::new(form)), wire));
         }
         if let Kind::Message(id) = field.kind
@@ -105,7 +119,7 @@ impl Binder<'_> {
             return Ok((self.map(id, column, path, depth)?, BYTES));
         }
         let Some((bounds, items)) = Bounds::of(column) else { return Err(self.unfit("a list", field, column, path)) };
-        let items = self.node(field, items, &format!("{path}[]"), depth)?;
+        let items = self.node(field, items, Meaning::of_items(column.data_type()), &format!("{path}[]"), depth)?;
         Ok(match field.is_packed {
             true => (Form::Packed(bounds, items), BYTES),
             false => (Form::Each(bounds, items), wire),
@@ -122,8 +136,9 @@ impl Binder<'_> {
             return Err(self.unfit("a map", value, column, path));
         };
         let path = format!("{path}{{}}");
-        let keys = self.node(key, columns.keys, &path, depth)?;
-        let values = self.node(value, columns.values, &path, depth)?;
+        let keys = self.node(key, columns.keys, Meaning::Storage, &path, depth)?;
+        let meaning = Meaning::of_map_values(column.data_type());
+        let values = self.node(value, columns.values, meaning, &path, depth)?;
         let map = Map {
             entries,
             key_tag: tag(1, wire_type(key.kind)),
@@ -135,16 +150,23 @@ impl Binder<'_> {
     }
 
     /// One value of a field.
-    fn node<'a>(&self, field: &Field, array: &'a ArrayRef, path: &str, depth: usize) -> Bound<Node<'a>> {
+    fn node<'a>(
+        &self,
+        field: &Field,
+        array: &'a ArrayRef,
+        meaning: Meaning,
+        path: &str,
+        depth: usize,
+    ) -> Bound<Node<'a>> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if let Some((places, values)) = placed(array) {
-            let values = Values::Placed(places, Box::new(self.node(field, values, path, depth)?));
+            let values = Values::Placed(places, Box::new(self.node(field, values, meaning, path, depth)?));
             return Ok(Node { nulls, values });
         }
         let found = match field.kind {
             _ if matches!(array.data_type(), DataType::Null) => Some(Values::Nulls),
-            Kind::Message(id) | Kind::Group(id) => self.sub_message(id, field, array, path, depth)?,
-            kind => self.scalar(kind, array),
+            Kind::Message(id) | Kind::Group(id) => self.sub_message(id, field, (array, meaning), path, depth)?,
+            kind => self.scalar(kind, array, meaning),
         };
         match found {
             Some(values) => Ok(Node { nulls, values }),
@@ -156,7 +178,7 @@ impl Binder<'_> {
         &self,
         id: TypeId,
         field: &Field,
-        array: &'a ArrayRef,
+        (array, meaning): (&'a ArrayRef, Meaning),
         path: &str,
         depth: usize,
     ) -> Bound<Option<Values<'a>>> {
@@ -176,14 +198,14 @@ impl Binder<'_> {
             Some("Timestamp") => Times::timestamp(array, own, true).map(|times| Values::Timestamp(times, own)),
             Some("Duration") => Times::duration(array, own).map(|times| Values::Duration(times, own)),
             Some(other) => wrapped(other).and_then(|kind| {
-                let value = self.scalar(kind, array)?;
+                let value = self.scalar(kind, array, meaning)?;
                 Some(Values::Wrapper(tag(1, wire_type(kind)), Box::new(value)))
             }),
             None => None,
         })
     }
 
-    fn scalar<'a>(&self, kind: Kind, array: &'a ArrayRef) -> Option<Values<'a>> {
+    fn scalar<'a>(&self, kind: Kind, array: &'a ArrayRef, meaning: Meaning) -> Option<Values<'a>> {
         let ints = || Ints::of(array);
         let whole = |is_double| Ints::of(array).map(|ints| Values::Whole(ints, is_double));
         let decimals = || Decimals::of(array, 20, 0);
@@ -207,6 +229,7 @@ impl Binder<'_> {
             Kind::SFixed32 => ints().map(Values::SFixed32),
             Kind::SFixed64 => ints().map(Values::SFixed64),
             Kind::Bool => array.as_boolean_opt().map(|booleans| Values::Bool(booleans.values().clone())),
+            Kind::Text if meaning == Meaning::Uuid => Texts::of_bytes(array).map(Values::Uuid),
             Kind::Text => Texts::of_texts(array).map(Values::Bytes),
             Kind::Bytes => Texts::of_bytes(array).map(Values::Bytes),
             Kind::Enum(id) => {

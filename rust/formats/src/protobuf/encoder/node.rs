@@ -6,7 +6,9 @@ use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use crate::protobuf::schema::Enum;
 use crate::varint::{put_varint, put_zigzag, zigzag};
-use crate::writing::{Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, Written, beyond};
+use crate::writing::{
+    Bounds, Decimals, Entries, Fault, Floats, Ints, Texts, Times, UUID_TEXT_BYTES, Written, beyond, uuid_text,
+};
 
 /// A whole column of messages.
 #[derive(Debug)]
@@ -95,6 +97,8 @@ pub(super) enum Values<'a> {
     Whole(Ints<'a>, bool),
     /// Bytes or texts.
     Bytes(Texts<'a>),
+    /// UUIDs, as texts.
+    Uuid(Texts<'a>),
     EnumName(Texts<'a>, Arc<Enum>),
     EnumNumber(Ints<'a>, Arc<Enum>),
     Message(Message<'a>),
@@ -263,11 +267,15 @@ impl Values<'_> {
             Self::Whole(ints, true) => out.extend_from_slice(&ints.double(row)?.to_le_bytes()),
             Self::Whole(ints, false) => out.extend_from_slice(&ints.float(row)?.to_le_bytes()),
             Self::Bytes(texts) => {
-                let bytes = texts.get(row);
+                let bytes = texts.get(row)?;
                 put_varint(bytes.len() as u64, out);
                 out.extend_from_slice(bytes);
             }
-            Self::EnumName(texts, of) => put_varint(i64::from(number(texts.get(row), of)?) as u64, out),
+            Self::Uuid(texts) => {
+                put_varint(UUID_TEXT_BYTES as u64, out);
+                uuid_text(texts.get(row)?, out);
+            }
+            Self::EnumName(texts, of) => put_varint(i64::from(number(texts.get(row)?, of)?) as u64, out),
             Self::EnumNumber(ints, of) => {
                 let number = within::<i32>(ints, row, "enum")?;
                 if of.is_closed && !of.values.contains_key(&number) {
