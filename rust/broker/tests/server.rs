@@ -344,5 +344,5 @@ fn a_port_in_use_and_a_stopped_broker_are_told() {
     let error = Broker::start(Settings { port, ..Settings::default() }, Clock::system()).unwrap_err();
     assert!(error.to_string().starts_with(&format!("cannot listen on 127.0.0.1:{port}: ")), "{error}");
     running.stop();
-    assert!(matches!(running.control(Command::Faults {}), Err(BrokerError::Stopped)));
+    assert!(matches!(running.control(Command::Faults { removed: false }), Err(BrokerError::Stopped)));
 }
