@@ -153,7 +153,7 @@ fn a_reassignment_that_is_paused_can_be_cancelled() {
     move_to(&mut world, &[3]);
     assert!(under_way(&mut world).is_some());
     assert_eq!(ask(&mut world, "a", 0, None, true).0, 0);
-    assert_eq!(seen(&mut world), (1, 0, vec![1, 2], vec![1, 2]));
+    assert_eq!(seen(&mut world), (1, 1, vec![1, 2], vec![1, 2]), "whoever has no replica any more is fenced");
     world.control(json!({"command": "pause_replication", "paused": false}));
-    assert_eq!(seen(&mut world), (1, 0, vec![1, 2], vec![1, 2]));
+    assert_eq!(seen(&mut world), (1, 1, vec![1, 2], vec![1, 2]));
 }

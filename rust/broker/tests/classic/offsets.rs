@@ -168,7 +168,8 @@ fn what_cannot_be_committed_is_told_for_each_partition() {
         OffsetCommitRequestTopic { name: "nothing", partitions: vec![partition(0, None)], ..Default::default() },
     ];
     let request = OffsetCommitRequest { group_id: "g", topics, ..Default::default() };
-    let answer = world.call(1, &request, 9);
+    let node = coordinator(&mut world, "g");
+    let answer = world.call(node, &request, 9);
     let told: Vec<_> = answer
         .topics
         .iter()
@@ -196,6 +197,7 @@ fn what_cannot_be_committed_is_told_for_each_partition() {
 fn an_unknown_group_is_told_as_each_version_knows_it() {
     let mut world = World::default();
     make_topic(&mut world, "orders");
+    let node = coordinator(&mut world, "nobody");
     for (version, wanted) in [(8, ErrorCode::IllegalGeneration), (9, ErrorCode::GroupIdNotFound)] {
         let partition = OffsetCommitRequestPartition { committed_offset: 1, ..Default::default() };
         let topic = OffsetCommitRequestTopic { name: "orders", partitions: vec![partition], ..Default::default() };
@@ -206,7 +208,7 @@ fn an_unknown_group_is_told_as_each_version_knows_it() {
             topics: vec![topic],
             ..Default::default()
         };
-        let answer = world.call(1, &request, version);
+        let answer = world.call(node, &request, version);
         assert_eq!(ErrorCode::from_code(answer.topics[0].partitions[0].error_code), wanted);
     }
 }
@@ -292,7 +294,8 @@ fn a_retention_that_the_client_asked_for_counts_instead() {
     let topic = OffsetCommitRequestTopic { name: "orders", partitions: vec![partition], ..Default::default() };
     let request =
         OffsetCommitRequest { group_id: "g", retention_time_ms: 1000, topics: vec![topic], ..Default::default() };
-    assert_eq!(world.call(1, &request, 4).topics[0].partitions[0].error_code, 0);
+    let node = coordinator(&mut world, "g");
+    assert_eq!(world.call(node, &request, 4).topics[0].partitions[0].error_code, 0);
     world.advance(600_000);
     assert_eq!(fetch(&mut world, "g", 0).committed_offset, -1);
 }

@@ -4,7 +4,7 @@ use monedula_protocol::messages::consumer_group_describe::ConsumerGroupDescribeR
 use serde_json::json;
 
 use crate::client::{Client, GROUP, Owned, create, describe, member, settle};
-use crate::support::World;
+use crate::support::{World, make_coordinators};
 
 const NOT_COORDINATOR: i16 = 16;
 const INVALID_GROUP_ID: i16 = 24;
@@ -183,6 +183,7 @@ fn a_group_goes_on_under_another_coordinator_without_a_rebalance() {
 #[test]
 fn a_group_that_is_not_there_is_told() {
     let mut world = World::default();
+    make_coordinators(&mut world);
     let answer = describe(&mut world, 1);
     assert_eq!((answer.error_code, answer.error_message), (GROUP_ID_NOT_FOUND, Some("Group readers not found.")));
     let request = ConsumerGroupDescribeRequest { group_ids: vec![""], ..Default::default() };

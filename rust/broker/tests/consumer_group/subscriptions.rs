@@ -9,7 +9,7 @@ use monedula_protocol::messages::incremental_alter_configs::{
 use serde_json::json;
 
 use crate::client::{Client, GROUP, Owned, create, describe, member, settle, topic_id};
-use crate::support::World;
+use crate::support::{World, make_coordinators};
 
 const INVALID_REQUEST: i16 = 42;
 const GROUP_MAX_SIZE_REACHED: i16 = 81;
@@ -100,6 +100,7 @@ fn a_pattern_matches_whole_names_of_topics_that_come_and_go() {
 #[test]
 fn a_pattern_that_is_none_is_told() {
     let mut world = World::default();
+    make_coordinators(&mut world);
     for regex in ["(", "a)(b", "[z-a]", "(?=x)"] {
         let client = Client::matching("one", regex);
         let answer = client.ask(&mut world, &client.full());
@@ -144,6 +145,7 @@ fn an_unknown_strategy_is_refused() {
 #[test]
 fn requests_that_say_too_little_are_refused() {
     let mut world = World::default();
+    make_coordinators(&mut world);
     let good = Client::new("one", &["orders"]);
     let full = good.full();
     type Request = ConsumerGroupHeartbeatRequest<'static>;
