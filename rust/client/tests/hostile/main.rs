@@ -87,9 +87,8 @@ fn whole_stores_are_read_within_the_same_limits() {
     let store = Store::new("whole");
     for (name, key_password) in STORES {
         let [keystore, _] = store.feed(&std::fs::read(source(name)).unwrap(), key_password);
-        // It is read to its end: what is refused then is the version of its certificate, which is X.509 v1.
-        let problem = keystore.unwrap_err().to_string();
-        assert!(problem.contains("UnsupportedCertVersion"), "{name}: {problem}");
+        // Its certificate is of X.509 version 1, which brokers take.
+        assert!(keystore.is_ok(), "{name}: {:?}", keystore.err());
     }
     for name in ["trust.jks", "trust.p12"] {
         let [_, truststore] = store.feed(&std::fs::read(source(name)).unwrap(), "");
