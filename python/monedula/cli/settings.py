@@ -36,6 +36,11 @@ SettingsFile = Annotated[
 _PASSWORD_IN_URL = re.compile(r"https?://[^/?#,]*:[^/?#,]*@")
 
 
+_PROPAGATION = "topic.metadata.propagation.max.ms"
+_PROPAGATION_MS = "2000"
+"""Somebody who misspelt a topic waits for the error; programs wait longer for a topic that is new."""
+
+
 def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None) -> dict[str, str]:
     """The settings from the options: `-b` overrides `-X`, `-X` the file, and the file the environment.
 
@@ -56,6 +61,8 @@ def settings_of(servers: str | None, pairs: list[str] | None, file: Path | None)
         settings["bootstrap.servers"] = servers
     elif not names & settings.keys():
         settings["bootstrap.servers"] = os.environ.get(SERVERS_VARIABLE) or _DEFAULT_SERVERS
+    if _PROPAGATION not in {key.replace("_", ".") for key in settings}:
+        settings[_PROPAGATION] = _PROPAGATION_MS
     return settings
 
 
