@@ -156,8 +156,7 @@ class Registry(RegistryFaults):
         if self._is_stopped or os.getpid() != self._process:
             return
         self._is_stopped = True
-        self._server.stop()
-        self._thread.join()
+        self._server.stop(self._thread)
 
     def __enter__(self) -> Self:
         return self

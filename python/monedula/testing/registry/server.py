@@ -129,11 +129,12 @@ class Server(ThreadingHTTPServer):
                 return
             self.process_request(request, address)
 
-    def stop(self) -> None:
-        """Close the port and all connections."""
-        # It wakes the thread that accepts, which closing alone does not.
+    def stop(self, serving: threading.Thread) -> None:
+        """Close the port and all connections, and wait for the thread that serves."""
+        # It wakes the thread that accepts, which closing alone does not; under eventlet nothing does once it is closed.
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
+            serving.join(1.0)
         self.server_close()
         self.faults.stop()
         with self.lock:
@@ -142,6 +143,7 @@ class Server(ThreadingHTTPServer):
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        serving.join()
 
 
 class Handler(BaseHTTPRequestHandler):
