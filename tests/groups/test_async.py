@@ -48,7 +48,7 @@ async def test_subscribe_commit_and_go_on(ground: Ground, protocol: str) -> None
         task = first.commit_async({(topic, 0): (3, "note")})
         assert await task == {TopicPartition(topic, 0): 3}
         found = await first.committed()
-        assert found[TopicPartition(topic, 0)] == monedula.OffsetAndMetadata(3, "note", -1)
+        assert found[TopicPartition(topic, 0)] == monedula.OffsetAndMetadata(3, "note", 0)
         with pytest.raises(monedula.ArgumentError):
             await first.commit(5)  # type: ignore[arg-type]
     async with opened(ground, group, topic, group_protocol=protocol) as second:

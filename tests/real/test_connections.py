@@ -54,7 +54,8 @@ def test_the_next_address_is_tried_at_once_and_each_of_them_again_after_a_growin
         reader.assign("any")
         with pytest.raises(monedula.BrokerConnectionError):
             poll_until(reader, lambda: False)
-        failed = reader.metrics()["connections_failed"]
+    # After the end: until then more attempts are made.
+    failed = reader.metrics()["connections_failed"]
     lines = [record.getMessage() for record in caplog.records if record.name == "monedula.network"]
     begun = [line.removeprefix("connecting to ") for line in lines if line.startswith("connecting to ")]
     assert set(begun[:2]) == {first, second}, "none is tried twice before all were tried once"

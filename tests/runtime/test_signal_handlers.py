@@ -70,7 +70,11 @@ def lost(setup: str, call: str) -> str:
     )
 
 
-CONSUMER = "consumer = monedula.Consumer({**settings, 'group.id': 'g', 'enable.auto.commit': False}, topics=['orders'])"
+CONSUMER = """
+consumer = monedula.Consumer({**settings, 'group.id': 'g', 'enable.auto.commit': False}, topics=['orders'])
+while not consumer.assignment():
+    consumer.poll(0.1)
+"""
 PRODUCER = "producer = monedula.Producer(settings)"
 
 
