@@ -173,7 +173,10 @@ class WrittenColumn:
                 name for name in names if name in ("partition", "headers") or (name == "topic" and topic is not None)
             ]
         else:
-            known = {each.partition(": ")[0] for each in self.form().spec.fields}
+            try:
+                known = {each.partition(": ")[0] for each in self.form().spec.fields}
+            except ArgumentError as error:
+                raise self._refused(error) from None
             unclear = [name for name in names if name in known]
         if unclear:
             raise ConfigError(
@@ -202,16 +205,20 @@ class WrittenColumn:
         try:
             self.form().spec.check(_table(kind))
         except ArgumentError as error:
-            what = str(error)
-            if what.startswith("option "):
-                name, _, reason = what.removeprefix("option ").partition(": ")
-                name = f"{self.column}.{name}"
-                raise ConfigError(f"option '{name}': {reason}", key=name) from None
-            if what.startswith("schema: "):
-                name = f"{self.column}.schema"
-            what = in_options(self.column, what).removeprefix("value: ")
-            raise ConfigError(f"{name}: {what}", key=name) from None
+            raise self._refused(error) from None
         return self
+
+    def _refused(self, error: ArgumentError) -> ConfigError:
+        """The error in terms of the options that say how the column is written."""
+        what, name = str(error), f"{self.column}.format"
+        if what.startswith("option "):
+            name, _, reason = what.removeprefix("option ").partition(": ")
+            name = f"{self.column}.{name}"
+            return ConfigError(f"option '{name}': {reason}", key=name)
+        if what.startswith("schema: "):
+            name = f"{self.column}.schema"
+        what = in_options(self.column, what).removeprefix("value: ")
+        return ConfigError(f"{name}: {what}", key=name)
 
 
 _AS_TO_PROTOBUF = {"unsigned.as.signed": "true"}
