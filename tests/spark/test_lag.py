@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from monedula import TopicPartition
@@ -15,6 +16,9 @@ from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
 from tests.spark.streams import run_stream, streaming
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import QueryTerminatedEvent
 
 WAIT_SECONDS = 90.0
 RECORDS: list[Record] = [{"value": f"v{n}", "partition": n % 2} for n in range(10)]
@@ -37,6 +41,18 @@ class Told:
             assert self._more.wait_for(lambda: condition(self.reports), WAIT_SECONDS), self.reports
 
 
+class Listener(LagListener):
+    """One that knows when Spark has told it of the end of a query: later than the query's own methods do."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.ended = threading.Event()
+
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
+        super().onQueryTerminated(event)
+        self.ended.set()
+
+
 @contextmanager
 def listening(spark: SparkSession, listener: LagListener) -> Iterator[None]:
     spark.streams.addListener(listener)
@@ -55,10 +71,11 @@ def test_a_query_tells_its_lag_and_commits_to_a_group(
     kafka.helper.produce(name, RECORDS)
     options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
     frame = spark.readStream.format(source).options(**options, maxOffsetsPerTrigger="4").load()
-    listener = LagListener(told, commit_to={"kafka.bootstrap.servers": kafka.bootstrap}, group_id=group)
+    listener = Listener(told, commit_to={"kafka.bootstrap.servers": kafka.bootstrap}, group_id=group)
     with listening(spark, listener):
         run_stream(frame, checkpoint)
         told.wait_for(lambda reports: len(reports) >= 3)
+        assert listener.ended.wait(WAIT_SECONDS)
         assert listener.flush(WAIT_SECONDS)
     partitions = [TopicPartition(name, 0), TopicPartition(name, 1)]
     assert [(report.batch_id, report.lag) for report in told.reports] == [(0, 6), (1, 2), (2, 0)]
@@ -77,13 +94,6 @@ def test_the_end_of_a_query_commits_its_last_batch(
     kafka.helper.produce(name, [{"value": "x"}])
     options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": name, "startingOffsets": "earliest"}
     frame = spark.readStream.format("monedula").options(**options).load()
-    ended = threading.Event()
-
-    class Listener(LagListener):
-        def onQueryTerminated(self, event: object) -> None:  # noqa: N802
-            super().onQueryTerminated(event)
-            ended.set()
-
     listener = Listener(
         told,
         commit_to={"bootstrap.servers": kafka.bootstrap},
@@ -96,7 +106,7 @@ def test_the_end_of_a_query_commits_its_last_batch(
             told.wait_for(lambda reports: reports and reports[-1].end_offsets == {TopicPartition(name, 0): 1})
         finally:
             query.stop()
-        assert ended.wait(WAIT_SECONDS)
+        assert listener.ended.wait(WAIT_SECONDS)
         with core(kafka.bootstrap) as client:
             committed = client.committed_group_offsets("group-of-last", None, WAIT_SECONDS)
     assert committed == {(name, 0): (1, -1, "")}
