@@ -7,7 +7,7 @@ import monedula
 import pytest
 from monedula.testing import Broker
 
-PARTITION = ("orders", 0)
+PARTITION = monedula.TopicPartition("orders", 0)
 
 
 @pytest.fixture

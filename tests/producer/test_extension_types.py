@@ -37,7 +37,8 @@ def nested(table: pa.Table) -> pa.Table:
     offsets = pa.array(range(len(column) + 1), pa.int32())
     lists = pa.ListArray.from_arrays(offsets, column, type=pa.list_(kind))
     keys: Any = pa.array(["k"] * len(column))
-    maps = pa.MapArray.from_arrays(offsets, keys, column, type=pa.map_(pa.field("key", pa.string(), False), kind))
+    arrow: Any = pa  # its stubs know fewer arguments than it takes
+    maps = arrow.MapArray.from_arrays(offsets, keys, column, type=arrow.map_(pa.field("key", pa.string(), False), kind))
     return pa.table({"s": structs, "l": lists, "m": maps})
 
 

@@ -12,6 +12,9 @@ from tests.consumer.avro_values import field, record
 from tests.groups.ground import Ground
 from tests.producer.conftest import ProducerFactory, stored
 
+ARROW: Any = pa
+"""Its stubs know fewer arguments than it takes."""
+
 PATIENCE = 30.0
 BAD = b"caf\xe9"
 
@@ -22,6 +25,21 @@ def texts(*values: bytes | None, kind: str = "string") -> Any:
     return pa.Array.from_buffers(getattr(pa, kind)(), len(values), binary.buffers())
 
 
+TEXT, LIST, MAP = pa.string(), pa.list_(pa.string()), pa.map_(pa.string(), pa.string())
+STRUCT = pa.struct([("s", pa.string())])
+AVRO: dict[pa.DataType, Any] = {
+    TEXT: ["null", "string"],
+    LIST: {"type": "array", "items": "string"},
+    MAP: {"type": "map", "values": "string"},
+    STRUCT: record(field("s", "string"), name="S"),
+}
+PROTO: dict[pa.DataType, str] = {
+    TEXT: "optional string",
+    LIST: "repeated string",
+    MAP: "map<string, string>",
+    STRUCT: "S",
+}
+
 FORMS: dict[str, Callable[[Any], Any]] = {
     "json": lambda _: Json(),
     "json with a schema": lambda kind: Json(pa.schema([("a", kind)])),
@@ -30,15 +48,6 @@ FORMS: dict[str, Callable[[Any], Any]] = {
         f'syntax = "proto3"; message M {{ {PROTO[kind]} a = 1; }} message S {{ string s = 1; }}', message="M"
     ),
 }
-TEXT, LIST, MAP = pa.string(), pa.list_(pa.string()), pa.map_(pa.string(), pa.string())
-STRUCT = pa.struct([("s", pa.string())])
-AVRO = {
-    TEXT: ["null", "string"],
-    LIST: {"type": "array", "items": "string"},
-    MAP: {"type": "map", "values": "string"},
-    STRUCT: record(field("s", "string"), name="S"),
-}
-PROTO = {TEXT: "optional string", LIST: "repeated string", MAP: "map<string, string>", STRUCT: "S"}
 
 COLUMNS: dict[str, tuple[Any, pa.DataType, str]] = {
     "string": (texts(b"ok", BAD), TEXT, "a"),
@@ -46,11 +55,11 @@ COLUMNS: dict[str, tuple[Any, pa.DataType, str]] = {
     "string view": (texts(b"ok", BAD, kind="string_view"), TEXT, "a"),
     "long string view": (texts(b"ok", BAD * 9, kind="string_view"), TEXT, "a"),
     "dictionary": (pa.DictionaryArray.from_arrays(pa.array([1, 0]), texts(BAD, b"ok")), TEXT, "a"),
-    "runs": (pyarrow.compute.run_end_encode(texts(b"ok", BAD)), TEXT, "a"),
+    "runs": (ARROW.compute.run_end_encode(texts(b"ok", BAD)), TEXT, "a"),
     "half a character": (texts(b"ok\xc3", b"\xa9"), TEXT, "a"),
-    "list": (pa.ListArray.from_arrays(pa.array([0, 1, 3]), texts(b"ok", b"ok", BAD)), LIST, r"a\[1\]"),
-    "map's key": (pa.MapArray.from_arrays([0, 1, 2], texts(b"ok", BAD), texts(b"1", b"2")), MAP, r"a\[0\]"),
-    "map's value": (pa.MapArray.from_arrays([0, 1, 2], texts(b"k", b"k"), texts(b"1", BAD)), MAP, 'a["k"]'),
+    "list": (ARROW.ListArray.from_arrays(pa.array([0, 1, 3]), texts(b"ok", b"ok", BAD)), LIST, r"a\[1\]"),
+    "map's key": (ARROW.MapArray.from_arrays([0, 1, 2], texts(b"ok", BAD), texts(b"1", b"2")), MAP, r"a\[0\]"),
+    "map's value": (ARROW.MapArray.from_arrays([0, 1, 2], texts(b"k", b"k"), texts(b"1", BAD)), MAP, 'a["k"]'),
     "struct": (pa.StructArray.from_arrays([texts(b"ok", BAD)], ["s"]), STRUCT, r"a\.s"),
 }
 
@@ -89,7 +98,7 @@ def test_bytes_are_any(ground: Ground, producer: ProducerFactory) -> None:
 
 def headers(key: Any, value: Any) -> Any:
     pairs = pa.StructArray.from_arrays([key, value], ["key", "value"])
-    return pa.ListArray.from_arrays(pa.array([0, 1, 2]), pairs)
+    return ARROW.ListArray.from_arrays(pa.array([0, 1, 2]), pairs)
 
 
 VALUES = pa.array([b"1", b"2"])

@@ -336,8 +336,8 @@ def _time(kind: Any) -> Convert:
     held, bits = _HELD.get(str(kind).partition(", tz")[0].rstrip("]")), kind.bit_width
 
     def convert(data: Any) -> int:
-        is_number = held is not None and isinstance(data, int) and not isinstance(data, bool)
-        if is_number and data not in held and -(1 << bits - 1) <= data < 1 << bits - 1:
+        is_number = isinstance(data, int) and not isinstance(data, bool)
+        if held is not None and is_number and data not in held and -(1 << bits - 1) <= data < 1 << bits - 1:
             return int(data)
         if isinstance(data, str):
             # Arrow reads it to the last digit of the unit, and no further, and counts zeros.

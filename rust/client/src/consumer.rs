@@ -353,6 +353,5 @@ fn walk_options(config: &ClientConfig) -> WalkOptions {
         check_crcs: config.check_crcs,
         read_committed: config.read_committed,
         max_decompressed_bytes: config.max_decompressed_batch_bytes,
-        ..Default::default()
     }
 }

@@ -33,8 +33,7 @@ pub(crate) fn may_end_thread<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
-type Call =
-    unsafe extern "C-unwind" fn(*mut ffi::PyObject, *mut ffi::PyObject, *mut ffi::PyObject) -> *mut ffi::PyObject;
+type Object = *mut ffi::PyObject;
 
 /// `callable(*arguments, **keywords)`.
 pub(crate) fn call_with<'py, A>(
@@ -46,14 +45,15 @@ where
     A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
     PyErr: From<A::Error>,
 {
+    type Declared = unsafe extern "C" fn(Object, Object, Object) -> Object;
+    type Unwinding = unsafe extern "C-unwind" fn(Object, Object, Object) -> Object;
     let py = callable.py();
     let arguments = arguments.into_pyobject(py)?;
     let keywords = keywords.map_or(std::ptr::null_mut(), |keywords| keywords.as_ptr());
     // PyO3 declares the function as one that never unwinds. The compiler must not see that this is the same one, or it
     // leaves out what happens when it does.
-    let function: unsafe extern "C" fn(_, _, _) -> _ = ffi::PyObject_Call;
     // SAFETY: the two ABIs differ only in whether the call may unwind.
-    let function = black_box(unsafe { std::mem::transmute::<_, Call>(function) });
+    let function = black_box(unsafe { std::mem::transmute::<Declared, Unwinding>(ffi::PyObject_Call) });
     // SAFETY: the arguments are a callable, a tuple, and a dict or null; the result is a new reference, or null with an
     // exception set.
     unsafe {
@@ -81,11 +81,11 @@ where
 
 /// The module of this name, whose code runs if it is not imported yet.
 pub(crate) fn import<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    type Import = unsafe extern "C-unwind" fn(*mut ffi::PyObject) -> *mut ffi::PyObject;
+    type Declared = unsafe extern "C" fn(Object) -> Object;
+    type Unwinding = unsafe extern "C-unwind" fn(Object) -> Object;
     let name = PyString::new(py, name);
-    let function: unsafe extern "C" fn(_) -> _ = ffi::PyImport_Import;
     // SAFETY: as in `call_with`.
-    let function = black_box(unsafe { std::mem::transmute::<_, Import>(function) });
+    let function = black_box(unsafe { std::mem::transmute::<Declared, Unwinding>(ffi::PyImport_Import) });
     // SAFETY: the argument is a string; the result is a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, may_end_thread(|| function(name.as_ptr()))) }
 }

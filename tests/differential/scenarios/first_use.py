@@ -1,5 +1,6 @@
 """What is used for the first time: topics that a client names, coordinators of a new cluster, time-outs of nothing."""
 
+from functools import partial
 from typing import Any
 
 from tests.differential.batches import batch
@@ -64,7 +65,7 @@ def of_a_new_cluster(script: Script) -> None:
     member.send("Metadata", 12, {"topics": None}, "no topic yet").receive()
     for kind, version in ((GROUP, 4), (TRANSACTIONAL_ID, 3)):
         found(member, kind, group, "first", version)
-        script.until(lambda kind=kind: is_found(script, kind, group), "a coordinator")
+        script.until(partial(is_found, script, kind, group), "a coordinator")
         found(member, kind, group, "then", version)
         found(member, kind, topic, "of another key", version)
     member.call("Metadata", 12, {"topics": [{"name": "__consumer_offsets"}, {"name": "__transaction_state"}]})

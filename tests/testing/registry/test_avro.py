@@ -9,7 +9,7 @@ from monedula.testing.registry.errors import ApiError
 
 from tests.consumer.avro_values import EVOLUTION, field, record
 
-BIG = [{"type": "enum", "name": "E", "symbols": ["a"]}, {"type": "fixed", "name": "F", "size": 2}]
+BIG: list[Any] = [{"type": "enum", "name": "E", "symbols": ["a"]}, {"type": "fixed", "name": "F", "size": 2}]
 
 
 def read(schema: Any) -> Any:

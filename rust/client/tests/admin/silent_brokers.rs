@@ -56,13 +56,12 @@ fn a_list_of_groups_that_no_broker_answers_is_an_error() {
 fn groups_are_described_whose_coordinators_answer() {
     let world = world();
     for api in ["ConsumerGroupDescribe", "DescribeGroups"] {
-        let held = world.fault(api, &[SILENT], Effect::Hold, None);
+        let _held = world.fault(api, &[SILENT], Effect::Hold, None);
         let groups = (1..=3).map(|node| format!("etl-{node}")).collect();
         let described = world.run(world.admin(&[]).describe_groups(groups, SHORT)).expect("describes");
         let outcomes = described.iter().map(|(_, outcome)| outcome.is_ok()).collect::<Vec<_>>();
         assert_eq!(outcomes, [true, false, true], "{api}: {described:?}");
         assert!(is_timed_out(&described[1].1), "{described:?}");
-        drop(held);
         world.broker.control(Command::RemoveFaults {}).expect("removes");
     }
 }

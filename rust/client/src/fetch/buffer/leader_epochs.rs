@@ -63,7 +63,10 @@ mod tests {
         TopicPartition::new("t", 0)
     }
 
-    fn of(reads: &[(Range<i64>, &[(i64, i32)])]) -> LeaderEpochs {
+    /// Offsets that were read, and where epochs began in them.
+    type Read<'a> = (Range<i64>, &'a [(i64, i32)]);
+
+    fn of(reads: &[Read<'_>]) -> LeaderEpochs {
         let mut epochs = LeaderEpochs::default();
         reads.iter().for_each(|(offsets, began)| epochs.read(&partition(), offsets.clone(), began));
         epochs
