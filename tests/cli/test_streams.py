@@ -56,12 +56,15 @@ def few(cases: Iterable[str], *usual: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Broker]:
-    """With `orders`, whose records take a megabyte that cannot be compressed, and `documents`."""
+    """With `orders`, whose records take a megabyte that cannot be compressed, `documents`, and a group."""
     with Broker() as broker:
         broker.create_topic("orders", 1)
         broker.append("orders", [(f"key-{row}", os.urandom(160).hex()) for row in range(ROWS)])
         broker.create_topic("documents", 1)
         broker.append("documents", ['{"id": 1}'])
+        # What lists groups and configs has something to write.
+        shell(broker, "monedula consume orders -g listed -n 1 --timeout 10")
+        assert shell(broker, "monedula configs set topic orders retention.ms=86400000").returncode == 0
         yield broker
 
 
