@@ -21,7 +21,7 @@ from tests.spark.test_stream import fill
 pytestmark = pytest.mark.jvms(2)
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-WORKER_MEMORY = "512m"
+WORKER_MEMORY = "640m"
 _CORRUPT = "max(value._corrupt_record)"
 
 
