@@ -21,7 +21,7 @@ from tests.spark.test_stream import fill
 pytestmark = pytest.mark.jvms(2)
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-WORKER_MEMORY = "640m"
+WORKER_MEMORY = "512m"
 _CORRUPT = "max(value._corrupt_record)"
 
 
@@ -191,7 +191,7 @@ def test_workers_read_within_their_memory_limit(
         "read_batch",
         {"source": OURS, "options": options_for(kafka, subscribe=name)},
         master=TWO_EXECUTORS,
-        conf={"spark.executor.pyspark.memory": WORKER_MEMORY},
+        conf={"spark.executor.pyspark.memory": "640m"},
     )
     assert other.finish() == {"count": 4000, "sum": 2 * 1999 * 1000, "length": 80_000_000}
 
