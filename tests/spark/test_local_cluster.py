@@ -191,7 +191,7 @@ def test_workers_read_within_their_memory_limit(
         "read_batch",
         {"source": OURS, "options": options_for(kafka, subscribe=name)},
         master=TWO_EXECUTORS,
-        conf={"spark.executor.pyspark.memory": "640m"},
+        conf={"spark.executor.pyspark.memory": WORKER_MEMORY},
     )
     assert other.finish() == {"count": 4000, "sum": 2 * 1999 * 1000, "length": 80_000_000}
 

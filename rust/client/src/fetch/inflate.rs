@@ -26,6 +26,10 @@ const HEADROOM: f64 = 1.25;
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(2);
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(16);
 
+/// The stack of a thread. Decompressors have their tables on the heap, and a limit of address space counts all of a stack: of
+/// the default 2 MiB for each core, workers of Spark with `spark.executor.pyspark.memory=512m` had no room for a batch.
+const STACK_BYTES: usize = 256 << 10;
+
 /// A run of whole record batches of one partition.
 pub(crate) struct Segment {
     state: Mutex<State>,
@@ -132,7 +136,8 @@ impl Inflater {
         });
         let threads = (0..threads).filter_map(|index| {
             let shared = shared.clone();
-            thread::Builder::new().name(format!("monedula-inflate-{index}")).spawn(move || shared.work()).ok()
+            let builder = thread::Builder::new().name(format!("monedula-inflate-{index}")).stack_size(STACK_BYTES);
+            builder.spawn(move || shared.work()).ok()
         });
         Self { threads: threads.collect(), shared }
     }
