@@ -91,7 +91,8 @@ class Embedded(Server):
         return self.broker.bootstrap_servers
 
     def start(self) -> None:
-        self.broker = Broker(self._nodes, port=self._port, data_dir=self._data_dir, settings=SETTINGS)
+        racks = [f"rack-{node}" for node in range(1, self._nodes + 1)]
+        self.broker = Broker(self._nodes, port=self._port, data_dir=self._data_dir, racks=racks, settings=SETTINGS)
         self._port = int(self.broker.addresses[1].rpartition(":")[2])
 
     def stop(self) -> None:

@@ -151,16 +151,21 @@ CHAPTERS: dict[str, list[Command]] = {
             "--reset-offsets --group {g} --from-file {dir}/offsets.csv --execute",
             "--reset-offsets --group {g} --topic {t}-none --to-latest --execute",
             "--describe --group {g}",
+        ),
+        *_of(java.ALL_GROUPS, "--list", "--list --consumer", "--list --group-type classic", "--list --protocol none"),
+        *_of(
+            java.GROUPS,
+            "--list --state",
             "--delete-offsets --group {g} --topic {t}",
             "--delete-offsets --group {g}-none --topic {t}",
             "--delete --group {g}",
             "--delete --group {g}-none",
             "--list",
         ),
-        *_of(java.ALL_GROUPS, "--list", "--list --consumer", "--list --group-type classic", "--list --protocol none"),
     ],
     "offsets and records": [
         *_filled(),
+        Command(java.CONSOLE_PRODUCER, "--topic {t}", "v10\n"),  # later than those, by its timestamp as well
         *_of(
             java.OFFSETS,
             "--topic {t}",
