@@ -113,7 +113,15 @@ def _of_kafka_go() -> Iterator[Mapping[str, str]]:
     users = {"adminplain": "admin-secret", "adminscram256": "admin-secret-256", "adminscram512": "admin-secret-512"}
     settings = {"message.max.bytes": 200_000_000}
     super_users = ["User:ANONYMOUS", *users]
-    with Broker(port=9092, listeners=["SASL_PLAINTEXT"], users=users, super_users=super_users, settings=settings):
+    with Broker(
+        port=9092,
+        listeners=["SASL_PLAINTEXT"],
+        users=users,
+        super_users=super_users,
+        settings=settings,
+        # Groups that wait for a topic count on its creation to take a while.
+        first_use="kafka",
+    ):
         yield {}
 
 
