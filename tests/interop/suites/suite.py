@@ -20,6 +20,9 @@ from tests.kafka.jars import cache_directory
 from tests.kafka.kept import kept
 
 SECONDS = 1500
+PLATFORMATIC_VARIABLE = "MONEDULA_PLATFORMATIC_KAFKA"
+"""Environment variable: a clone of @platformatic/kafka, whose package has no tests, with its dependencies installed."""
+
 Outcomes = dict[str, str]
 """`passed`, `failed` or `skipped`, by the test's name."""
 
@@ -104,6 +107,35 @@ def read_go(output: str) -> Outcomes:
     return {name: _GO_OUTCOMES[outcome] for outcome, name in _GO.findall(output)}
 
 
+# Node.js
+
+
+def platformatic_folder() -> Path:
+    """The clone that the environment names."""
+    folder = os.environ.get(PLATFORMATIC_VARIABLE)
+    if not folder:
+        raise KafkaUnavailable(f"{PLATFORMATIC_VARIABLE} names no clone of @platformatic/kafka")
+    return Path(folder)
+
+
+_TAP = re.compile(r"^\s*(not ok|ok) \d+ - (.*?)(?: # (SKIP|TODO).*)?$", re.MULTILINE)
+
+
+def read_tap(output: str) -> Outcomes:
+    """The outcomes in the Test Anything Protocol; a name that occurs several times fails if one of these fails."""
+    outcomes: Outcomes = {}
+    for outcome, name, directive in _TAP.findall(output):
+        told = "skipped" if directive else "passed" if outcome == "ok" else "failed"
+        if outcomes.get(name) != "failed":
+            outcomes[name] = told
+    return outcomes
+
+
+def _platformatic_commands(folder: Path) -> list[tuple[str, list[str]]]:
+    files = sorted(str(path.relative_to(folder)) for path in (folder / "test").rglob("*.test.ts"))
+    return [("", ["scripts/node", "--test", "--test-reporter=tap", "--test-concurrency=2", *files])]
+
+
 # Brokers
 
 
@@ -137,6 +169,29 @@ def _of_sarama() -> Iterator[Mapping[str, str]]:
         yield {"TOXIPROXY_ADDR": url, "PATH": path}
 
 
+@contextmanager
+def _of_platformatic() -> Iterator[Mapping[str, str]]:
+    """As its `docker-compose.yml` has it, but for Kerberos and the proxies that ask for a login to the registry."""
+    settings = {"group.consumer.min.heartbeat.interval.ms": 100, "group.consumer.heartbeat.interval.ms": 200}
+    secured = Broker(
+        port=9002,
+        security="SASL_PLAINTEXT",
+        users={"admin": "admin"},
+        super_users=["admin"],
+        max_reauth_ms=5000,
+        unsecured_tokens=True,
+        settings=settings,
+    )
+    with (
+        secured,
+        Broker(port=9001, settings=settings, registry={"port": 8004}),
+        # Where the suite creates the user of the one before.
+        Broker(port=19002),
+        Broker(3, port=9011, settings=settings, super_users=["User:ANONYMOUS"]),
+    ):
+        yield {"KAFKA_VERSION": "8.1.0"}
+
+
 def _go_commands(suite: str, *packages: str) -> Callable[[Path], list[tuple[str, list[str]]]]:
     # By levels, as `go test` has it: a pattern of a test, a slash, one of its parts.
     skips = "|".join("/".join(f"^{re.escape(part)}$" for part in name.split("/")) for name in LEFT_OUT[suite])
@@ -159,4 +214,5 @@ SUITES = {
         read_go,
         {"KAFKA_VERSION": "4.1.0"},
     ),
+    "platformatic": Suite(platformatic_folder, _of_platformatic, _platformatic_commands, read_tap),
 }
