@@ -1,5 +1,7 @@
 """The interpreter ends while a thread runs the program's own code, called by the core."""
 
+import sys
+
 import pytest
 
 from tests.runtime.interpreters import interpreters
@@ -82,6 +84,14 @@ async def main():
 
 asyncio.run(main())
 """
+LAST_REFERENCE = """
+class Kept:
+    def __call__(self, *_):
+        pass
+
+    def __del__(self):
+        last()
+"""
 IN_THREAD = """
 threading.Thread(target={call}, args=({arguments}), daemon=True).start()
 asked.wait()
@@ -117,6 +127,29 @@ close(producer)
     "callback of asyncio, closed": ASYNC_CALLBACK.format(
         close="closing = producer.close(timeout=0.01)\n    try: await closing\n    except monedula.KafkaError: pass"
     ),
+    "text of an error": """
+class Unclear(Exception):
+    def __str__(self):
+        last()
+
+def refuse():
+    raise Unclear
+"""
+    + TOKEN.format(provider="refuse"),
+    "object of an error's frame": LAST_REFERENCE
+    + "def refuse():\n    kept = Kept()\n    raise ValueError\n"
+    + TOKEN.format(provider="refuse"),
+    "object of a callback": LAST_REFERENCE
+    + "producer = monedula.Producer(here)\nproducer.send('orders', b'x', on_delivery=Kept())\nasked.wait()\n",
+    "headers": """
+class Headers(list):
+    def __iter__(self):
+        last()
+
+producer = monedula.Producer(here)
+threading.Thread(target=producer.send, args=("orders", b"x"), kwargs={"headers": Headers("a")}, daemon=True).start()
+asked.wait()
+""",
     "log": HANDLER.format(emit="last()") + "admin = monedula.Admin(here)\nadmin.list_topics()\nasked.wait()",
     "log in a call": HANDLER.format(emit="threading.current_thread().daemon and last()")
     + "producer = monedula.Producer(here)\n"
@@ -162,8 +195,31 @@ QUICK = ("token", "callback", "log in a call")
     ],
 )
 def test_the_exit_code_is_the_programs(version: str, case: str) -> None:
-    code = OPEN + CASES[case] + "\nsys.exit(7)"
-    ran = ended(code, executable=interpreters()[version])
+    check(CASES[case], interpreters()[version])
+
+
+def test_batches_of_a_generator_end_with_the_program() -> None:
+    """Frames of pyarrow's own lie between; alone it aborts the process."""
+    check("""
+import pyarrow as pa
+
+schema = pa.schema([("value", pa.string())])
+producer = monedula.Producer(here)
+
+def batches():
+    yield pa.record_batch([["a"]], schema)
+    last()
+
+def work():
+    producer.send_batch(pa.RecordBatchReader.from_batches(schema, batches()), "orders")
+
+threading.Thread(target=work, daemon=True).start()
+asked.wait()
+""")
+
+
+def check(case: str, executable: str = sys.executable) -> None:
+    ran = ended(OPEN + case + "\nsys.exit(7)", executable=executable)
     assert ran.returncode == 7, f"exit code {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
     assert "Fatal" not in ran.stderr
     assert "Traceback" not in ran.stderr, ran.stderr

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::python_code::call;
-
 thread_local! {
     /// Whether the caller of what this thread does is gone.
     static CURRENT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
@@ -30,7 +28,7 @@ impl AbandonableCall {
     #[pyo3(signature = (function, *arguments))]
     fn run<'py>(&self, function: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let before = CURRENT.replace(Some(Arc::clone(&self.0)));
-        let outcome = call(function, arguments.clone());
+        let outcome = function.call1(arguments.clone());
         CURRENT.set(before);
         outcome
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 
 use crate::runtime::park_for_ever;
+use crate::thread_exit::park_instead;
 
 /// Whether no thread may attach any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
@@ -31,6 +32,7 @@ impl Drop for Arrival {
 
 /// The result of `work`, done attached; `None` if the interpreter ends.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    park_instead();
     let arrival = Arrival::begin()?;
     Python::try_attach(|py| {
         drop(arrival);
@@ -40,6 +42,7 @@ pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
 
 /// Likewise, for a thread that has nowhere to go without the result: it stops if the interpreter has ended.
 pub(crate) fn attached_or_stopped<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
+    park_instead();
     Python::try_attach(work).unwrap_or_else(|| park_for_ever())
 }
 

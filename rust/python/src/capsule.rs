@@ -17,8 +17,8 @@ use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::error::{argument_error, is_own};
 use crate::imported::{Arrays, check_levels, meant, of_type, type_of};
-use crate::python_code::call_method;
 use crate::signals::{self, is_of_signal_handler};
+use crate::thread_exit::park_instead;
 
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
     let exported = FFI_ArrowSchema::try_from(schema).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -42,7 +42,8 @@ pub(crate) fn stream<'py>(
 /// # Errors
 /// An object that is no Arrow schema, or one that cannot be read.
 pub(crate) fn import_schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
-    let capsule = call_method(object, "__arrow_c_schema__", ())?;
+    park_instead();
+    let capsule = object.call_method0("__arrow_c_schema__")?;
     let exported = pointer::<FFI_ArrowSchema>(&capsule, c"arrow_schema")?;
     // SAFETY: the capsule's name guarantees the type, and it lives until the end of this function.
     let exported = unsafe { exported.as_ref() };
@@ -90,7 +91,8 @@ pub(crate) fn import(data: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchRea
 /// What a frame exports. Its own errors are those of the argument, unless they are monedula's.
 fn exported<'py>(data: &Bound<'py, PyAny>, method: &str) -> PyResult<Bound<'py, PyAny>> {
     let py = data.py();
-    call_method(data, method, ()).map_err(|error| {
+    park_instead();
+    data.call_method0(method).map_err(|error| {
         let is_told = !error.is_instance_of::<PyException>(py) || is_own(py, &error);
         if is_told || error.is_instance_of::<PyMemoryError>(py) || is_of_signal_handler(py, &error) {
             return error;

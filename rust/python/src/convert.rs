@@ -4,41 +4,39 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::python_code::{call_method, import};
-
 const CONVERSIONS: &str = "monedula._conversions";
 const MOVING: &str = "monedula._moving";
 
 pub(crate) fn to_pyarrow<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    call_method(&import(data.py(), CONVERSIONS)?, "to_pyarrow", (data,))
+    data.py().import(CONVERSIONS)?.call_method1("to_pyarrow", (data,))
 }
 
 pub(crate) fn to_pandas<'py>(
     data: &Bound<'py, PyAny>,
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    call_method(&import(data.py(), CONVERSIONS)?, "to_pandas", (data, options))
+    data.py().import(CONVERSIONS)?.call_method1("to_pandas", (data, options))
 }
 
 pub(crate) fn to_polars<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    call_method(&import(data.py(), CONVERSIONS)?, "to_polars", (data,))
+    data.py().import(CONVERSIONS)?.call_method1("to_polars", (data,))
 }
 
 /// The error of `__array__`.
 pub(crate) fn no_array(data: &Bound<'_, PyAny>) -> PyErr {
-    raised(import(data.py(), CONVERSIONS).and_then(|module| call_method(&module, "no_array", (data,))))
+    raised(data.py().import(CONVERSIONS).and_then(|module| module.call_method1("no_array", (data,))))
 }
 
 /// The `AttributeError` of an attribute that an object does not have.
 #[cold]
 pub(crate) fn no_attribute(of: &Bound<'_, PyAny>, name: &Bound<'_, PyString>) -> PyErr {
-    raised(import(of.py(), MOVING).and_then(|module| call_method(&module, "no_attribute", (of, name))))
+    raised(of.py().import(MOVING).and_then(|module| module.call_method1("no_attribute", (of, name))))
 }
 
 /// The `TypeError` of a keyword that a method does not take.
 #[cold]
 pub(crate) fn no_argument(py: Python<'_>, method: &str, keyword: &str) -> PyErr {
-    raised(import(py, MOVING).and_then(|module| call_method(&module, "no_argument", (method, (keyword,)))))
+    raised(py.import(MOVING).and_then(|module| module.call_method1("no_argument", (method, (keyword,)))))
 }
 
 /// The exception that a function returned.

@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::producer;
-use crate::python_code::{call_with, import};
 use crate::runtime::slow_down_at_the_end;
 
 /// The exception for `error`, with its attributes; a `MemoryError` if there was no memory.
@@ -282,7 +281,7 @@ pub(crate) fn exit_error(py: Python<'_>) -> PyErr {
 
 /// Whether it is one of monedula's exceptions.
 pub(crate) fn is_own(py: Python<'_>, error: &PyErr) -> bool {
-    let class = import(py, "monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
+    let class = py.import("monedula.errors").and_then(|errors| errors.getattr("KafkaError"));
     class.is_ok_and(|class| error.matches(py, class).unwrap_or_default())
 }
 
@@ -316,6 +315,6 @@ pub(crate) fn config_error(py: Python<'_>, key: &str, message: String) -> PyErr 
 }
 
 pub(crate) fn exception(py: Python<'_>, class: &str, message: String, details: &Bound<'_, PyDict>) -> PyResult<PyErr> {
-    let class = import(py, "monedula.errors")?.getattr(class)?;
-    Ok(PyErr::from_value(call_with(&class, (message,), Some(details))?))
+    let class = py.import("monedula.errors")?.getattr(class)?;
+    Ok(PyErr::from_value(class.call((message,), Some(details))?))
 }

@@ -5,8 +5,6 @@ use std::time::Duration;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::python_code::{call_method, import};
-
 /// How long a greenlet's first pause is; each is twice as long as the one before it.
 const SHORTEST: Duration = Duration::from_millis(1);
 
@@ -24,7 +22,7 @@ impl Pauses {
 
     /// Lets other greenlets run.
     pub(crate) fn pause(&mut self, py: Python<'_>) -> PyResult<()> {
-        call_method(&module(py)?, "pause", (self.0.as_secs_f64(),))?;
+        module(py)?.call_method1("pause", (self.0.as_secs_f64(),))?;
         self.0 = (self.0 * 2).min(LONGEST);
         Ok(())
     }
@@ -38,14 +36,14 @@ pub(crate) fn is_patched(py: Python<'_>) -> PyResult<bool> {
             let found = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyImport_GetModule(name.as_ptr())) };
             found.is_some()
         });
-    Ok(is_loaded && call_method(&module(py)?, "is_patched", ())?.extract::<bool>()?)
+    Ok(is_loaded && module(py)?.call_method0("is_patched")?.extract::<bool>()?)
 }
 
 /// Whether other greenlets may run in this thread.
 pub(crate) fn has_hub(py: Python<'_>) -> PyResult<bool> {
-    call_method(&module(py)?, "has_hub", ())?.extract()
+    module(py)?.call_method0("has_hub")?.extract()
 }
 
-fn module(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-    import(py, "monedula._greenlets")
+fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import("monedula._greenlets")
 }

@@ -1,7 +1,7 @@
 //! Arrays out of Arrow's C interface. Columns of nulls alone are taken as every library writes them, and those of extension
 //! types by what they mean.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::ptr::addr_of_mut;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
@@ -11,7 +11,6 @@ use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
 use crate::extensions::Extension;
-use crate::python_code::may_end_thread;
 
 /// The arrays of a stream.
 pub(crate) struct Arrays {
@@ -30,7 +29,7 @@ impl Arrays {
         let mut schema = FFI_ArrowSchema::empty();
         let Some(get_schema) = stream.get_schema() else { return Err(incomplete()) };
         // SAFETY: the callback is called with its own stream, which is not released, and an empty struct to fill.
-        let code = unsafe { filled(get_schema, &mut stream, &mut schema) };
+        let code = unsafe { get_schema(addr_of_mut!(stream), addr_of_mut!(schema)) };
         if code != 0 {
             return Err(failed(&mut stream, code));
         }
@@ -51,7 +50,7 @@ impl Iterator for Arrays {
         let mut array = FFI_ArrowArray::empty();
         let Some(get_next) = self.stream.get_next() else { return Some(Err(incomplete())) };
         // SAFETY: as above.
-        let code = unsafe { filled(get_next, &mut self.stream, &mut array) };
+        let code = unsafe { get_next(addr_of_mut!(self.stream), addr_of_mut!(array)) };
         if code != 0 {
             return Some(Err(failed(&mut self.stream, code)));
         }
@@ -61,23 +60,6 @@ impl Iterator for Arrays {
         // SAFETY: the arrays of a stream have the type of its schema.
         Some(unsafe { of_type(array, &self.exported, &self.meant) })
     }
-}
-
-/// Has a callback of the stream fill `into`, and returns its code. Python's code may be behind it, such as a generator of
-/// batches.
-///
-/// # Safety
-/// It must be a callback of this stream, which is not released, and `into` an empty struct.
-unsafe fn filled<T>(
-    callback: unsafe extern "C" fn(*mut FFI_ArrowArrayStream, *mut T) -> c_int,
-    stream: &mut FFI_ArrowArrayStream,
-    into: &mut T,
-) -> c_int {
-    type Unwinding<T> = unsafe extern "C-unwind" fn(*mut FFI_ArrowArrayStream, *mut T) -> c_int;
-    // SAFETY: the two ABIs differ only in whether the call may unwind.
-    let callback: Unwinding<T> = unsafe { std::mem::transmute(callback) };
-    // SAFETY: the caller's promise.
-    may_end_thread(|| unsafe { callback(addr_of_mut!(*stream), addr_of_mut!(*into)) })
 }
 
 /// How deep a type may be nested. What reads types recurses: a few thousand levels overflow a thread's stack, and end the

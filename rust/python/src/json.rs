@@ -14,7 +14,6 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::capsule;
 use crate::error::argument_error;
-use crate::python_code::{call_method, import};
 use crate::registered::Place;
 use crate::table::Table;
 
@@ -65,8 +64,8 @@ impl JsonGiven {
         let instead = match &found.instead {
             None => None,
             Some(instead) => {
-                let module = import(py, "monedula.typed")?;
-                let columns = call_method(&module, "registered_columns", (&instead.text, &instead.references));
+                let module = py.import("monedula.typed")?;
+                let columns = module.call_method1("registered_columns", (&instead.text, &instead.references));
                 let columns = columns.map_err(|bad| place.unreadable(py, &subject, bad.value(py)))?;
                 Some(capsule::import_schema(&columns)?.fields)
             }

@@ -23,7 +23,6 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::attaching::attached;
 use crate::greenlets;
-use crate::python_code::{call, import};
 use crate::runtime::{is_ending, is_importer};
 use crate::signals::{put_off, put_off_any};
 
@@ -267,7 +266,7 @@ pub(crate) fn flush_part(py: Python<'_>, log: &Log, part: &'static str) {
 pub(crate) fn end() {
     let Some(forwarder) = forwarder() else { return };
     Python::attach(|py| {
-        if let Err(error) = function(py, &BEGIN_TO_END, "begin_to_end").and_then(|begin| call(&begin, ()).map(drop)) {
+        if let Err(error) = function(py, &BEGIN_TO_END, "begin_to_end").and_then(|begin| begin.call0().map(drop)) {
             put_off(py, error);
         }
     });
@@ -304,7 +303,7 @@ fn pass_on(py: Python<'_>, all: Vec<(Log, Drained)>) {
     events.sort_by_key(|(_, event)| event.at);
     PASSES.set(true);
     let passed = events.into_iter().map(|(log, event)| logged(py, &log, event)).collect::<PyResult<Vec<_>>>();
-    let passed = passed.and_then(|events| call(&function(py, &EMIT, "emit")?, (events, lost, is_ending())).map(drop));
+    let passed = passed.and_then(|events| function(py, &EMIT, "emit")?.call1((events, lost, is_ending())).map(drop));
     PASSES.set(false);
     if let Err(error) = passed {
         put_off(py, error);
@@ -371,6 +370,6 @@ static FOLLOWED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// What `monedula._logging` has by this name.
 fn function<'py>(py: Python<'py>, once: &PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-    let found = || Ok::<_, PyErr>(import(py, "monedula._logging")?.getattr(name)?.unbind());
+    let found = || Ok::<_, PyErr>(py.import("monedula._logging")?.getattr(name)?.unbind());
     Ok(once.get_or_try_init(py, found)?.bind(py).clone())
 }

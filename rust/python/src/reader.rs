@@ -22,7 +22,6 @@ use crate::consumer_values::{PyPartition, PyStart, py_partition, topic_partition
 use crate::error::{argument_error, to_py};
 use crate::formats::{PySpec, batch_columns};
 use crate::logging::{flush_log, follow};
-use crate::python_code::call;
 use crate::runtime::{self, Own, SLICE, in_slices, wait};
 use crate::schema::Schema;
 use crate::signals::{put_off, put_off_any};
@@ -312,7 +311,7 @@ impl Stream {
                 Some(Some(batch)) => {
                     if ours && let Some(heard) = &self.on_batch {
                         attached_or_stopped(|py| {
-                            let called = call(heard.bind(py), ()).map(drop);
+                            let called = heard.bind(py).call0().map(drop);
                             called.inspect_err(|error| put_off(py, error.clone_ref(py)))
                         })?;
                     }

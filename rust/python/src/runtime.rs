@@ -31,7 +31,7 @@ use crate::error::{exit_error, fork_error, to_py};
 use crate::greenlets::Pauses;
 use crate::logging;
 use crate::producer;
-use crate::python_code::{call_with, import};
+use crate::thread_exit::park_instead;
 
 /// How long a wait lasts before it checks for signals: Ctrl-C ends any wait within twice this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
@@ -267,13 +267,13 @@ fn this_process() -> u32 {
 /// Registers [`forked`] with `os.register_at_fork`, to be called in every forked child.
 pub(crate) fn notice_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let _ = IMPORTER.set(std::thread::current().id());
-    let os = import(module.py(), "os")?;
+    let os = module.py().import("os")?;
     if !os.hasattr("register_at_fork")? {
         return Ok(());
     }
     let options = PyDict::new(module.py());
     options.set_item("after_in_child", wrap_pyfunction!(forked, module)?)?;
-    call_with(&os.getattr("register_at_fork")?, (), Some(&options))?;
+    os.getattr("register_at_fork")?.call((), Some(&options))?;
     Ok(())
 }
 
@@ -295,6 +295,7 @@ impl<T> Own<T> {
     /// `ForkError` in another process than the one that created it.
     #[inline]
     pub(crate) fn get(&self) -> PyResult<&T> {
+        park_instead();
         if self.process == this_process() { Ok(self.value.deref()) } else { Err(fork_error()) }
     }
 }
@@ -313,6 +314,7 @@ pub(crate) fn in_slices<T: Send>(
     py: Python<'_>,
     mut step: impl FnMut(Instant) -> Result<Option<T>, ClientError> + Send,
 ) -> PyResult<T> {
+    park_instead();
     let mut pauses = Pauses::begin(py)?;
     loop {
         // Greenlets wait in their hub, since one that blocks the thread stops all others.

@@ -14,8 +14,6 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::python_code::{call, import};
-
 /// Raises an error later if it is not about the code that it came out of: one that is no `Exception`, as Ctrl-C is not, or
 /// that a signal handler raised. The interpreter raises it as soon as it runs on. Other errors are dropped.
 pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
@@ -32,9 +30,9 @@ pub(crate) fn put_off_any(_py: Python<'_>, error: PyErr) {
 
 /// Whether a signal handler raised the error, and not the code that was called.
 pub(crate) fn is_of_signal_handler(py: Python<'_>, error: &PyErr) -> bool {
-    let found = import(py, "monedula._signals").and_then(|signals| signals.getattr("is_of_signal_handler"));
+    let found = py.import("monedula._signals").and_then(|signals| signals.getattr("is_of_signal_handler"));
     // Beside the error: it has no traceback of its own before it is raised again.
-    let answer = found.and_then(|ask| call(&ask, (error.value(py), error.traceback(py)))?.extract());
+    let answer = found.and_then(|ask| ask.call1((error.value(py), error.traceback(py)))?.extract());
     answer.unwrap_or_else(|of_the_next_signal| {
         put_off_any(py, of_the_next_signal);
         true

@@ -13,7 +13,6 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::attaching::attached;
-use crate::python_code::call_method;
 
 /// Settings, and the token source if it is Python code.
 pub(crate) struct Settings {
@@ -65,7 +64,7 @@ impl TokenSource for PythonSource {
 
 impl PythonSource {
     fn ask(&self, py: Python<'_>) -> Result<Token, TokenError> {
-        let answer = call_method(self.0.bind(py), "fetch", ()).map_err(|error| failure(py, &error))?;
+        let answer = self.0.bind(py).call_method0("fetch").map_err(|error| failure(py, &error))?;
         let (value, expires_at, extensions): (String, Option<f64>, Vec<(String, String)>) =
             answer.extract().map_err(|error| failure(py, &error))?;
         let in_a_minute = SystemTime::now() + Duration::from_secs(60);

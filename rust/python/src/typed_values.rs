@@ -14,8 +14,6 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDate, PyDelta, PyDict, PyList, PyString, PyTime, PyType};
 use pyo3::{IntoPyObjectExt, types::PyDateTime};
 
-use crate::python_code::call;
-
 /// A cell as Python has it: a struct and a map as a dict, a list as a list, a decimal as `Decimal`, a timestamp as
 /// `datetime`. Times that Python cannot hold are the number of days or microseconds since 1970; timestamps in nanoseconds,
 /// which `datetime` has not, are always numbers.
@@ -38,7 +36,7 @@ pub(crate) fn typed_value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -
         DataType::Decimal128(_, _) => {
             let text = column.as_primitive::<Decimal128Type>().value_as_string(row);
             static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
-            call(DECIMAL.import(py, "decimal", "Decimal")?, (text,))
+            DECIMAL.import(py, "decimal", "Decimal")?.call1((text,))
         }
         DataType::Date32 => date(py, number::<Date32Type>(column, row)),
         DataType::Time32(_) => time(py, i64::from(number::<Time32MillisecondType>(column, row)) * 1_000),

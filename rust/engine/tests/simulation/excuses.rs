@@ -92,12 +92,10 @@ impl Excuse {
     /// In how many seeds it has to occur. Some take a failover, a late request or a conversion of the group in one certain moment.
     fn occurs_within(self) -> u64 {
         match self {
-            Self::BackAfterSeek
-            | Self::StrayGoesBack
-            | Self::Unaccounted
-            | Self::Replaced
-            | Self::UpgradeGivenUp => SEEDS,
-            // One seed in 130 to 250 has them: every seventh change of what is drawn would leave one out of the few.
+            Self::BackAfterSeek | Self::StrayGoesBack | Self::Unaccounted | Self::Replaced | Self::UpgradeGivenUp => {
+                SEEDS
+            }
+            // One seed in 100 to 400 has them: every seventh change of what is drawn would leave one out of the few.
             Self::BackAfterStray | Self::StartBeforeStray | Self::StrayAtTheEnd => MANY,
             Self::Blind | Self::Downgraded | Self::ReadBack | Self::Nudged | Self::GrownForTarget => MANY,
             // It occurred in three of 40,000 seeds.

@@ -6,7 +6,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 
 use crate::error::argument_error;
-use crate::python_code::{call_method, import};
 use crate::signals::{self, put_off};
 
 /// A key or value.
@@ -93,7 +92,7 @@ pub(crate) fn timestamp(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64
     {
         return Ok(Some(milliseconds));
     }
-    let milliseconds = call_method(&import(given.py(), "monedula.partitions")?, "timestamp_ms", (given,))?;
+    let milliseconds = given.py().import("monedula.partitions")?.call_method1("timestamp_ms", (given,))?;
     let too_late = |_| argument_error(given.py(), format!("timestamp={} does not fit into 64 bits", short(given)));
     milliseconds.extract::<i64>().map(Some).map_err(too_late)
 }

@@ -17,7 +17,6 @@ use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
-use crate::python_code::{call_method, import};
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
@@ -144,7 +143,7 @@ impl BatchFuture {
 
     /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call_method(&import(slf.py(), "monedula._awaiting")?, "waiting", (slf,))
+        slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
     }
 
     /// Wakes an event loop with `number` once the future is done.
@@ -238,7 +237,7 @@ impl Rows {
             summary.offsets.into_iter().map(|(partition, runs)| (py_partition(partition), runs)).collect();
         let failed = self.count - summary.acknowledged;
         let arguments = (self.count, summary.acknowledged, failed, offsets, errors);
-        let made = call_method(&import(py, "monedula.reports")?, "report", arguments)?.unbind();
+        let made = py.import("monedula.reports")?.call_method1("report", arguments)?.unbind();
         Ok(self.made.get_or_init(|| made).clone_ref(py))
     }
 }

@@ -15,7 +15,6 @@ use crate::error::argument_error;
 use crate::logging::flush_log;
 use crate::producer::batch_future::BatchFuture;
 use crate::producer::future::SendFuture;
-use crate::python_code::{call, call_method, import};
 use crate::runtime::Own;
 
 /// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
@@ -36,10 +35,10 @@ pub(super) fn in_its_loop<'py>(
     let py = future.py();
     check_callable(callback)?;
     // Without the import of asyncio no loop is running, and the import costs more than everything else here.
-    if !import(py, "sys")?.getattr("modules")?.contains("asyncio.events")? {
+    if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
-    call_method(&import(py, "monedula._awaiting")?, "in_its_loop", (future, callback))
+    py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
 }
 
 pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -52,7 +51,7 @@ pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Takes back a callback that was given in a running loop. Returns how many there were.
 pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
-    call_method(&import(future.py(), "monedula._awaiting")?, "forget", (future, callback))?.extract()
+    future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
 }
 
 /// What is wrong with brokers, if something is.
@@ -142,7 +141,7 @@ impl Callbacks {
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
         // If no thread can be started, the runner is dropped, which reports that it has ended.
         let runner = CallbackRunner { callbacks: Own::new(self.clone()), number };
-        call_method(&import(py, "monedula._callbacks")?, "start", (runner,))?;
+        py.import("monedula._callbacks")?.call_method1("start", (runner,))?;
         Ok(())
     }
 
@@ -294,9 +293,9 @@ impl CallbackRunner {
                 }
                 // Also catches exceptions that are no `Exception`, such as SystemExit or pytest's Failed: no caller
                 // would see them.
-                if let Err(error) = call(callback.bind(py), (future,)) {
+                if let Err(error) = callback.bind(py).call1((future,)) {
                     // A logging handler that raises must not end the thread either.
-                    let _ = call(report, (callback, error));
+                    let _ = report.call1((callback, error));
                 }
             }
         }

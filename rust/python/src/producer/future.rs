@@ -17,7 +17,6 @@ use crate::producer::deferred_send::{DeferredSend, Progress, Waker};
 use crate::producer::loop_waker::LoopWaker;
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
-use crate::python_code::{call_method, import};
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 
@@ -167,7 +166,7 @@ impl SendFuture {
 
     /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        call_method(&import(slf.py(), "monedula._awaiting")?, "waiting", (slf,))
+        slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
     }
 
     /// Methods of other clients' futures: the error says what to use.

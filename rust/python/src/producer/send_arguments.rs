@@ -9,7 +9,6 @@ use super::argument_values::{Headers, data, partition, timestamp, topic};
 use super::future::SendFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
-use crate::python_code::call_method;
 
 /// The arguments of `send`.
 #[derive(Clone, Copy)]
@@ -94,6 +93,6 @@ impl<'py> SendArguments<'_, 'py> {
     ) -> PyResult<Bound<'py, SendFuture>> {
         let Self { topic, value, key, partition, headers, timestamp, .. } = *self;
         let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
-        Ok(call_method(core, "_detour", arguments)?.cast_into::<SendFuture>()?)
+        Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
     }
 }
