@@ -63,7 +63,10 @@ def wait_for_all(seconds: float) -> None:
     if lost:
         from monedula._logging import warn_last  # only here: logging is slow to import
 
-        warn_last(f"{lost} records were not delivered before the end: they still waited for room or for their topic")
+        troubles = sorted({trouble for waiting in late if (trouble := waiting.trouble()) is not None})
+        because = f"; the last error: {'; '.join(troubles)}" if troubles else ""
+        waited = "they still waited for room or for their topic"
+        warn_last(f"{lost} records were not delivered before the end: {waited}{because}")
 
 
 def enqueue(

@@ -72,7 +72,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         """Wait until everything that was sent before is done; as `Producer.flush`."""
         deadline = deadline_of(timeout)
         if not await self._waiting_sent(deadline):
-            raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
+            raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
         await self._loop().run(lambda fd: self._start_flush(fd, seconds_left(deadline)))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:

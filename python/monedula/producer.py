@@ -309,7 +309,7 @@ class Producer(ProducerBase, Transactions):
         refuse_in_partitioner(self._waiting, "flush")
         deadline = deadline_of(timeout)
         if not self._waiting.wait(seconds_left(deadline)):
-            raise KafkaTimeoutError(**late_flush(timeout, self._health()["last_error"]))
+            raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
         self._flush(seconds_left(deadline))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:

@@ -1,5 +1,6 @@
 """Records that were not delivered, and whose outcome nobody asked for: leaving the producer's block says so."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -130,6 +131,64 @@ def test_a_producer_that_reaches_no_broker_fails_after_the_time_for_the_first_co
     with pytest.raises(monedula.UndeliveredRecordsError, match=r"127\.0\.0\.1:1") as raised:
         in_a_block(lambda producer: producer.send("orders", "x"), nobody)
     assert isinstance(raised.value.first, monedula.BrokerConnectionError)
+
+
+HELD_BACK = [
+    (
+        {"api": "Metadata", "topic": "orders", "error": "UNKNOWN_TOPIC_OR_PARTITION"},
+        "the topic orders is not known to the brokers (UNKNOWN_TOPIC_OR_PARTITION)",
+    ),
+    (
+        {"api": "Metadata", "topic": "orders", "error": "LEADER_NOT_AVAILABLE"},
+        "the topic orders: the partition has no leader at the moment (LEADER_NOT_AVAILABLE)",
+    ),
+    ({"api": "Produce", "error": "NOT_ENOUGH_REPLICAS"}, "NOT_ENOUGH_REPLICAS"),
+    ({"api": "InitProducerId", "error": "COORDINATOR_LOAD_IN_PROGRESS"}, "COORDINATOR_LOAD_IN_PROGRESS"),
+    ({"api": "InitProducerId", "close": True}, "no producer id was assigned yet; InitProducerId: "),
+    ({"api": "Metadata", "hold": True}, ": no answer to Metadata for "),
+    ({"api": "Produce", "hold": True}, ": no answer to Produce for "),
+]
+
+
+@pytest.mark.parametrize(("fault", "reason"), HELD_BACK)
+def test_the_end_tells_what_held_records_back(
+    broker: Broker, caplog: pytest.LogCaptureFixture, fault: dict[str, Any], reason: str
+) -> None:
+    broker.create_topic("orders")
+    obstacle = broker.fault(**fault)
+    producer = monedula.Producer(settings(broker, **{"topic.metadata.propagation.max.ms": 60_000}))
+    future = producer.send("orders", "x")
+    # The second request is sent once the first one's answer is known.
+    obstacle.wait(1 if "hold" in fault else 2)
+    producer.close(0)
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "monedula.producer.end"]
+    assert told.startswith("a record was not delivered before the producer ended; the last error: ")
+    assert reason in told
+    with pytest.raises(monedula.ClosedError, match=re.escape(reason)):
+        future.result(0)
+
+
+def test_the_end_tells_of_some_topics_and_counts_the_others(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    unknown = broker.fault(api="Metadata", topic="topic-4", error="UNKNOWN_TOPIC_OR_PARTITION")
+    producer = monedula.Producer(settings(broker, **{"topic.metadata.propagation.max.ms": 60_000}))
+    for number in range(5):
+        producer.send(f"topic-{number}", "x")
+    unknown.wait(2)
+    producer.close(0)
+    (told,) = [record.getMessage() for record in caplog.records if record.name == "monedula.producer.end"]
+    assert told.startswith("5 records were not delivered before the producer ended; the last error: the topic topic-0 ")
+    assert told.endswith("the topic topic-2 is not known to the brokers (UNKNOWN_TOPIC_OR_PARTITION); 2 more")
+
+
+def test_waits_that_are_over_tell_of_a_topic_that_is_not_known(broker: Broker) -> None:
+    unknown = broker.fault(api="Metadata", topic="ordres", error="UNKNOWN_TOPIC_OR_PARTITION")
+    producer = monedula.Producer(settings(broker, **{"topic.metadata.propagation.max.ms": 60_000}))
+    future = producer.send("ordres", "x")
+    unknown.wait(2)
+    for wait in (producer.flush, future.result):
+        with pytest.raises(monedula.KafkaTimeoutError, match="the topic ordres is not known to the brokers"):
+            wait(0.01)
+    producer.close(0)
 
 
 CALLBACK_THAT_RAISES = """

@@ -46,20 +46,15 @@ SHARED = []
 """
 
 
+def run(suite: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs a file of tests, in a pytest of its own."""
+    (folder / "test_suite.py").write_text(suite)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+
+
 def test_the_fixtures_are_found_and_stop_what_they_start(tmp_path: Path) -> None:
-    (tmp_path / "test_suite.py").write_text(SUITE)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = run(SUITE, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "7 passed" in done.stdout
 
@@ -91,19 +86,7 @@ def test_that_passes(monedula_broker):
 
 
 def test_the_report_of_a_failing_test_tells_what_its_broker_saw(tmp_path: Path) -> None:
-    (tmp_path / "test_suite.py").write_text(FAILING)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        str(tmp_path),
-        str(tmp_path),
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = run(FAILING, tmp_path)
     told = done.stdout
     assert "3 failed, 1 passed" in told, told + done.stderr
     assert told.count("- embedded broker at ") == 3, told

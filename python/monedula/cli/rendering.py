@@ -2,11 +2,11 @@
 
 import base64
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1)
 
 # Control characters: a record must not be able to move the cursor or to change the terminal.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -69,6 +69,6 @@ def time_text(milliseconds: int | None) -> str | None:
 def _second_text(second: int) -> str:
     # Cached, because formatting a date takes longer than the whole other line, and many records share a second.
     try:
-        return (_EPOCH + timedelta(seconds=second)).strftime("%Y-%m-%dT%H:%M:%S")
+        return (_EPOCH + timedelta(seconds=second)).isoformat()
     except OverflowError:
         return f"{second}s after 1970"

@@ -1,8 +1,6 @@
 """The outputs of `monedula consume` that are text: one sink for each format."""
 
-import json
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +8,10 @@ from io import BufferedWriter
 from itertools import islice
 
 from monedula import Batch, Record
-from monedula._monedula import json_lines
+from monedula._monedula import csv_lines, json_lines
 from monedula.cli.decoded import with_text_column, with_texts
-from monedula.cli.rendering import Form, as_text, raw_bytes, shown, time_text
+from monedula.cli.rendering import Form, raw_bytes, shown, time_text
 from monedula.cli.templates import Template
-
-_NEEDS_QUOTES = re.compile(r'[",\r\n]')
 
 
 @dataclass(frozen=True)
@@ -47,12 +43,24 @@ class Sink(ABC):
         """Complete the output, and close the file."""
 
 
-class LineSink(Sink):
-    """Base of the sinks that write one line for each record in Python."""
+class FileSink(Sink):
+    """Base of the sinks that write lines into a file."""
 
     def __init__(self, file: BufferedWriter, look: Look) -> None:
         self._file = file
         self._look = look
+
+    def flush(self) -> None:
+        """Let others see what was written."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish."""
+        self._file.close()
+
+
+class LineSink(FileSink):
+    """Base of the sinks that write one line for each record in Python."""
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""
@@ -64,14 +72,6 @@ class LineSink(Sink):
     @abstractmethod
     def line(self, record: Record) -> bytes:
         """A record, with the end of its line."""
-
-    def flush(self) -> None:
-        """Let others see what was written."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Finish."""
-        self._file.close()
 
 
 class TextSink(LineSink):
@@ -117,30 +117,34 @@ class ScreenSink(LineSink):
         return f"{self._dim}null{self._end}" if data is None else shown(data, form)
 
 
-class JsonSink(Sink):
-    """One JSON object per line, as `monedula produce --format json` reads them."""
+class CoreSink(FileSink):
+    """Base of the sinks whose lines the core writes."""
 
-    def __init__(self, file: BufferedWriter, look: Look) -> None:
-        self._file = file
-        self._decodes = look.decodes
+    def __init__(
+        self, file: BufferedWriter, look: Look, lines: Callable[[object, Sequence[int], str, str], bytes]
+    ) -> None:
+        super().__init__(file, look)
+        self._lines = lines
         self._forms = look.key_form.value, "decoded" if look.decodes else look.value_form.value
 
     def write(self, batch: Batch, rows: Sequence[int]) -> None:
         """Write these rows of a batch."""
-        last = rows[-1] + 1 if rows else 0
-        text = json_lines(with_text_column(batch) if self._decodes else batch, last, *self._forms)
-        if len(rows) < last:
-            lines = text.split(b"\n")
-            text = b"".join([lines[row] + b"\n" for row in rows])
-        self._file.write(text)
+        self._file.write(self._lines(with_text_column(batch) if self._look.decodes else batch, rows, *self._forms))
 
-    def flush(self) -> None:
-        """Let others see what was written."""
-        self._file.flush()
 
-    def close(self) -> None:
-        """Finish."""
-        self._file.close()
+class JsonSink(CoreSink):
+    """One JSON object per line, as `monedula produce --format json` reads them."""
+
+    def __init__(self, file: BufferedWriter, look: Look) -> None:
+        super().__init__(file, look, json_lines)
+
+
+class CsvSink(CoreSink):
+    """CSV with a line of names. A null cell is empty, an empty text is quoted; bytes are as on a terminal."""
+
+    def __init__(self, file: BufferedWriter, look: Look, names: Sequence[str]) -> None:
+        super().__init__(file, look, csv_lines)
+        file.write((",".join(names) + "\n").encode())
 
 
 class TemplateSink(LineSink):
@@ -154,29 +158,6 @@ class TemplateSink(LineSink):
     def line(self, record: Record) -> bytes:
         """A record by the format string."""
         return self._render(record)
-
-
-class CsvSink(LineSink):
-    """CSV with a line of names. A null cell is empty, an empty text is quoted; bytes are as on a terminal."""
-
-    def __init__(self, file: BufferedWriter, look: Look, names: Sequence[str]) -> None:
-        super().__init__(file, look)
-        cells: dict[str, Callable[[Record], str | None]] = {
-            "key": lambda record: _text(record.key, look.key_form),
-            "value": lambda record: _text(record.value, look.value_form),
-            "topic": lambda record: record.topic,
-            "partition": lambda record: str(record.partition),
-            "offset": lambda record: str(record.offset),
-            "timestamp": lambda record: time_text(record.timestamp),
-            "timestampType": lambda record: str(record.timestamp_type),
-            "headers": _headers,
-        }
-        self._cells = [cells[name] for name in names]
-        file.write((",".join(names) + "\n").encode())
-
-    def line(self, record: Record) -> bytes:
-        """A record, with the end of its line."""
-        return (",".join([_quoted(cell(record)) for cell in self._cells]) + "\n").encode(errors="replace")
 
 
 def _records(batch: Batch, rows: Sequence[int]) -> Iterator[Record]:
@@ -193,20 +174,3 @@ def _records(batch: Batch, rows: Sequence[int]) -> Iterator[Record]:
             found.append(record)
             row = next(wanted, None)
     return iter(found)
-
-
-def _text(data: bytes | None, form: Form) -> str | None:
-    return None if data is None else as_text(data, form)
-
-
-def _headers(record: Record) -> str | None:
-    if record.headers is None:
-        return None
-    pairs = [{"key": name, "value": _text(value, Form.auto)} for name, value in record.headers]
-    return json.dumps(pairs, ensure_ascii=False, separators=(",", ":"))
-
-
-def _quoted(text: str | None) -> str:
-    if text is None:
-        return ""
-    return '"' + text.replace('"', '""') + '"' if not text or _NEEDS_QUOTES.search(text) else text

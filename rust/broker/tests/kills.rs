@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use monedula_protocol::compression::{Compression, Compressor, Decompressor, Limits};
+use monedula_protocol::compression::{Compression, Compressor, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use monedula_protocol::messages::produce::{PartitionProduceData, ProduceRequest, TopicProduceData};
@@ -105,7 +105,7 @@ fn read_all(address: &str, partition: i32) -> BTreeMap<i64, String> {
         for batch in Batches::new(data.records.unwrap()).map(Result::unwrap) {
             batch.verify_crc().unwrap();
             let codec = batch.header.compression();
-            let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap();
+            let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), MAX_OUTPUT_BYTES).unwrap();
             for record in batch.records(&payload).map(Result::unwrap) {
                 all.insert(record.offset, String::from_utf8(record.value.unwrap().to_vec()).unwrap());
             }

@@ -1,7 +1,7 @@
 //! Decompression ahead of the walk, on other threads: cuts fetched bytes into segments and inflates each of them.
 
 use bytes::Bytes;
-use monedula_protocol::compression::{Compression, CompressionError, Limits};
+use monedula_protocol::compression::{Compression, CompressionError};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Batches, Tail};
 
 use crate::crc32c::crc32c;
@@ -249,8 +249,8 @@ impl Output<'_> {
         room: usize,
     ) -> Result<Option<usize>, WalkErrorKind> {
         let input = &batch.bytes[BATCH_HEADER_BYTES..];
-        let limits = Limits { max_output_bytes: self.options.max_decompressed_bytes.min(room) };
-        match self.scratch.decompressor.decompress(batch.header.compression(), input, output, start, limits) {
+        let limit = self.options.max_decompressed_bytes.min(room);
+        match self.scratch.decompressor.decompress(batch.header.compression(), input, output, start, limit) {
             Ok(written) => Ok(Some(written)),
             Err(CompressionError::OutputLimit { .. }) if room < self.options.max_decompressed_bytes => Ok(None),
             Err(error) => Err(error.into()),

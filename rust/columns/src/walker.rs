@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use monedula_protocol::compression::{Compression, Decompressor, Limits};
+use monedula_protocol::compression::{Compression, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::records::{
     BATCH_HEADER_BYTES, BatchHeader, ControlRecordType, RecordFault, Records, control_record,
 };
@@ -30,16 +30,9 @@ pub struct WalkOptions {
 }
 
 impl Default for WalkOptions {
-    /// CRCs verified, read_uncommitted, and the limits of [`Limits::default`].
+    /// CRCs verified, read_uncommitted, and [`MAX_OUTPUT_BYTES`].
     fn default() -> Self {
-        let limits = Limits::default();
-        Self { check_crcs: true, read_committed: false, max_decompressed_bytes: limits.max_output_bytes }
-    }
-}
-
-impl WalkOptions {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { max_output_bytes: self.max_decompressed_bytes }
+        Self { check_crcs: true, read_committed: false, max_decompressed_bytes: MAX_OUTPUT_BYTES }
     }
 }
 
@@ -479,7 +472,8 @@ fn decompress(
 ) -> Result<Payload, WalkErrorKind> {
     let mut output = std::mem::take(&mut scratch.payload);
     let input = &batch[BATCH_HEADER_BYTES..];
-    let written = scratch.decompressor.decompress(header.compression(), input, &mut output, 0, options.limits())?;
+    let written =
+        scratch.decompressor.decompress(header.compression(), input, &mut output, 0, options.max_decompressed_bytes)?;
     Ok(Payload::Owned(output, written))
 }
 

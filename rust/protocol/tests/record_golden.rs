@@ -1,7 +1,7 @@
 //! Record batches written by Apache Kafka's own classes: `tests/golden/RecordWriter.java`.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use monedula_protocol::compression::{Compression, Compressor, Decompressor, Limits};
+use monedula_protocol::compression::{Compression, Compressor, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::records::{
     BatchEncoder, Batches, ControlRecordType, Header, NewRecord, RawBatch, Record, RecordsError, TimestampType,
     control_record,
@@ -45,7 +45,7 @@ impl Golden {
     fn payload(&self) -> Vec<u8> {
         let batch = self.batch();
         let codec = batch.header.compression();
-        Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap()
+        Decompressor::new().decompress_to_vec(codec, batch.payload(), MAX_OUTPUT_BYTES).unwrap()
     }
 
     fn number(&self, field: &str) -> i64 {

@@ -27,7 +27,7 @@ mod group_state;
 mod header_values;
 mod imported;
 mod json;
-mod json_lines;
+mod lines;
 mod logging;
 mod operation;
 mod panics;
@@ -94,7 +94,8 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(config::jaas_options, module)?)?;
     module.add_function(wrap_pyfunction!(json::decode_json, module)?)?;
     module.add_function(wrap_pyfunction!(registry::stable_avro, module)?)?;
-    module.add_function(wrap_pyfunction!(json_lines::json_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(lines::csv_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(lines::json_lines, module)?)?;
     module.add_function(wrap_pyfunction!(thread_ids::new_holder, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shutdown, module)?)?;
     runtime::notice_forks(module)?;

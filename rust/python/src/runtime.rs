@@ -225,8 +225,12 @@ fn stop_clients() {
     }
     runtime.block_on(async {
         for Left { tasks, failures, log } in left {
-            for task in tasks {
-                let _ = tokio::time::timeout_at(until.into(), task).await;
+            for mut task in tasks {
+                if tokio::time::timeout_at(until.into(), &mut task).await.is_err() {
+                    // While there still are the connections, which know what brokers owe the records.
+                    task.abort();
+                    let _ = task.await;
+                }
             }
             if let Some(failures) = failures {
                 failures.tell_unseen(&log);
@@ -244,7 +248,6 @@ fn stop_clients() {
     for admin in admins.iter().filter_map(Weak::upgrade) {
         admin.close(Duration::from_secs(1));
     }
-    // Ends the tasks of dropped producers: records that they could not deliver fail here.
     ManuallyDrop::into_inner(runtime).shutdown_timeout(Duration::from_secs(1));
 }
 

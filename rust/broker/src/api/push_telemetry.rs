@@ -3,7 +3,7 @@
 //!
 //! Not implemented: nothing reads the metrics here; whether they are MetricsData of OpenTelemetry is for the test to say.
 
-use monedula_protocol::compression::{Compression, Decompressor, Limits};
+use monedula_protocol::compression::{Compression, Decompressor};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::push_telemetry::{PushTelemetryRequest, PushTelemetryResponse};
 
@@ -42,8 +42,7 @@ fn take(core: &mut Core, call: &Call<'_>, request: &Request<'_>) -> Result<(), E
     if request.metrics.len() > MAX_BYTES as usize {
         return Err(ErrorCode::TelemetryTooLarge);
     }
-    let limits = Limits { max_output_bytes: MAX_DECOMPRESSED_BYTES };
-    let metrics = Decompressor::new().decompress_to_vec(codec, request.metrics, limits);
+    let metrics = Decompressor::new().decompress_to_vec(codec, request.metrics, MAX_DECOMPRESSED_BYTES);
     let push = Push {
         node: call.node,
         client_id: call.client_id.to_owned(),

@@ -1,6 +1,6 @@
 //! Looks up offsets by timestamp, for ListOffsets.
 
-use monedula_protocol::compression::{Decompressor, Limits};
+use monedula_protocol::compression::Decompressor;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{Record, Records, TimestampType};
 
@@ -78,6 +78,5 @@ impl Log {
 
 /// The decompressed records of a batch in a log. Its size was checked before it was appended.
 pub(super) fn decompressed(batch: &Batch) -> Option<Vec<u8>> {
-    let limits = Limits { max_output_bytes: usize::MAX };
-    Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, limits).ok()
+    Decompressor::new().decompress_to_vec(batch.header.compression(), &batch.payload, usize::MAX).ok()
 }

@@ -2,7 +2,7 @@
 //! messages.
 
 use bytes::Bytes;
-use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, Limits};
+use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::records::{
     BATCH_HEADER_BYTES, BatchHeader, Batches, HeaderReader, LOG_OVERHEAD_BYTES, RawRecord, RecordsError, TimestampType,
@@ -147,10 +147,9 @@ impl Validator {
         let payload = match header.compression() {
             Compression::None => &batch.payload[..],
             codec => {
-                let limits = Limits { max_output_bytes: rules.max_decompressed_batch_bytes };
                 let length = self
                     .decompressor
-                    .decompress(codec, &batch.payload, &mut self.payload, 0, limits)
+                    .decompress(codec, &batch.payload, &mut self.payload, 0, rules.max_decompressed_batch_bytes)
                     .map_err(|error| not_decompressed(&error))?;
                 &self.payload[..length]
             }

@@ -111,7 +111,7 @@ pub(crate) fn records(data: &PartitionData<'_>) -> Vec<(i64, String)> {
             continue;
         }
         let codec = batch.header.compression();
-        let limits = monedula_protocol::compression::Limits::default();
+        let limits = monedula_protocol::compression::MAX_OUTPUT_BYTES;
         let payload = monedula_protocol::compression::Decompressor::new()
             .decompress_to_vec(codec, batch.payload(), limits)
             .unwrap();

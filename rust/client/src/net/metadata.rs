@@ -104,6 +104,23 @@ impl Metadata {
         lock(&self.topics).len()
     }
 
+    /// What is wrong with a topic by the latest answers; `None` if nothing is, or if they do not say.
+    pub(crate) fn trouble_of(&self, topic: &str) -> Option<String> {
+        Some(match self.cluster().topics.get(topic)?.error {
+            ErrorCode::None => return None,
+            code @ ErrorCode::UnknownTopicOrPartition => {
+                format!("the topic {topic} is not known to the brokers ({})", code.name())
+            }
+            code => format!("the topic {topic}: {} ({})", code.message(), code.name()),
+        })
+    }
+
+    /// [`Self::trouble_of`] all topics of interest.
+    pub(crate) fn topic_troubles(&self) -> Vec<String> {
+        let held: Vec<Arc<str>> = lock(&self.topics).keys().cloned().collect();
+        held.iter().filter_map(|topic| self.trouble_of(topic)).collect()
+    }
+
     /// Adds topics of interest; metadata is asked for them from now on, until [`Self::release`].
     pub(crate) fn hold(&self, topics: impl IntoIterator<Item = Arc<str>>) {
         let mut held = lock(&self.topics);

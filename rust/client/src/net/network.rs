@@ -27,7 +27,7 @@ pub(crate) use self::in_turn::InTurn;
 pub(crate) use self::link::Awaited;
 use self::link::Link;
 use self::slot::SharedConnectionSlot;
-pub(crate) use self::trouble::Owed;
+pub(crate) use self::trouble::{Owed, joined};
 use crate::config::ClientConfig;
 use crate::error::{AuthenticationError, ClientError, RequestError};
 use crate::lock::lock;

@@ -1,5 +1,6 @@
 //! The task that owns the delivery machine: gives it batches, answers and time, and carries its outputs out (`outputs`).
 
+mod end;
 mod outputs;
 mod topics;
 

@@ -3,6 +3,8 @@
 
 use std::sync::Mutex;
 
+use monedula_engine::produce::SendFault;
+
 use crate::error::ClientError;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
@@ -50,7 +52,9 @@ impl Failures {
     pub fn tell_unseen(&self, log: &Log) {
         let (unseen, first) = self.unseen();
         // The end of the driver has told of records that were still on their way.
-        if unseen == 0 || matches!(first, Some(ClientError::ProducerClosed)) {
+        let is_told =
+            matches!(first, Some(ClientError::ProducerClosed | ClientError::Delivery(SendFault::Closed { .. })));
+        if unseen == 0 || is_told {
             return;
         }
         self.seen(unseen);

@@ -30,7 +30,7 @@ use crate::lock::lock;
 use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
-use crate::net::network::Network;
+use crate::net::network::{Network, joined};
 use crate::reach::Reach;
 use crate::run_time::RunInstant;
 use crate::tasks::caught;
@@ -304,15 +304,20 @@ impl Producer {
         &self.metrics
     }
 
-    /// What is wrong with brokers just now, for the error of a wait that is over; `None` if nothing is.
+    /// What is wrong with topics or brokers just now, for the error of a wait that is over; `None` if nothing is.
     pub fn trouble(&self) -> Option<String> {
-        self.network.explain(self.failing().map(|(_, error)| error))
+        let topics = self.metadata.topic_troubles();
+        let brokers = match topics.is_empty() {
+            true => self.network.explain(self.failing().map(|(_, error)| error)),
+            false => self.network.trouble(),
+        };
+        joined(brokers.into_iter().chain(topics))
     }
 
     /// As [`Self::trouble`], for whoever may outlive the producer.
     pub fn trouble_source(&self) -> impl Fn() -> Option<String> + Send + Sync + 'static {
-        let network = self.network.clone();
-        move || network.trouble()
+        let (metadata, network) = (self.metadata.clone(), self.network.clone());
+        move || joined(network.trouble().into_iter().chain(metadata.topic_troubles()))
     }
 
     /// For how long brokers have not answered Produce requests, or metadata was not to be had, with the last error.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use monedula_columns::{BufferPool, PayloadWriter, PooledVec, crc32c};
 use monedula_engine::TopicPartition;
 use monedula_engine::produce::{Batch, BatchId, Identity};
-use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, Limits};
+use monedula_protocol::compression::{Compression, CompressionError, Compressor, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::records::{BATCH_HEADER_BYTES, BatchHeader, Header, LOG_OVERHEAD_BYTES, NewRecord, Records};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -244,7 +244,7 @@ impl Inner {
         }
         let plain = match batch.codec {
             Compression::None => batch.payload.to_vec(),
-            codec => Decompressor::new().decompress_to_vec(codec, &batch.payload, Limits::default()).ok()?,
+            codec => Decompressor::new().decompress_to_vec(codec, &batch.payload, MAX_OUTPUT_BYTES).ok()?,
         };
         let records: Vec<_> = Records::new(&batch.plain_header(), &plain).collect::<Result<_, _>>().ok()?;
         let mut halves =

@@ -16,7 +16,7 @@ use super::command::{Reply, Verb};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::log::{Log, kinds};
-use crate::net::network::Network;
+use crate::net::network::{Network, joined};
 
 /// The level of `transaction.version` from which transaction version 2 (KIP-890) is used.
 const VERSION_2: i16 = 2;
@@ -113,6 +113,11 @@ impl Session {
         };
         self.waiting.insert(ticket, reply);
         self.handle(now, input)
+    }
+
+    /// What holds records back, with why the session's own call failed, which they may wait for.
+    pub(super) fn explain(&self, obstacle: Option<String>) -> Option<String> {
+        joined(obstacle.into_iter().chain(self.machine.last_error().map(str::to_owned)))
     }
 
     fn handle(&mut self, now: Now, input: Input) -> Vec<produce::Input> {

@@ -2,9 +2,9 @@
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::io::{Output, SendFault};
+use super::io::{BatchId, Output, SendFault};
 use super::machine::{PartitionIndex, ProduceMachine};
-use super::partition_queue::{PartitionQueue, Phase};
+use super::partition_queue::{PartitionQueue, Phase, QueuedBatch};
 use super::sequence_numbers::Renumbering;
 
 impl ProduceMachine {
@@ -13,21 +13,30 @@ impl ProduceMachine {
         while let Some((index, batch)) = self.queues[partition].oldest_unreported()
             && batch.opened_at + self.config.delivery_timeout <= self.now
         {
-            let queue = &self.queues[partition];
-            let last_error = batch.last_error.clone().or_else(|| match (queue.leader, self.identity) {
-                (None, _) => Some("the partition has no leader".to_owned()),
-                (_, None) if self.config.idempotent => Some("no producer id was assigned yet".to_owned()),
-                _ => None,
-            });
             let fault = SendFault::TimedOut {
-                partition: queue.topic_partition.clone(),
+                partition: self.queues[partition].topic_partition.clone(),
                 after: self.config.delivery_timeout,
                 attempts: batch.attempts,
                 outcome_unknown: batch.outcome_unknown || batch.phase == Phase::InFlight,
-                last_error,
+                last_error: self.obstacle_of(partition, batch),
             };
             self.fail_batch(partition, index, fault);
         }
+    }
+
+    /// What holds a batch back, as far as it is known: the error of its last attempt, or what its first one waits for.
+    pub fn obstacle(&self, batch: BatchId) -> Option<String> {
+        let partition = *self.by_batch.get(&batch)?;
+        let queued = self.queues[partition].batches.iter().find(|queued| queued.batch.id == batch)?;
+        self.obstacle_of(partition, queued)
+    }
+
+    fn obstacle_of(&self, partition: PartitionIndex, batch: &QueuedBatch) -> Option<String> {
+        batch.last_error.clone().or_else(|| match (self.queues[partition].leader, self.identity) {
+            (None, _) => Some("the partition has no leader".to_owned()),
+            (_, None) if self.config.idempotent => Some("no producer id was assigned yet".to_owned()),
+            _ => None,
+        })
     }
 
     /// Fails a batch, and with it the transaction.

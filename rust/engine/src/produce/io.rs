@@ -262,7 +262,7 @@ pub enum SendFault {
         "{partition}: not delivered within delivery.timeout.ms={} ms, {attempts} attempts{}{}",
         after.as_millis(),
         if *outcome_unknown { "; it may have been written all the same" } else { "" },
-        last_error.as_ref().map(|error| format!("; the last error: {error}")).unwrap_or_default()
+        because(last_error)
     )]
     TimedOut {
         /// The partition.
@@ -313,14 +313,21 @@ pub enum SendFault {
     #[error("the transaction was aborted before these records were sent")]
     Aborted,
     /// The producer was closed before the records were delivered.
-    #[error("the producer was closed before these records were delivered")]
-    Closed,
+    #[error("the producer was closed before these records were delivered{}", because(last_error))]
+    Closed {
+        /// What held them back, as far as it is known.
+        last_error: Option<String>,
+    },
     /// No request can be sent at all.
     #[error("{reason}")]
     Fatal {
         /// Why.
         reason: String,
     },
+}
+
+fn because(last_error: &Option<String>) -> String {
+    last_error.as_ref().map(|error| format!("; the last error: {error}")).unwrap_or_default()
 }
 
 fn repeated(attempts: u32) -> String {

@@ -225,6 +225,11 @@ impl ProducerSession {
         self.version2
     }
 
+    /// Why the latest call failed; `None` once one has succeeded.
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
+    }
+
     /// Why records cannot be sent now; `None` if they can.
     pub fn refusal(&self) -> Option<TransactionError> {
         if self.config.transactional_id.is_none() || self.state == State::InTransaction {

@@ -12,7 +12,7 @@ use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{Acks, PartitionAnswer};
 use monedula_engine::{TopicPartition, produce::RequestBatch};
 use monedula_protocol::api::{ApiKey, Request};
-use monedula_protocol::compression::{Compressor, Decompressor, Limits};
+use monedula_protocol::compression::{Compressor, Decompressor, MAX_OUTPUT_BYTES};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame::{decode_response, encode_request};
 use monedula_protocol::messages::fetch::{AbortedTransaction, FetchPartition, FetchRequest, FetchTopic};
@@ -174,7 +174,7 @@ impl Broker {
                 continue;
             }
             let codec = batch.header.compression();
-            let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), Limits::default()).unwrap();
+            let payload = Decompressor::new().decompress_to_vec(codec, batch.payload(), MAX_OUTPUT_BYTES).unwrap();
             for record in batch.records(&payload).map(Result::unwrap) {
                 found.push((record.offset, u64::from_be_bytes(record.value.unwrap().try_into().unwrap())));
             }

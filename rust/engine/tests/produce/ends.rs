@@ -36,6 +36,21 @@ fn a_batch_past_its_time_fails_alone() {
 }
 
 #[test]
+fn what_holds_a_batch_back_is_known_before_it_fails() {
+    let mut world = World::new(idempotent(), &[1]);
+    world.move_leader(0, None);
+    world.metadata();
+    let batch = world.fill(0);
+    assert_eq!(world.machine.obstacle(batch).as_deref(), Some("the partition has no leader"));
+    world.move_leader(0, Some(1));
+    world.metadata();
+    assert_eq!(world.machine.obstacle(batch), None);
+    world.refuse(1, ErrorCode::NotEnoughReplicas);
+    let obstacle = world.machine.obstacle(batch).unwrap_or_default();
+    assert!(obstacle.contains("NOT_ENOUGH_REPLICAS"), "{obstacle}");
+}
+
+#[test]
 fn a_batchs_time_counts_from_when_its_first_record_was_sent() {
     let mut world = World::new(idempotent(), &[1]);
     world.move_leader(0, None);
@@ -137,12 +152,13 @@ fn a_closed_producer_fails_everything_and_hears_late_answers_in_peace() {
     let mut world = World::new(idempotent(), &[1]);
     let flying = world.fill(0);
     let waiting = [world.fill(0), world.open(0)];
-    world.input(Input::FailAll(SendFault::Closed));
+    let closed = SendFault::Closed { last_error: None };
+    world.input(Input::FailAll(closed.clone()));
     for batch in [flying, waiting[0], waiting[1]] {
-        assert_eq!(world.done[&batch], Err(SendFault::Closed));
+        assert_eq!(world.done[&batch], Err(closed.clone()));
     }
     let late = world.open(0);
-    assert_eq!(world.done[&late], Err(SendFault::Closed));
+    assert_eq!(world.done[&late], Err(closed));
     world.pack(waiting[1]);
     world.answer_all();
     world.pass(BACKOFF);

@@ -5,20 +5,9 @@ use super::{Compression, CompressionError, gzip, lz4, snappy, zstd};
 /// Output buffers below this size double when they grow; larger ones grow by a quarter.
 const DOUBLED_BELOW_BYTES: usize = 16 << 20;
 
-/// Limits on the output of one decompression. The ratio of output to input is none of them: what an attacker sends may be as
-/// plain as what a user does, and megabytes of zeros are a few hundred bytes of zstd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Hard limit on the output, in bytes.
-    pub max_output_bytes: usize,
-}
-
-impl Default for Limits {
-    /// 512 MiB.
-    fn default() -> Self {
-        Self { max_output_bytes: 512 << 20 }
-    }
-}
+/// The default of the limit on the output of one decompression, in bytes. The ratio of output to input has none: what an attacker
+/// sends may be as plain as what a user does, and megabytes of zeros are a few hundred bytes of zstd.
+pub const MAX_OUTPUT_BYTES: usize = 512 << 20;
 
 /// A buffer that a codec writes to. All of it is initialised, so that codecs need no `unsafe`.
 pub trait OutputBuffer {
@@ -115,17 +104,16 @@ impl Decompressor {
     /// bytes written.
     ///
     /// # Errors
-    /// Corrupt input, or output beyond `limits`. The bytes from `start` on are unspecified then.
+    /// Corrupt input, or more output than `max_output_bytes`. The bytes from `start` on are unspecified then.
     pub fn decompress<O: OutputBuffer + ?Sized>(
         &mut self,
         codec: Compression,
         input: &[u8],
         output: &mut O,
         start: usize,
-        limits: Limits,
+        max_output_bytes: usize,
     ) -> Result<usize, CompressionError> {
-        let mut sink =
-            Sink { output, start, written: 0, cap: limits.max_output_bytes, codec, compressed_bytes: input.len() };
+        let mut sink = Sink { output, start, written: 0, cap: max_output_bytes, codec, compressed_bytes: input.len() };
         match codec {
             Compression::None => copy(input, &mut sink)?,
             Compression::Gzip => gzip::decompress(&mut self.gzip, input, &mut sink)?,
@@ -144,10 +132,10 @@ impl Decompressor {
         &mut self,
         codec: Compression,
         input: &[u8],
-        limits: Limits,
+        max_output_bytes: usize,
     ) -> Result<Vec<u8>, CompressionError> {
         let mut output = Vec::new();
-        let written = self.decompress(codec, input, &mut output, 0, limits)?;
+        let written = self.decompress(codec, input, &mut output, 0, max_output_bytes)?;
         output.truncate(written);
         Ok(output)
     }

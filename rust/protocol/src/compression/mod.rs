@@ -1,6 +1,6 @@
 //! The compression codecs of Kafka, with a hard limit on their output.
 //!
-//! A size declared in the data is only a hint: no codec allocates beyond [`Limits`], whatever the bytes
+//! A size declared in the data is only a hint: no codec allocates beyond the limit of its output, whatever the bytes
 //! claim. Contexts are kept in a [`Decompressor`] or [`Compressor`] and reused from batch to batch.
 //! The codecs work on bytes and do not depend on the format of record batches.
 
@@ -20,7 +20,7 @@ mod zstd;
 #[cfg(feature = "codecs")]
 pub use compress::Compressor;
 #[cfg(feature = "codecs")]
-pub use decompress::{Decompressor, Limits, OutputBuffer};
+pub use decompress::{Decompressor, MAX_OUTPUT_BYTES, OutputBuffer};
 
 /// The codec of a record batch: bits 0 to 2 of its attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -77,7 +77,7 @@ pub enum CompressionError {
         /// The fault in the bytes.
         reason: String,
     },
-    /// The output would exceed a limit of [`Limits`].
+    /// The output would exceed its limit.
     #[error("{compressed_bytes} bytes of {codec} data decompress to more than the allowed {limit_bytes} bytes")]
     OutputLimit {
         /// The codec of the call.

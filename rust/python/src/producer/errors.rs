@@ -31,7 +31,7 @@ fn class_of_fault(fault: &SendFault) -> &'static str {
         },
         SendFault::Fenced { .. } => "ProducerFencedError",
         SendFault::Aborted | SendFault::TransactionFailed { .. } => "TransactionAbortedError",
-        SendFault::Closed => "ClosedError",
+        SendFault::Closed { .. } => "ClosedError",
         _ => "BrokerError",
     }
 }

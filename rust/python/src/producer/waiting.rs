@@ -106,6 +106,11 @@ impl WaitingRecordsCore {
         })
     }
 
+    /// What is wrong with topics or brokers just now; `None` if nothing is.
+    fn trouble(&self) -> PyResult<Option<String>> {
+        Ok(self.shared.get()?.producer.trouble())
+    }
+
     /// How many records wait.
     fn __len__(&self) -> PyResult<usize> {
         Ok(self.shared.get()?.waiting.len())

@@ -18,15 +18,29 @@ pub(crate) struct Owed(Option<String>);
 
 impl Owed {
     /// The last error of that wait, with what is wrong with the brokers where the error does not say it.
-    pub(crate) fn explain(self, last_error: Option<String>) -> Option<String> {
-        match (last_error, self.0) {
+    pub(crate) fn explain(&self, last_error: Option<String>) -> Option<String> {
+        match (last_error, &self.0) {
             // A request that failed names its broker.
             (Some(error), Some(owed)) if !error.contains(": ") || error.ends_with("NETWORK_EXCEPTION") => {
                 Some(format!("{error}; {owed}"))
             }
-            (last_error, owed) => last_error.or(owed),
+            (last_error, owed) => last_error.or_else(|| owed.clone()),
         }
     }
+}
+
+/// So many reasons are told; others are counted.
+const TOLD: usize = 3;
+
+/// Reasons as one text; `None` if there are none.
+pub(crate) fn joined(reasons: impl IntoIterator<Item = String>) -> Option<String> {
+    let mut reasons: Vec<String> = reasons.into_iter().collect();
+    let more = reasons.len().saturating_sub(TOLD);
+    if more > 0 {
+        reasons.truncate(TOLD);
+        reasons.push(format!("{more} more"));
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// Notes that an address is being connected to, until it is dropped.
@@ -93,7 +107,7 @@ impl Network {
     }
 
     /// What brokers owe a wait that is over: what is wrong with them, or else what was waited for just now.
-    fn owed(&self) -> Owed {
+    pub(crate) fn owed(&self) -> Owed {
         Owed(self.trouble().or_else(|| self.trouble_within(Duration::ZERO)))
     }
 

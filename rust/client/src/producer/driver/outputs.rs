@@ -5,11 +5,9 @@ use std::sync::Arc;
 use monedula_engine::produce::{Acknowledged, Acks, BatchId, Input, Output, RequestBatch, RequestId, SendFault};
 use monedula_protocol::types::Uuid;
 
-use super::super::command::ProduceCommand;
 use super::super::pack::PackedBatch;
 use super::super::request::{OutgoingBatch, OutgoingRequest};
 use super::Running;
-use crate::error::ClientError;
 use crate::log::{Entry, kinds};
 use crate::net::network::NodeId;
 
@@ -152,7 +150,7 @@ impl Running {
     fn explained(&self, fault: &SendFault) -> SendFault {
         let mut fault = fault.clone();
         if let SendFault::TimedOut { last_error, .. } = &mut fault {
-            *last_error = self.driver.network.explain(last_error.take());
+            *last_error = self.driver.network.explain(self.driver.session.explain(last_error.take()));
         }
         fault
     }
@@ -182,49 +180,6 @@ impl Running {
                 self.driver.metrics.records_acknowledged(records.into());
                 receipt.complete(first, records, outcome);
             }
-        }
-    }
-}
-
-/// Whatever ends the driver, also the end of the runtime: every record gets an outcome, so that no caller waits for ever.
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.driver.accumulator.close();
-        let trouble = self.driver.network.trouble();
-        let (_, lost) = self.driver.accumulator.counts();
-        let mut failed = 0;
-        for topic in self.pending_topics.topics() {
-            failed += self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
-        }
-        let closed = Err(SendFault::Closed);
-        while let Ok(command) = self.commands.try_recv() {
-            match command {
-                ProduceCommand::BatchOpened { partition, batch, .. } => drop(self.open.insert(batch, partition)),
-                ProduceCommand::BatchFull(batch) => self.finish(batch.uncompressed(), &closed),
-                ProduceCommand::TopicUnknown(topic) | ProduceCommand::PartitionUnknown(topic) => {
-                    failed += self.driver.accumulator.topic_failed(&topic, &ClientError::ProducerClosed);
-                }
-                _ => {}
-            }
-        }
-        for (batch, partition) in std::mem::take(&mut self.open) {
-            if let Some(open) = self.driver.accumulator.take(&partition, batch) {
-                self.finish(open.uncompressed(), &closed);
-            }
-        }
-        for (_, batch) in std::mem::take(&mut self.packed) {
-            self.finish(batch, &closed);
-        }
-        for (_, (receipt, first, records)) in std::mem::take(&mut self.packing) {
-            failed += u64::from(records);
-            receipt.complete(first, records, &closed);
-        }
-        self.driver.count_failed(failed, &ClientError::ProducerClosed);
-        self.driver.network.close();
-        if lost > 0 {
-            let because = trouble.map(|trouble| format!("; the last error: {trouble}")).unwrap_or_default();
-            let said = || format!("{lost} records were not delivered before the producer ended{because}");
-            self.driver.log.record(&kinds::RECORDS_LOST, said);
         }
     }
 }

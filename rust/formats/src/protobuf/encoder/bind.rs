@@ -65,31 +65,21 @@ impl Binder<'_> {
         let (mut members, mut oneofs) = (Vec::new(), Vec::new());
         for field in fields {
             let path = below(path, &field.name);
+            let is_required = field.presence == Presence::Required;
             let Some((index, given)) = structs.fields().find(&field.name) else {
-                if field.presence == Presence::Required {
+                if is_required {
                     let reason = format!("there is no column for this field of {}, which is required", message.name);
                     return Err(bad(&path, reason));
                 }
                 continue;
             };
+            let column = structs.column(index);
+            let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+            let (form, wire) = self.form(field, column, Meaning::of(given), &path, depth)?;
             oneofs.push(field.oneof);
-            members.push(self.member(field, structs.column(index), Meaning::of(given), &path, depth)?);
+            members.push(Member { name: field.name.clone(), tag: tag(field.number, wire), nulls, is_required, form });
         }
         Ok(Message { oneofs: shared(&oneofs), members })
-    }
-
-    fn member<'a>(
-        &self,
-        field: &Field,
-        column: &'a ArrayRef,
-        meaning: Meaning,
-        path: &str,
-        depth: usize,
-    ) -> Bound<Member<'a>> {
-        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let is_required = field.presence == Presence::Required;
-        let (form, wire) = self.form(field, column, meaning, path, depth)?;
-        Ok(Member { name: field.name.clone(), tag: tag(field.number, wire), nulls, is_required, form })
     }
 
     /// The values of a field, and the wire type behind its number.
