@@ -289,13 +289,19 @@ impl Offsets {
                             known = false;
                             note(last_error, &question.partition, ErrorCode::LeaderNotAvailable);
                         }
-                        None => known = false,
+                        None => {
+                            known = false;
+                            if let Some(trouble) = self.metadata.trouble_of(&question.partition.topic) {
+                                *lock(last_error) = Some(trouble);
+                            }
+                        }
                     },
                     // The view may be older than the partition, and so may that of the broker that answers next.
                     Err(ClientError::Partition(Fault::UnknownTopicOrPartition { what: "partition", .. }))
                         if began.elapsed() < self.config.propagation =>
                     {
                         known = false;
+                        note(last_error, &question.partition, ErrorCode::UnknownTopicOrPartition);
                     }
                     Err(error) => return Err(error),
                 }

@@ -12,40 +12,63 @@ use crate::log::{Log, kinds};
 /// The failures of one producer. Shared by the driver, which counts failures, and by the futures, which are looked at.
 #[derive(Debug, Default)]
 pub struct Failures {
-    state: Mutex<State>,
+    /// By what they failed of, in the order of the first of each.
+    unseen: Mutex<Vec<Unseen>>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    failed: u64,
-    seen: u64,
-    first: Option<ClientError>,
+/// Records that failed of the same, and that nobody has seen.
+#[derive(Debug)]
+struct Unseen {
+    text: String,
+    /// `None` if they failed before this crate was given them.
+    error: Option<ClientError>,
+    records: u64,
 }
+
+/// How many errors are told apart; what fails of others counts with the last one.
+const MOST: usize = 100;
 
 impl Failures {
     /// Counts records that failed with `error`.
     pub fn add(&self, records: u64, error: &ClientError) {
-        if records > 0 {
-            let mut state = lock(&self.state);
-            state.failed += records;
-            state.first.get_or_insert_with(|| error.clone());
+        self.count(records, error.to_string(), Some(error));
+    }
+
+    /// Counts a record that failed with an error of this text before this crate was given it.
+    pub fn add_unsent(&self, text: String) {
+        self.count(1, text, None);
+    }
+
+    fn count(&self, records: u64, text: String, error: Option<&ClientError>) {
+        let mut unseen = lock(&self.unseen);
+        match place(&unseen, &text) {
+            _ if records == 0 => {}
+            Some(place) => unseen[place].records += records,
+            None => unseen.push(Unseen { text, error: error.cloned(), records }),
         }
     }
 
-    /// Counts a record that failed before this crate was given it.
-    pub fn add_unsent(&self) {
-        lock(&self.state).failed += 1;
+    /// Somebody has seen the failure of so many records with an error of this text.
+    pub fn seen(&self, records: u64, text: &str) {
+        let mut unseen = lock(&self.unseen);
+        if let Some(place) = place(&unseen, text).or(unseen.len().checked_sub(1)) {
+            unseen[place].records = unseen[place].records.saturating_sub(records);
+            unseen.retain(|unseen| unseen.records > 0);
+        }
     }
 
-    /// Somebody has seen the failure of so many records.
-    pub fn seen(&self, records: u64) {
-        lock(&self.state).seen += records;
-    }
-
-    /// How many failures nobody has seen, and the error of the producer's first failure, if it is one of this crate.
+    /// How many failures nobody has seen, and the error of the first of them, if it is one of this crate.
     pub fn unseen(&self) -> (u64, Option<ClientError>) {
-        let state = lock(&self.state);
-        (state.failed.saturating_sub(state.seen), state.first.clone())
+        let unseen = lock(&self.unseen);
+        let records = unseen.iter().map(|unseen| unseen.records).sum();
+        (records, unseen.first().and_then(|unseen| unseen.error.clone()))
+    }
+
+    /// As [`Self::unseen`]; they count as seen from now on.
+    pub fn take_unseen(&self) -> (u64, Option<ClientError>) {
+        let taken = self.unseen();
+        lock(&self.unseen).clear();
+        taken
     }
 
     /// Logs the failures that nobody has seen. To be called when nobody can see them any more.
@@ -57,11 +80,17 @@ impl Failures {
         if unseen == 0 || is_told {
             return;
         }
-        self.seen(unseen);
+        lock(&self.unseen).clear();
         log.record(&kinds::FAILURES_UNSEEN, || {
             let records = if unseen == 1 { "a record was".into() } else { format!("{unseen} records were") };
             let first = first.map(|error| format!("; the first error: {error}")).unwrap_or_default();
             format!("{records} not delivered, and nobody asked for the outcome{first}")
         });
     }
+}
+
+/// Where failures with an error of this text are counted, if there are any.
+fn place(unseen: &[Unseen], text: &str) -> Option<usize> {
+    let same = unseen.iter().position(|unseen| unseen.text == text);
+    same.or_else(|| unseen.len().checked_sub(1).filter(|last| *last + 1 >= MOST))
 }

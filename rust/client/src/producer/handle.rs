@@ -6,7 +6,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use monedula_columns::BufferPool;
 use monedula_engine::transaction::SessionConfig;
-use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -31,6 +30,7 @@ use crate::log::{Log, kinds};
 use crate::metrics::Metrics;
 use crate::net::metadata::Metadata;
 use crate::net::network::{Network, joined};
+use crate::offsets::Offsets;
 use crate::reach::Reach;
 use crate::run_time::RunInstant;
 use crate::tasks::caught;
@@ -231,27 +231,27 @@ impl Producer {
         self.accumulator.partition_count(topic)
     }
 
-    /// The topic's partitions. Resolves when they are known, or fails after `timeout`.
+    /// The topic's partitions. Resolves when they are known, or fails after `timeout`, or once no broker has known the topic for
+    /// `topic.metadata.propagation.max.ms`.
     pub fn partitions_for(
         &self,
         topic: String,
         timeout: Duration,
     ) -> impl Future<Output = Result<Vec<i32>, ClientError>> + Send + 'static {
-        let (metadata, closed) = (self.metadata.clone(), self.accumulator.is_closed());
+        let closed = self.accumulator.is_closed();
+        let lookup = Offsets {
+            config: self.config.client.clone(),
+            network: self.network.clone(),
+            metadata: self.metadata.clone(),
+            metrics: self.metrics.clone(),
+        };
         async move {
             if closed {
                 // It would open a connection that nothing would close.
                 return Err(ClientError::ProducerClosed);
             }
-            let name: Arc<str> = topic.into();
-            let cluster = metadata.describe(Some(vec![name.clone()]), timeout).await?;
-            match cluster.topics.get(&name) {
-                Some(topic) if topic.error == ErrorCode::None => Ok(topic.partitions.keys().copied().collect()),
-                Some(topic) if topic.error != ErrorCode::UnknownTopicOrPartition => {
-                    Err(ClientError::of_topic(&name, topic.error))
-                }
-                _ => Err(ClientError::UnknownTopic { topic: name, attempts: 1, after: Duration::ZERO }),
-            }
+            let found = lookup.partitions_of(vec![topic], timeout).await?;
+            Ok(found.into_iter().map(|partition| partition.partition).collect())
         }
     }
 

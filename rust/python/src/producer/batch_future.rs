@@ -196,7 +196,12 @@ impl BatchFuture {
 impl Rows {
     fn look(&self) {
         if self.report.is_done() && !self.is_seen.swap(true, Ordering::Relaxed) {
-            self.callbacks.failures.seen(self.count - self.report.summary().acknowledged);
+            for (_, rows, error) in self.report.summary().errors {
+                self.callbacks.failures.seen(rows, &error.to_string());
+            }
+            if let Some((row, error)) = &self.untaken {
+                self.callbacks.failures.seen(self.count - row, &error.to_string());
+            }
         }
     }
 

@@ -16,6 +16,7 @@ use crate::logging::flush_log;
 use crate::producer::batch_future::BatchFuture;
 use crate::producer::future::SendFuture;
 use crate::runtime::Own;
+use crate::signals;
 
 /// How many callbacks the thread takes at once: `settle` may have to wait for this many others.
 const MAX_AT_ONCE: usize = 1024;
@@ -96,7 +97,7 @@ impl Callbacks {
 
     /// Counts a record that failed before it was sent.
     pub(super) fn count_unsent(&self, py: Python<'_>, error: &Py<PyBaseException>) {
-        self.failures.add_unsent();
+        self.failures.add_unsent(signals::text(error.bind(py).as_any()));
         let _ = self.first_unsent.get_or_init(|| error.clone_ref(py));
     }
 

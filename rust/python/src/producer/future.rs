@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use monedula_client::error::ClientError;
 use monedula_client::producer::{Delivered, Sent};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -19,6 +20,7 @@ use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
+use crate::signals;
 
 /// The outcome of a sent record.
 #[pyclass(frozen, freelist = 4096, module = "monedula")]
@@ -189,7 +191,7 @@ impl SendFuture {
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(match self.parts()?.sending.outcome(py) {
+        Ok(match self.parts()?.unseen_outcome(py) {
             None => "<monedula.SendFuture in flight>".into(),
             Some(Ok(metadata)) => format!("<monedula.SendFuture {}>", metadata.__repr__(py)),
             Some(Err(error)) => format!("<monedula.SendFuture failed: {error}>"),
@@ -235,7 +237,7 @@ impl SendFuture {
 
     /// The outcome, for telemetry: a failure stays unseen.
     pub(super) fn unseen_outcome(&self, py: Python<'_>) -> PyResult<Option<PyResult<RecordMetadata>>> {
-        Ok(self.parts()?.sending.outcome(py))
+        Ok(self.parts()?.unseen_outcome(py))
     }
 
     /// The core's future of a record that was not deferred.
@@ -257,13 +259,19 @@ impl Parts {
         Self { sending, callbacks: callbacks.clone(), is_seen: AtomicBool::new(false) }
     }
 
+    fn unseen_outcome(&self, py: Python<'_>) -> Option<PyResult<RecordMetadata>> {
+        Some(as_python(py, self.sending.outcome(py)?))
+    }
+
     /// The outcome, for somebody who looks at it.
     fn seen_outcome(&self, py: Python<'_>) -> Option<PyResult<RecordMetadata>> {
         let outcome = self.sending.outcome(py);
-        if matches!(outcome, Some(Err(_))) && !self.is_seen.swap(true, Ordering::Relaxed) {
-            self.callbacks.failures.seen(1);
+        if let Some(Err(failure)) = &outcome
+            && !self.is_seen.swap(true, Ordering::Relaxed)
+        {
+            self.callbacks.failures.seen(1, &failure.text(py));
         }
-        outcome
+        Some(as_python(py, outcome?))
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
@@ -301,17 +309,44 @@ impl Sending {
         }
     }
 
-    fn outcome(&self, py: Python<'_>) -> Option<PyResult<RecordMetadata>> {
+    fn outcome(&self, py: Python<'_>) -> Option<Result<Delivered, Failure>> {
         let outcome = match self {
             Self::Sent(sent) => sent.try_outcome(),
             Self::Deferred(deferred) => match deferred.progress(py) {
                 Progress::Waiting => None,
                 Progress::Sent(sent) => sent.try_outcome(),
-                Progress::Failed(error) => return Some(Err(error)),
+                Progress::Failed(error) => return Some(Err(Failure::Unsent(error))),
             },
         };
-        Some(outcome?.map(|delivered| metadata(py, delivered)).map_err(|error| to_py(py, error)))
+        Some(outcome?.map_err(Failure::Sent))
     }
+}
+
+/// Why a record was not delivered.
+enum Failure {
+    Sent(ClientError),
+    Unsent(PyErr),
+}
+
+impl Failure {
+    /// The text that it is counted by.
+    fn text(&self, py: Python<'_>) -> String {
+        match self {
+            Self::Sent(error) => error.to_string(),
+            Self::Unsent(error) => signals::text(error.value(py)),
+        }
+    }
+
+    fn to_py(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Sent(error) => to_py(py, error),
+            Self::Unsent(error) => error,
+        }
+    }
+}
+
+fn as_python(py: Python<'_>, outcome: Result<Delivered, Failure>) -> PyResult<RecordMetadata> {
+    outcome.map(|delivered| metadata(py, delivered)).map_err(|failure| failure.to_py(py))
 }
 
 fn metadata(py: Python<'_>, delivered: Delivered) -> RecordMetadata {

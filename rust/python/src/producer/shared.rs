@@ -191,12 +191,14 @@ impl Shared {
     /// How many records failed without anybody having seen it, and the first failure; they count as seen then. `None` if
     /// there are none, and for a transactional producer: there a failure fails the commit.
     pub(super) fn unseen_failures(&self, py: Python<'_>) -> Option<(u64, PyErr)> {
-        let (unseen, first) = self.producer.failures().unseen();
-        if unseen == 0 || self.producer.config().transactional_id.is_some() {
+        if self.producer.config().transactional_id.is_some() {
+            return None;
+        }
+        let (unseen, first) = self.producer.failures().take_unseen();
+        if unseen == 0 {
             return None;
         }
         let first = first.map(|error| to_py(py, error)).or_else(|| self.callbacks.first_unsent(py));
-        self.producer.failures().seen(unseen);
         first.map(|first| (unseen, first))
     }
 
