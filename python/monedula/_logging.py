@@ -64,7 +64,7 @@ def emit(events: list[Event], lost: int, is_ending: bool) -> None:
     Args:
         events: the events that the core kept.
         lost: the number of older events that the core dropped for lack of room.
-        is_ending: whether the interpreter ends, so that nobody hears of lost records otherwise.
+        is_ending: whether the interpreter ends, so that nobody hears of failed records otherwise.
     """
     if lost:
         message = f"{lost} older log events were lost: handlers took too long for them"
@@ -80,8 +80,8 @@ def emit(events: list[Event], lost: int, is_ending: bool) -> None:
             except Exception as error:
                 if is_of_signal_handler(error):
                     interrupted = interrupted or error
-        _, part, _, message, _, _ = event
-        if is_ending and part == "producer.end":
+        _, part, name, message, _, _ = event
+        if part == "producer.end" and (is_ending or name == "records_lost"):
             _say_if_unheard(part, logging.WARNING, message)
     if interrupted is not None:
         raise interrupted

@@ -303,3 +303,23 @@ def test_a_transaction(verb: str, broker: Broker, kill: Callable[[], object]) ->
         getattr(producer, verb)(timeout=TIMEOUT)
     producer.close(timeout=0)
     assert_tells(raised.value, broker.bootstrap_servers)
+
+
+MISSPELT: dict[str, Callable[[Any, Any], Any]] = {
+    "end_offsets": lambda consumer, _: consumer.end_offsets([("ordres", 0)], timeout=TIMEOUT),
+    "offsets_for_times": lambda consumer, _: consumer.offsets_for_times({("ordres", 0): "1h ago"}, timeout=TIMEOUT),
+    "partitions_of": lambda consumer, _: consumer.partitions_of("ordres", timeout=TIMEOUT),
+    "partitions_for": lambda _, producer: producer.partitions_for("ordres", timeout=TIMEOUT),
+    "result": lambda _, producer: producer.send("ordres", "x").result(timeout=TIMEOUT),
+    "flush": lambda _, producer: (producer.send("ordres", "x"), producer.flush(timeout=TIMEOUT)),
+}
+
+
+@pytest.mark.parametrize("call", MISSPELT.values(), ids=MISSPELT)
+def test_a_topic_that_is_not_known_is_named(call: Callable[[Any, Any], Any], broker: Broker) -> None:
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    producer = monedula.Producer(settings)
+    with monedula.Consumer(settings) as consumer, pytest.raises(monedula.KafkaTimeoutError) as raised:
+        call(consumer, producer)
+    producer.close(0)
+    assert "the topic ordres is not known to the brokers" in str(raised.value)

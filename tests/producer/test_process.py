@@ -4,7 +4,7 @@ import pytest
 
 from tests.groups.ground import Ground
 from tests.producer.conftest import stored
-from tests.runtime.script import run
+from tests.runtime.script import ended, run
 
 OPEN = """
 from pathlib import Path
@@ -207,6 +207,18 @@ asyncio.run(main())
 """
     assert run(OPEN + code, ground.bootstrap, topic, before="") == "sent\n"
     assert values(ground, topic) == [b"x"]
+
+
+def test_what_close_loses_is_told_where_nobody_logs() -> None:
+    code = """
+broker = Broker()
+producer = monedula.Producer({"bootstrap.servers": broker.bootstrap_servers})
+producer.send("ordres", "x")
+producer.close(0.5)
+"""
+    ran = ended(f"from monedula.testing import Broker\n{code}")
+    assert "a record was not delivered before the producer ended; the last error: the topic ordres" in ran.stderr
+    assert ran.stderr.count("\n") == 1
 
 
 FORKED_USES = [

@@ -82,6 +82,19 @@ def test_one_that_was_seen_leaves_the_others(broker: Broker) -> None:
     assert raised.value.count == 2
 
 
+def test_the_first_error_is_of_those_that_nobody_has_seen(broker: Broker) -> None:
+    """It was the first of all, also where that had been caught."""
+
+    def look_at_the_first(producer: monedula.Producer) -> None:
+        producer.send("ordres", "x").exception()
+        producer.send("misspelt", "x")
+
+    broker.create_topic("orders")
+    with pytest.raises(monedula.UndeliveredRecordsError, match="misspelt") as raised:
+        in_a_block(look_at_the_first, settings(broker))
+    assert raised.value.count == 1
+
+
 def test_rows_of_a_table_count(broker: Broker) -> None:
     import pyarrow
 

@@ -42,6 +42,7 @@ def test_a_topic_that_an_admin_creates_is_used_at_once() -> None:
         with monedula.Admin(settings) as admin, monedula.Producer(settings) as producer:
             for number in range(10):
                 admin.create_topics(f"new-{number}", partitions=3)
+                assert producer.partitions_for(f"new-{number}") == [0, 1, 2]
                 producer.send(f"new-{number}", b"1").result()
 
 
