@@ -59,7 +59,7 @@ class ConsumerBase(GroupVerbs):
         self._known: set[int] = set()  # holder numbers of the asyncio tasks that have an end-of-task callback
         self._looping: list[int] = []  # thread ids, one entry for each batches() or records() loop that is not left
         try:
-            raw = raw_settings(config, settings)
+            raw = raw_settings(config, settings, in_place_of_text="topics go into topics=[...]")
         finally:
             del config, settings  # no traceback shows passwords as locals
         self._settings = raw  # its repr shows no value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
-from monedula.partitions import TopicPartition, seconds, topic_names
+from monedula.partitions import TopicPartition, loses_values, seconds, topic_names
 
 # Both import dataclasses, and assignors also logging and threading: programs that use neither should not wait for that.
 if TYPE_CHECKING:
@@ -308,6 +308,11 @@ def _text_for_broker(pattern: object) -> str:
 
 
 def _topic_names(topics: Any) -> list[str]:
+    if loses_values(topics):
+        raise ArgumentError(
+            f"topics={topics!r}: subscribe() takes names alone, and a group begins where it has committed, or where "
+            f"auto.offset.reset says; assign({{('orders', 0): 2}}) takes positions"
+        )
     several = isinstance(topics, Iterable) and not isinstance(topics, (str, bytes))
     instead = "subscribe() takes whole topics, several in a list; assign() takes partitions"
     names = topic_names(topics if several else [topics], instead)

@@ -78,6 +78,7 @@ class AsyncConsumer(ConsumerBase):
         raise TypeError(f"{type(self).__name__!r} object is not iterable; here: {message}")
 
     async def __aenter__(self) -> Self:
+        self._core.assignment()  # raises ClosedError if the consumer is closed
         return self
 
     async def __aexit__(

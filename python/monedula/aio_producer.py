@@ -44,6 +44,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     """Calls of `close` that are under way: the last one closes the bridge, on which the others wait."""
 
     async def __aenter__(self) -> Self:
+        self._check_open()
         return self
 
     async def __aexit__(

@@ -65,11 +65,23 @@ def is_secret(key: str) -> bool:
     return _SECRET_NAMES.search(key.strip().replace("_", ".").lower()) is not None
 
 
-def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
+def raw_settings(
+    config: Settings | None,
+    settings: Settings,
+    *,
+    example: str = "{'bootstrap.servers': 'localhost:9092'}",
+    in_place_of_text: str = "",
+) -> RawSettings:
     """The settings of the dict and the keywords in the core's form, with the values of config providers.
 
     The core checks names and values. In the traceback of an error no frame has a value as a local variable: tools that
     show locals would show passwords. Callers drop theirs as well, by `del` in `finally`.
+
+    Args:
+        config: the dict.
+        settings: the keywords.
+        example: a dict that would do, for the error.
+        in_place_of_text: what the error says if `config` is a text, which was meant for something else.
 
     Raises:
         ConfigError: if `config` is not a dict, a value is of a type that no setting has, or a config provider has no
@@ -78,6 +90,9 @@ def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
     if isinstance(config, RawSettings) and not settings:
         return config
     try:
+        if config is not None and not isinstance(config, Mapping):
+            hint = f"; {in_place_of_text}" if isinstance(config, str) and in_place_of_text else ""
+            raise ConfigError(f"settings must be a dict such as {example}, not of type {type(config).__name__}{hint}")
         return _raw(config, settings)
     except ConfigError as error:
         error.__context__ = None
@@ -87,10 +102,6 @@ def raw_settings(config: Settings | None, settings: Settings) -> RawSettings:
 
 
 def _raw(config: Settings | None, settings: Settings) -> RawSettings:
-    if config is not None and not isinstance(config, Mapping):
-        message = "settings must be a dict such as {'bootstrap.servers': 'localhost:9092'}"
-        hint = "; topics go into topics=[...]" if isinstance(config, str) else ""
-        raise ConfigError(f"{message}, not of type {type(config).__name__}{hint}")
     given = [*(config or {}).items(), *settings.items()]
     refuse_foreign(str(key) for key, _ in given)
     providers = [item for item in given if _is_token_provider(*item)]
@@ -155,7 +166,7 @@ def raw_columns(columns: Sequence[str] | None) -> list[str] | None:
     """
     if columns is None:
         return None
-    if not isinstance(columns, (str, bytes)) and isinstance(columns, Iterable):
+    if not isinstance(columns, (str, bytes, Mapping)) and isinstance(columns, Iterable):
         names = list(columns)
         if all(isinstance(name, str) for name in names):
             return names

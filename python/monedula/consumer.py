@@ -80,6 +80,7 @@ class Consumer(CallsBack, ConsumerBase):
         raise TypeError(f"{type(self).__name__!r} object is not iterable; here: {message}")
 
     def __enter__(self) -> Self:
+        self._core.assignment()  # raises ClosedError if the consumer is closed
         return self
 
     def __exit__(

@@ -239,6 +239,17 @@ def topic_names(topics: Iterable[object], instead: str, instead_of_pattern: str 
     return names
 
 
+def loses_values(topics: object) -> bool:
+    """Whether it is a dict whose values would be dropped where names are taken.
+
+    Those of what an `Admin` returns about topics, such as `list_topics()`, are no positions.
+    """
+    if not isinstance(topics, Mapping):
+        return False
+    is_listing = type(topics).__module__.startswith("monedula.admin.") and all(isinstance(key, str) for key in topics)
+    return not is_listing
+
+
 def is_name(topic: str) -> bool:
     """Whether a topic may have this name."""
     return len(topic) <= _LONGEST_NAME and _CHARACTERS.issuperset(topic) and topic not in (".", "..")

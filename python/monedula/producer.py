@@ -54,7 +54,7 @@ class ProducerBase(Unpicklable, ProducerCore):
             if isinstance(partitioner, str):
                 settings["partitioner"] = partitioner
                 partitioner = None
-            raw = raw_settings(config, settings)
+            raw = raw_settings(config, settings, in_place_of_text="the topic of a record goes into send(topic, value)")
         finally:
             del config, settings  # no traceback shows passwords as locals
         if partitioner is not None and not callable(partitioner):
@@ -195,6 +195,15 @@ class ProducerBase(Unpicklable, ProducerCore):
         finally:
             self._tables.discard(call)
 
+    def _check_open(self) -> None:
+        """Raise if it was closed: the block of a `with` would only fail later.
+
+        Raises:
+            ClosedError: if it is closed.
+        """
+        if self._is_closed:
+            raise ClosedError("the producer is closed")
+
     def _close_tables(self) -> None:
         self._is_closed = True
         for call in list(self._tables):
@@ -259,6 +268,7 @@ class Producer(ProducerBase, Transactions):
     """
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(

@@ -14,6 +14,7 @@ from monedula.partitions import (
     RawPosition,
     TopicPartition,
     is_pair,
+    loses_values,
     raw_partition,
     timestamp_ms,
     topic_names,
@@ -33,6 +34,8 @@ aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:
 
 Where = tuple[str, str, object] | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | Any
 """A condition: tuples of a column, an operator and a value, or an expression of pyarrow or polars."""
+
+TOPICS_SECOND = "the topics come second, as in read(settings, 'orders')"
 
 Progress = Callable[[int, int], object]
 """Called after each batch with the number of offsets passed so far, and the number of offsets to read in total."""
@@ -62,8 +65,9 @@ def read(
     Args:
         config: settings, as for `Consumer`.
         topics: one topic, several topics, or `(topic, partition)` pairs.
-        start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or an aware datetime, for the
-            first record that is not older; or a dict of these by `(topic, partition)`.
+        start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or a time, for the first record
+            that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
+            `"2026-11-21T10:00:00Z"`; or a dict of these by `(topic, partition)`.
         end: the same; the first offset that is not read.
         where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched. Only the
             records that meet it are returned. It is a tuple such as `("timestamp", ">=", "1h ago")`; a list of tuples,
@@ -85,16 +89,15 @@ def read(
         `pyarrow.table(stream)`, `polars.DataFrame(stream)` or DuckDB.
 
     Raises:
-        ArgumentError: on invalid arguments, such as a pattern: topics are given by name.
+        ArgumentError: if an argument is invalid, such as a pattern: topics are given by name.
         UnknownTopicError: if a topic or partition does not exist.
         OffsetOutOfRangeError: if `start` or `end` lies outside of the log. The stream raises it too, if records are
             deleted while it reads: nothing is skipped silently.
-        ArgumentError: if an argument is invalid.
         BrokerConnectionError: if the cluster cannot be reached.
         KafkaTimeoutError: if there is no progress for `default.api.timeout.ms`.
     """
     try:
-        raw = raw_settings(config, {})
+        raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
     finally:
         del config  # no traceback shows passwords as locals
     ranges = [
@@ -291,6 +294,11 @@ def targets(
     Raises:
         ArgumentError: if one is neither a name nor a partition, or there is none.
     """
+    if loses_values(topics):
+        raise ArgumentError(
+            f"topics={topics!r}: expected names or (topic, partition) pairs; where they are read from and to is "
+            f"start= and end=, such as start={{('orders', 0): 2}}"
+        )
     single = isinstance(topics, (str, bytes)) or is_pair(topics) or not isinstance(topics, Iterable)
     items: list[object] = [topics] if single else list(topics)
     by_partition = any(isinstance(edge, Mapping) for edge in edges)

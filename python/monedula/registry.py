@@ -10,6 +10,12 @@ from monedula._monedula import RegistryCore, stable_avro
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.errors import ArgumentError, SchemaRegistryError
 
+_EXAMPLE = "{'schema.registry.url': 'http://localhost:8081'}"
+_INSTEAD_OF = {
+    "AVRO": "give the text of the Avro schema, with kind='AVRO'; one of a subject is there already",
+    "JSON": "give the JSON Schema as a dict or its text, with kind='JSON'",
+    "PROTOBUF": "give the text of the .proto file, with kind='PROTOBUF'",
+}
 _BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
 
@@ -42,7 +48,7 @@ class SchemaRegistry:
 
     def __init__(self, config: Settings | RawSettings | None = None, /, **settings: Any) -> None:
         try:
-            raw = config if isinstance(config, RawSettings) else raw_settings(config, settings)
+            raw = config if isinstance(config, RawSettings) else raw_settings(config, settings, example=_EXAMPLE)
         finally:
             del config, settings  # no traceback shows passwords as locals
         if not {name.replace("_", ".") for name, *_ in raw} & {*_BOOTSTRAP}:
@@ -88,8 +94,8 @@ class SchemaRegistry:
 
         Args:
             subject: such as `"orders-value"`.
-            schema: its text, or what `json.loads` makes of it. Of Avro, it is registered as `send_batch` does, without
-                blanks and in one order, so that both mean the same version.
+            schema: its text, or what `json.loads` makes of it; or a `monedula.Avro` with the schema. Of Avro, it is
+                registered as `send_batch` does, without blanks and in one order, so that both mean the same version.
             kind: `"AVRO"`, `"PROTOBUF"` or `"JSON"`.
             references: the schemas that it refers to: a name, and the subject and version that are meant.
 
@@ -98,6 +104,7 @@ class SchemaRegistry:
 
         Raises:
             SchemaRegistryError: if the registry refuses it, with its reasons, or cannot be asked.
+            ArgumentError: if `schema` is none of these.
         """
         body = _body(schema, kind, references, is_stable=True)
         answer = self._ask(f"/subjects/{_part(subject)}/versions", body)
@@ -141,7 +148,7 @@ def _part(subject: str) -> str:
 
 
 def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is_stable: bool = False) -> str:
-    text = schema if isinstance(schema, str) else json.dumps(schema)
+    text = schema if isinstance(schema, str) else text_of(schema, kind)
     if is_stable and kind == "AVRO":
         # What is no schema is the registry's to refuse.
         text = stable_avro(text) or text
@@ -153,6 +160,29 @@ def _body(schema: Any, kind: str, references: Sequence[tuple[str, str, int]], is
             {"name": name, "subject": subject, "version": version} for name, subject, version in references
         ]
     return json.dumps(body)
+
+
+def text_of(schema: Any, kind: str) -> str:
+    """The text of a schema that is given in another form.
+
+    Raises:
+        ArgumentError: if it has none.
+    """
+    # Imported here: whoever registers texts needs none of it.
+    from monedula.avro import Avro
+    from monedula.typed import Typed
+
+    if isinstance(schema, Avro) and not schema.is_of_registry and kind == "AVRO":
+        return schema.reader
+    if isinstance(schema, Typed):
+        raise ArgumentError(f"schema={type(schema).__name__}(...), kind={kind!r}: {_INSTEAD_OF[schema._KIND]}")
+    try:
+        return json.dumps(schema)
+    except (TypeError, ValueError) as error:
+        given = type(schema).__name__
+        raise ArgumentError(
+            f"schema of type {given}: expected its text, or what json.loads makes of it: {error}"
+        ) from None
 
 
 def _expect(kind: type, answer: Any) -> Any:

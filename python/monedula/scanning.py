@@ -13,7 +13,7 @@ from monedula._monedula import Batch, ColumnSpec, ReaderCore
 from monedula._where import Condition, TooManyAlternativesError, Unknown, columns_of
 from monedula._where.bounded import Range, begin, first_rows, lateness_ms, plan_of
 from monedula.config import RawSettings, Settings, raw_settings
-from monedula.reading import Bound, RecordStream, bound_of, check_without_dead_letters, targets
+from monedula.reading import TOPICS_SECOND, Bound, RecordStream, bound_of, check_without_dead_letters, targets
 from monedula.typed import Typed, pinned, spec_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TopicScan:
         value: Typed | None = None,
     ) -> None:
         try:
-            self._raw = raw_settings(config, {})
+            self._raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
         finally:
             del config  # no traceback shows passwords as locals
         self._headers = headers
@@ -139,6 +139,13 @@ def _with_small_fetches(raw: RawSettings) -> RawSettings:
     return small
 
 
+def _check_options(function: str, options: ScanOptions) -> None:
+    if unknown := [name for name in options if name not in ScanOptions.__annotations__]:
+        from monedula._moving import no_argument
+
+        raise no_argument(function, unknown)
+
+
 def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "pl.LazyFrame":
     """Topics as a `LazyFrame` of polars: what a query does not need is not fetched, or not decoded.
 
@@ -161,6 +168,7 @@ def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "p
         ModuleNotFoundError: without polars (`pip install 'monedula[polars]'`).
     """
     try:
+        _check_options("scan", options)
         source = TopicScan(config, topics, **options)
     finally:
         del config  # no traceback shows passwords as locals
@@ -193,6 +201,7 @@ def dataset(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) ->
         ModuleNotFoundError: without pyarrow (`pip install 'monedula[arrow]'`).
     """
     try:
+        _check_options("dataset", options)
         source = TopicScan(config, topics, **options)
     finally:
         del config  # no traceback shows passwords as locals

@@ -1,4 +1,7 @@
-"""What a failing test's report says about its embedded brokers: faults with their hits, groups, the last requests."""
+"""What a failing test's report says about its embedded brokers: faults with their hits, groups, the last requests.
+
+The same of the schema registry beside a broker.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +16,7 @@ REQUESTS = 20
 def described(broker: "Broker") -> str:
     """The state of a broker as text. A broker that has stopped says so."""
     try:
-        return "\n".join([*_faults(broker), *_groups(broker), *_requests(broker)])
+        return "\n".join([*_faults(broker), *_groups(broker), *_requests(broker), *_registry(broker)])
     except Exception as error:
         return f"it cannot be asked: {type(error).__name__}: {error}"
 
@@ -52,5 +55,23 @@ def _members(group: "Group") -> Iterator[str]:
 
 def _requests(broker: "Broker") -> Iterator[str]:
     requests = broker.requests()[-REQUESTS:]
-    yield f"the last {len(requests)} requests:" if requests else "no request came"
+    yield f"the last {len(requests)} requests:" if requests else "no request came to the broker"
     yield from (f"  {request}" for request in requests)
+
+
+def _registry(broker: "Broker") -> Iterator[str]:
+    registry = broker._registry  # `registry` raises if there is none
+    if registry is None:
+        return
+    for each in registry._faults.told():
+        what, when = (
+            {"effect": each.effect, **each.arguments},
+            {"method": each.method, "path": each.path, "on": each.on},
+        )
+        removed = ", removed" if each.is_removed else ""
+        yield f"registry's fault {each.number}: {_words(what)} when {_words(when)}: {each.hits} hits{removed}"
+    requests = registry.requests()[-REQUESTS:]
+    yield f"the last {len(requests)} requests to the registry:" if requests else "no request came to the registry"
+    for request in requests:
+        query = f"?{request.query}" if request.query else ""
+        yield f"  {request.method} {request.path}{query}: {request.status or 'no answer'}"

@@ -159,6 +159,12 @@ def test_an_error_of_the_progress_callback_ends_the_read(settings: dict[str, Any
         list(monedula.read(settings, name, max_rows=15, progress=fail))
 
 
+@pytest.mark.parametrize("topics", [{("orders", 0): 2}, {"orders": 2}])
+def test_a_dict_of_topics_is_refused_where_its_values_would_be_lost(topics: dict[Any, int]) -> None:
+    with pytest.raises(monedula.ArgumentError, match=r"start= and end=, such as start=\{\('orders', 0\): 2\}"):
+        monedula.read({"bootstrap.servers": "127.0.0.1:1"}, topics)
+
+
 @pytest.mark.parametrize("wrong", [{"start": datetime(2024, 1, 1)}, {"start": "newest"}, {"end": None}])
 def test_bounds_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(monedula.ArgumentError, match=r"time zone|expected an offset"):

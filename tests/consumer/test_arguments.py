@@ -54,6 +54,22 @@ def test_topics_are_given_by_any_iterable_of_names(
     assert consumer.subscription() == {"orders", "sent"}
 
 
+@pytest.mark.parametrize("kind", [monedula.Consumer, monedula.AsyncConsumer])
+def test_a_dict_is_no_subscription(settings: dict[str, Any], kind: Any) -> None:
+    with pytest.raises(monedula.ArgumentError, match="takes names alone"):
+        kind(settings, topics={ZERO: 2})
+
+
+def test_the_topics_that_an_admin_lists_are_names(settings: dict[str, Any], consumer: monedula.Consumer) -> None:
+    with monedula.Admin(settings) as admin:
+        topics = admin.list_topics()
+        consumer.subscribe(topics)
+        assert consumer.subscription() == {"orders", "sent"}
+        assert pa.table(monedula.read(settings, topics)).num_rows == 6
+        with pytest.raises(monedula.ArgumentError, match="start= and end="):
+            monedula.read(settings, admin.list_offsets({ZERO: "latest"}))
+
+
 async def listen(partitions: set[monedula.TopicPartition]) -> None:
     raise AssertionError(partitions)
 
@@ -91,6 +107,10 @@ MISTAKES: dict[str, tuple[Callable[[monedula.Consumer], Any], str]] = {
         "is no topic's name: expected 1 to 249",
     ),
     "a directory for a topic": (lambda consumer: consumer.partitions_of(".."), "'..' is no topic's name"),
+    "a dict for a subscription": (
+        lambda consumer: consumer.subscribe({"orders": 2}),
+        r"topics=\{'orders': 2\}: subscribe\(\) takes names alone.*assign\(\{\('orders', 0\): 2\}\) takes positions",
+    ),
     "a reason that is none": (
         lambda consumer: consumer.enforce_rebalance(5),  # type: ignore[arg-type]
         r"reason=5 \(int\): expected a text",
@@ -206,7 +226,7 @@ def test_whole_topics_of_a_closed_consumer(settings: dict[str, Any]) -> None:
             verb()
 
 
-@pytest.mark.parametrize("columns", ["value", b"value", [1], 5])
+@pytest.mark.parametrize("columns", ["value", b"value", [1], 5, {"value": "v"}])
 def test_columns_are_a_list_of_names(settings: dict[str, Any], columns: Any) -> None:
     for make in (monedula.Consumer, partial(monedula.read, topics="orders")):
         with pytest.raises(monedula.ArgumentError, match=r"columns=.*: expected a list of names, such as \['key'"):

@@ -42,6 +42,23 @@ def test_a_closed_consumer_says_so(consumer: ConsumerFactory, verb: str) -> None
         AFTER_CLOSE[verb](reader)
 
 
+@pytest.mark.parametrize("kind", [monedula.Consumer, monedula.Producer, monedula.Admin])
+def test_a_closed_client_enters_no_block(kind: Any) -> None:
+    client = kind(bootstrap_servers="127.0.0.1:1")
+    client.close()
+    with pytest.raises(monedula.ClosedError, match="is closed"), client:
+        pytest.fail("entered")
+
+
+@pytest.mark.parametrize("kind", [monedula.AsyncConsumer, monedula.AsyncProducer, monedula.AsyncAdmin])
+async def test_a_closed_client_for_asyncio_enters_no_block(kind: Any) -> None:
+    client = kind(bootstrap_servers="127.0.0.1:1")
+    await client.close()
+    with pytest.raises(monedula.ClosedError, match="is closed"):
+        async with client:
+            pytest.fail("entered")
+
+
 def test_closing_again_does_nothing(kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory) -> None:
     name = topic()
     fill(kafka, name, 1)

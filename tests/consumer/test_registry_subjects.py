@@ -106,6 +106,26 @@ def test_a_registry_lists_shows_and_takes_schemas(registry: Registry) -> None:
         client.get("b/1", 3)
 
 
+def test_a_registry_takes_the_schema_of_typed_columns_where_it_has_one(registry: Registry) -> None:
+    client = SchemaRegistry({"schema.registry.url": registry.url})
+    assert client.register("s", Avro(ORDER)) == client.register("s", ORDER)
+    assert client.check("s", Avro(ORDER)) == []
+    for schema, kind, says in [
+        (Avro(ORDER), "JSON", "give the text of the Avro schema, with kind='AVRO'"),
+        (Avro(subject="s"), "AVRO", "one of a subject is there already"),
+        (monedula.Json("id bigint"), "AVRO", "give the JSON Schema as a dict or its text, with kind='JSON'"),
+        (
+            monedula.Protobuf('syntax = "proto3"; message A { int64 id = 1; }'),
+            "PROTOBUF",
+            "give the text of the .proto file, with kind='PROTOBUF'",
+        ),
+        (b"{}", "AVRO", "schema of type bytes: expected its text, or what json.loads makes of it"),
+    ]:
+        for ask in (client.register, client.check):
+            with pytest.raises(monedula.ArgumentError, match=says):
+                ask("s", schema, kind=kind)
+
+
 def test_a_registry_says_why_a_schema_is_not_compatible(registry: Registry) -> None:
     client = SchemaRegistry(schema_registry_url=registry.url)
     registry.avro("s", ORDER)

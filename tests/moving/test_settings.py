@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import aiokafka
 import aiokafka.admin
@@ -137,6 +138,20 @@ def test_the_value_of_such_a_setting_is_not_shown() -> None:
 def test_topics_in_place_of_settings_are_named() -> None:
     with pytest.raises(monedula.ConfigError, match=r"topics go into topics="):
         monedula.Consumer("orders", bootstrap_servers="127.0.0.1:1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (monedula.Producer, r"\{'bootstrap.servers': .*, not of type str; the topic of a record goes into send\("),
+        (monedula.Admin, r"\{'bootstrap.servers': .*, not of type str; topics go into its methods$"),
+        (monedula.SchemaRegistry, r"\{'schema.registry.url': 'http://localhost:8081'\}, not of type str$"),
+        (lambda text: monedula.read(text, SERVERS), r"the topics come second, as in read\(settings, 'orders'\)$"),
+    ],
+)
+def test_a_text_in_place_of_settings_is_told_what_the_client_wants(make: Any, says: str) -> None:
+    with pytest.raises(monedula.ConfigError, match=says):
+        make("http://x")
 
 
 def test_one_column_as_a_text_is_told_to_stand_in_a_list() -> None:

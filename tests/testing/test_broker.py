@@ -168,8 +168,21 @@ def test_what_is_wrong_at_the_start_is_reported() -> None:
         ({"settings": {"num.partition": 1}}, "perhaps num.partitions"),
         ({"settings": {"num.partitions": "many"}}, "not a number"),
         ({"max_versions": {"Fetsh": 1}}, "no API Fetsh"),
-        ({"nodes": 0}, "at least one node"),
-        ({"port": 70_000}, "70000"),
+        ({"nodes": 0}, "nodes=0: expected a whole number of nodes, from 1 to 65535"),
+        ({"nodes": "2"}, "nodes='2': expected a whole number of nodes"),
+        ({"nodes": 2.5}, "nodes=2.5: expected a whole number of nodes"),
+        ({"port": 70_000}, "port=70000: expected a port, a whole number, from 0 to 65535"),
+        ({"port": -1}, "port=-1: expected a port"),
+        ({"control_port": "x"}, "control_port='x': expected a port"),
+        ({"seed": "x"}, "seed='x': expected a whole number, 0 or more"),
+        ({"max_reauth_ms": "x"}, "max_reauth_ms='x': expected a whole number of milliseconds, 0 or more"),
+        ({"host": 3}, "host=3: expected a text such as '127.0.0.1'"),
+        ({"client_metrics": "x"}, "client_metrics='x': expected True or False"),
+        ({"racks": [1]}, r'racks: 1 is no text; expected \["rack-1"\]'),
+        ({"max_versions": {"Fetch": "x"}}, "max_versions: 'Fetch': 'x': expected the number of a version"),
+        ({"topics": 3}, "topics=3: expected"),
+        ({"topics": {3: 1}}, "topics: 3 is no topic's name"),
+        ({"data_dir": 3}, "data_dir=3: expected the path of a directory"),
         ({"clock": "sundial"}, "sundial"),
     ]:
         with pytest.raises(ConfigError, match=problem):
@@ -192,6 +205,8 @@ def test_a_stopped_broker_says_so() -> None:
     broker.stop()
     with pytest.raises(ClosedError, match="has stopped"):
         broker.append("orders", ["a"])
+    with pytest.raises(ClosedError, match="has stopped"), broker:
+        pytest.fail("entered")
 
 
 def test_a_group_is_shown_as_a_client_would_see_it() -> None:

@@ -106,7 +106,7 @@ def test_what_is_wrong_is_one_line() -> None:
             (["--port", "0", "--setting", "num.partition=1"], 2, "perhaps num.partitions is meant"),
             (["--port", "0", "--setting", "x"], 2, "a setting is written key=value"),
             (["--port", "0", "--rack", "a", "--rack", "b"], 2, "racks: 2 racks for 1 nodes"),
-            (["--port", "0", "--first-node-id", "-1"], 2, "first_node_id: -1, but 1 nodes have ids from 0"),
+            (["--port", "0", "--first-node-id", "-1"], 2, "first_node_id=-1: expected the id of a node"),
         ]:
             done = run("broker", *options)
             assert (done.returncode, done.stdout) == (code, ""), done

@@ -77,6 +77,14 @@ def test_that_fails_after_its_broker_stopped(monedula_broker):
     monedula_broker.stop()
     raise AssertionError("its own")
 
+def test_that_fails_at_its_registry(monedula_registry_broker):
+    registry = monedula_registry_broker.registry
+    registry.register("orders-value", '"int"')
+    registry.fault(path="/subjects/*", status=503, count=1)
+    with registry.fault(path="/subjects", delay_ms=1):
+        client = monedula.SchemaRegistry({"schema.registry.url": registry.url})
+    assert client.get("orders-value").version == 2
+
 def test_that_fails_without_a_broker():
     raise AssertionError("no broker")
 
@@ -88,8 +96,8 @@ def test_that_passes(monedula_broker):
 def test_the_report_of_a_failing_test_tells_what_its_broker_saw(tmp_path: Path) -> None:
     done = run(FAILING, tmp_path)
     told = done.stdout
-    assert "3 failed, 1 passed" in told, told + done.stderr
-    assert told.count("- embedded broker at ") == 3, told
+    assert "4 failed, 1 passed" in told, told + done.stderr
+    assert told.count("- embedded broker at ") == 4, told
     assert "fault 1: effect='error', error='LEADER_NOT_AVAILABLE'" in told, told
     assert "when apis=['Metadata'], topic='orders': 1 hits\n" in told, told
     assert "fault 2: effect='delay', ms=1 when apis=['Fetch']: 1 hits, removed\n" in told, told
@@ -97,3 +105,11 @@ def test_the_report_of_a_failing_test_tells_what_its_broker_saw(tmp_path: Path) 
     assert "Metadata v" in told, told
     assert " bytes, LEADER_NOT_AVAILABLE, after " in told, told
     assert "it cannot be asked: ClosedError" in told, told
+    assert "no request came to the broker\n" in told, told
+    fault = "effect='answer', status=503"
+    assert f"registry's fault 1: {fault}" in told, told
+    assert " when path='/subjects/*', on='request': 1 hits\n" in told, told
+    assert "when path='/subjects', on='request': 0 hits, removed\n" in told, told
+    assert "the last 2 requests to the registry:\n" in told, told
+    assert "  GET /subjects/orders-value/versions/latest: 503\n" in told, told
+    assert "  GET /subjects/orders-value/versions/latest: 200\n" in told, told

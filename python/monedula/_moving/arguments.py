@@ -7,6 +7,8 @@ _SECONDS = "timeout=1.0, in seconds"
 
 _PARTITIONS = "topics={'orders': 3} makes a topic with 3 partitions, settings={'num.partitions': 3} is for all others"
 
+_BY_QUERY = "read() takes it; here the query decides how its batches come"
+
 ARGUMENTS: dict[str, dict[str, str]] = {
     "Broker": {
         "broker_count": "nodes=3",
@@ -27,6 +29,13 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "topic": "name='orders'",
         "topic_configs": "configs={'retention.ms': 3600000}",
     },
+    "dataset": {
+        "columns": "the query names them: dataset(...).to_table(columns=['key', 'value'])",
+        "max_bytes": _BY_QUERY,
+        "max_rows": _BY_QUERY + "; dataset(...).head(10) reads as few",
+        "progress": _BY_QUERY,
+        "where": "the query has it: dataset(...).to_table(filter=pc.field('partition') == 0), or .filter(...)",
+    },
     "fault": {
         "apis": "api='Fetch', or api=['Fetch', 'Produce']",
         "delay": "delay_ms=500",
@@ -41,6 +50,13 @@ ARGUMENTS: dict[str, dict[str, str]] = {
         "on_assign": "on_assigned=f, which is called with the partitions alone",
         "on_revoke": "on_revoked=f, which is called with the partitions alone",
         "listener": "give its methods as on_assigned=, on_revoked= and on_lost=",
+    },
+    "scan": {
+        "columns": "the query names them: scan(...).select('key', 'value')",
+        "max_bytes": _BY_QUERY,
+        "max_rows": _BY_QUERY + "; scan(...).head(10) reads as few",
+        "progress": _BY_QUERY,
+        "where": "the query has it: scan(...).filter(pl.col('partition') == 0)",
     },
     "poll": {
         "timeout_ms": _SECONDS,

@@ -41,6 +41,7 @@ class Admin(AdminMethods):
     """
 
     def __enter__(self) -> Self:
+        self._check_open()
         return self
 
     def __exit__(
@@ -54,6 +55,7 @@ class Admin(AdminMethods):
         Args:
             timeout: seconds that the connections may take to close.
         """
+        self._is_closed = True
         self._core.close(timeout)
 
     def _run(self, call: Call[T]) -> T:

@@ -36,6 +36,7 @@ class AsyncAdmin(AdminMethods):
     _bridge: "Bridge | None" = None
 
     async def __aenter__(self) -> Self:
+        self._check_open()
         return self
 
     async def __aexit__(
@@ -45,6 +46,7 @@ class AsyncAdmin(AdminMethods):
 
     async def close(self) -> None:
         """Close the connections; current calls end with `ClosedError`. May be called again."""
+        self._is_closed = True
         self._core.close(0.0)
         if self._bridge is not None:
             self._bridge.close()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSp
 from monedula._client_names import names_in
 from monedula._monedula import AdminCore, Operation
 from monedula.config import Settings, Unpicklable, raw_settings
+from monedula.errors import ClosedError
 
 if TYPE_CHECKING:
     from monedula.admin.admin import Admin
@@ -79,9 +80,11 @@ def _described(method: Function, call: Function, client: type) -> Function:
 class AdminBase(Unpicklable):
     """Base of `Admin` and `AsyncAdmin`."""
 
+    _is_closed = False
+
     def __init__(self, config: Settings | None = None, /, **settings: Any) -> None:
         try:
-            raw = raw_settings(config, settings)
+            raw = raw_settings(config, settings, in_place_of_text="topics go into its methods")
         finally:
             del config, settings  # no traceback shows passwords as locals
         self._names = names_in(raw)
@@ -91,3 +94,12 @@ class AdminBase(Unpicklable):
     def metrics(self) -> dict[str, int]:
         """Counters since the client was created, such as connections, requests and bytes."""
         return dict(self._core.metrics())
+
+    def _check_open(self) -> None:
+        """Raise if it was closed: the block of a `with` would only fail later.
+
+        Raises:
+            ClosedError: if it is closed.
+        """
+        if self._is_closed:
+            raise ClosedError("the admin is closed")

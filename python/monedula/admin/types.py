@@ -26,27 +26,35 @@ class ConfigResource(NamedTuple):
 @tells
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create."""
+    """A topic to create.
+
+    Attributes:
+        name: its name.
+        partitions: the number of partitions; the broker's `num.partitions` if left out.
+        replication_factor: the number of replicas of each partition; the broker's `default.replication.factor` if left
+            out.
+        configs: settings that differ from the broker's defaults, such as `{"retention.ms": 3_600_000}`.
+        assignments: in place of both numbers: for each partition its broker ids, the preferred leader first.
+    """
 
     name: str
     partitions: int | None = None
-    """The number of partitions; the broker's `num.partitions` if left out."""
     replication_factor: int | None = None
-    """The number of replicas of each partition; the broker's `default.replication.factor` if left out."""
     configs: Mapping[str, object] = field(default_factory=dict)
-    """Settings that differ from the broker's defaults, such as `{"retention.ms": 3_600_000}`."""
     assignments: Mapping[int, Sequence[int]] | None = None
-    """In place of both numbers: for each partition its broker ids, the preferred leader first."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """More partitions for a topic."""
+    """More partitions for a topic.
+
+    Attributes:
+        total: the total number of partitions, including the existing ones.
+        assignments: the broker ids of each new partition, the preferred leader first; Kafka chooses them if left out.
+    """
 
     total: int
-    """The total number of partitions, including the existing ones."""
     assignments: Sequence[Sequence[int]] | None = None
-    """The broker ids of each new partition, the preferred leader first; Kafka chooses them if left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,22 +26,24 @@ class Retry:
     The waits grow from `backoff` by `factor` up to `max_backoff` seconds, each shorter or longer by up to `jitter` of
     it. The records' key waits meanwhile; all others go on.
 
+    Attributes:
+        retries: attempts after the first one; `None` for as many as it takes.
+        backoff: seconds before the second attempt.
+        factor: how many times longer each further wait is.
+        max_backoff: the longest wait in seconds.
+        jitter: the random part of a wait.
+        on: the exceptions after which to try again. Others are given up at once.
+
     Raises:
         ArgumentError: if a number is negative or none, the waits shrink, or `on` names no exceptions.
     """
 
     retries: int | None = 3
-    """Attempts after the first one; `None` for as many as it takes."""
     backoff: float = 0.5
-    """Seconds before the second attempt."""
     factor: float = 2.0
-    """How many times longer each further wait is."""
     max_backoff: float = 30.0
-    """The longest wait in seconds."""
     jitter: float = 0.2
-    """The random part of a wait."""
     on: type[Exception] | tuple[type[Exception], ...] = Exception
-    """The exceptions after which to try again. Others are given up at once."""
 
     def __post_init__(self) -> None:
         if self.retries is not None and (whole_number(self.retries) is None or self.retries < 0):

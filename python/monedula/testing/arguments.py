@@ -1,8 +1,10 @@
 """Checks of the arguments of `Broker` whose wrong types would otherwise be errors about something else."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
 
 from monedula.errors import ConfigError
+from monedula.partitions import whole_number
 from monedula.testing.security import Acl
 
 _EXAMPLES = {
@@ -14,6 +16,83 @@ _EXAMPLES = {
     "settings": '{"num.partitions": 3}',
     "max_versions": '{"Fetch": 11}',
 }
+
+_PORT = (0, 65535, "a port, a whole number")
+_MANY = (1 << 63) - 1
+_NUMBERS = {
+    "nodes": (1, 65535, "a whole number of nodes"),
+    "port": _PORT,
+    "control_port": _PORT,
+    "first_node_id": (0, (1 << 31) - 1, "the id of a node, a whole number"),
+    "seed": (0, _MANY, "a whole number"),
+    "coordinator_load_ms": (0, _MANY, "a whole number of milliseconds"),
+    "max_reauth_ms": (0, _MANY, "a whole number of milliseconds"),
+}
+"""The least and the most, and what it is."""
+
+_TEXTS = {"host": "127.0.0.1", "first_use": "once", "security": "SASL_SSL", "client_auth": "required"}
+
+
+def check_versions(versions: Mapping[str, int] | None) -> None:
+    """Check the highest versions of APIs.
+
+    Raises:
+        ConfigError: one is no whole number that fits 16 bits.
+    """
+    for name, version in (versions or {}).items():
+        number = whole_number(version)
+        if number is None or not -(1 << 15) <= number < 1 << 15:
+            message = f"expected the number of a version, such as {_EXAMPLES['max_versions']}"
+            raise ConfigError(f"max_versions: {name!r}: {version!r}: {message}", key="max_versions")
+
+
+def check_numbers(**arguments: object) -> dict[str, int]:
+    """The arguments that are numbers, checked.
+
+    Raises:
+        ConfigError: one is no whole number, or out of its range.
+    """
+    numbers = {}
+    for name, given in arguments.items():
+        least, most, what = _NUMBERS[name]
+        number = whole_number(given)
+        if number is None or not least <= number <= most:
+            bounds = "0 or more, of 63 bits" if most == _MANY else f"from {least} to {most}"
+            raise ConfigError(f"{name}={given!r}: expected {what}, {bounds}", key=name)
+        numbers[name] = number
+    return numbers
+
+
+def check_texts(**arguments: object) -> None:
+    """Check that arguments are texts.
+
+    Raises:
+        ConfigError: one is something else.
+    """
+    for name, given in arguments.items():
+        if not isinstance(given, str):
+            raise ConfigError(f"{name}={given!r}: expected a text such as {_TEXTS[name]!r}", key=name)
+
+
+def check_switches(**arguments: object) -> None:
+    """Check that arguments are `True` or `False`.
+
+    Raises:
+        ConfigError: one is something else.
+    """
+    for name, given in arguments.items():
+        if not isinstance(given, bool):
+            raise ConfigError(f"{name}={given!r}: expected True or False", key=name)
+
+
+def check_data_dir(given: object) -> None:
+    """Check that it is a path.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if given is not None and not isinstance(given, (str, PathLike)):
+        raise ConfigError(f"data_dir={given!r}: expected the path of a directory", key="data_dir")
 
 
 def check_users(users: object) -> None:
@@ -36,10 +115,10 @@ def check_users(users: object) -> None:
 
 
 def check_lists(**arguments: Iterable[object]) -> None:
-    """Check that arguments are lists: a text is a list of its letters.
+    """Check that arguments are lists, all but `acls` of texts: a text is a list of its letters.
 
     Raises:
-        ConfigError: one is a text, or no list.
+        ConfigError: one is a text, or no list, or has something else in it.
     """
     for name, given in arguments.items():
         if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
@@ -47,6 +126,10 @@ def check_lists(**arguments: Iterable[object]) -> None:
             raise ConfigError(
                 f"{name}: expected a list such as {_EXAMPLES[name]}, not a value of type {kind}", key=name
             )
+        if name != "acls" and not isinstance(given, Iterator):
+            for each in given:
+                if not isinstance(each, str):
+                    raise ConfigError(f"{name}: {each!r} is no text; expected {_EXAMPLES[name]}", key=name)
 
 
 def check_acls(acls: Iterable[object]) -> None:

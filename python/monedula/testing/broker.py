@@ -9,7 +9,17 @@ from typing import Any, Literal, Self
 from monedula._monedula import BrokerCore
 from monedula._moving import tells
 from monedula.errors import ConfigError
-from monedula.testing.arguments import check_acls, check_lists, check_mappings, check_users
+from monedula.testing.arguments import (
+    check_acls,
+    check_data_dir,
+    check_lists,
+    check_mappings,
+    check_numbers,
+    check_switches,
+    check_texts,
+    check_users,
+    check_versions,
+)
 from monedula.testing.faults import Fault, FaultSetter
 from monedula.testing.records import Headers, RecordLike, Timestamps, records_of
 from monedula.testing.registry_control import RegistryControl, RegistryOptions, registry_options
@@ -124,29 +134,37 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         if clock not in ("system", "manual"):
             raise ConfigError(f'clock: {clock!r} is none; there are "system" and "manual"')
         try:
+            numbers = check_numbers(
+                nodes=nodes,
+                port=port,
+                first_node_id=first_node_id,
+                seed=seed,
+                coordinator_load_ms=coordinator_load_ms,
+                max_reauth_ms=max_reauth_ms,
+                **({} if control_port is None else {"control_port": control_port}),
+            )
+            check_texts(host=host, first_use=first_use, security=security, client_auth=client_auth)
+            check_switches(unsecured_tokens=unsecured_tokens, client_metrics=client_metrics)
+            check_data_dir(data_dir)
             check_users(users)
             check_lists(listeners=listeners, mechanisms=mechanisms, super_users=super_users, racks=racks, acls=acls)
             acls = list(acls)
             check_acls(acls)
             check_mappings(settings=settings, max_versions=max_versions)
+            check_versions(max_versions)
             of_registry = registry_options(registry)
         except ConfigError:
             users, registry = None, False  # tools that show local variables would show the passwords
             raise
         options = {
-            "nodes": nodes,
+            **numbers,
             "topics": _topic_specs(topics),
-            "port": port,
             "data_dir": None if data_dir is None else str(data_dir),
             "settings": _texts(settings),
             "racks": list(racks),
-            "first_node_id": first_node_id,
-            "seed": seed,
             "manual_clock": clock == "manual",
             "max_versions": dict(max_versions or {}),
-            "control_port": control_port,
             "host": host,
-            "coordinator_load_ms": coordinator_load_ms,
             "first_use": first_use,
             "client_metrics": client_metrics,
             "security": security,
@@ -154,7 +172,6 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
             "users": dict(users or {}),
             "mechanisms": list(mechanisms),
             "client_auth": client_auth,
-            "max_reauth_ms": max_reauth_ms,
             "unsecured_tokens": unsecured_tokens,
             "acls": [acl_json(acl) for acl in acls],
             "super_users": [principal_of(user) for user in super_users],
@@ -170,7 +187,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         if of_registry is not None:
             try:
                 has_tls = any(each.upper().endswith("SSL") for each in (security, *listeners))
-                self._start_registry(of_registry, host, seed, data_dir, has_tls=has_tls)
+                self._start_registry(of_registry, host, numbers["seed"], data_dir, has_tls=has_tls)
             except BaseException:
                 self.stop()
                 raise
@@ -500,6 +517,7 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
         return self._control(command, **arguments)
 
     def __enter__(self) -> Self:
+        self._control("faults")  # raises ClosedError if the broker has stopped
         return self
 
     def __exit__(
@@ -517,7 +535,12 @@ class Broker(FaultSetter, SecurityControl, RegistryControl):
 
 def _topic_specs(topics: Topics) -> list[str]:
     if isinstance(topics, Mapping):
+        for name in topics:
+            if not isinstance(name, str):
+                raise ConfigError(f'topics: {name!r} is no topic\'s name; expected {{"orders": 3}}', key="topics")
         return [f"{name}:{partitions}" for name, partitions in topics.items()]
+    if not isinstance(topics, Iterable):
+        raise ConfigError(f'topics={topics!r}: expected {{"orders": 3}} or ["orders:3"]', key="topics")
     specs = [topics] if isinstance(topics, str) else list(topics)
     for spec in specs:
         if not isinstance(spec, str):

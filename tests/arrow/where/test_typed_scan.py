@@ -140,5 +140,24 @@ def test_what_a_scan_does_not_take_is_said() -> None:
             make(offline, "events", key=monedula.Json("a int", flatten=True))
         with pytest.raises(monedula.ArgumentError, match="a column of Kafka's"):
             make(offline, "events", value=monedula.Json("offset int", flatten=True))
-        with pytest.raises(TypeError, match="where"):
-            make(offline, "events", where=("offset", "=", 1))  # type: ignore[call-arg]
+        with pytest.raises(monedula.ArgumentError, match=r"start= and end="):
+            make(offline, {("events", 0): 2})
+        with pytest.raises(monedula.ConfigError, match=r"the topics come second"):
+            make("events", offline)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "argument", "says"),
+    [
+        (monedula.scan, "columns", r"scan() takes no argument 'columns'; here: .*scan(...).select("),
+        (monedula.scan, "where", r"scan() takes no argument 'where'; here: .*scan(...).filter("),
+        (monedula.scan, "max_rows", r"scan() takes no argument 'max_rows'; here: .*scan(...).head("),
+        (monedula.scan, "colour", r"scan() got an unexpected keyword argument 'colour'"),
+        (monedula.dataset, "columns", r"dataset() takes no argument 'columns'; here: .*to_table(columns="),
+        (monedula.dataset, "where", r"dataset() takes no argument 'where'; here: .*to_table(filter="),
+    ],
+)
+def test_an_argument_of_read_is_told_to_be_part_of_the_query(make: Any, argument: str, says: str) -> None:
+    pattern = says.replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(TypeError, match=pattern):
+        make({"bootstrap.servers": "127.0.0.1:1"}, "events", **{argument: ["key"]})

@@ -2,6 +2,7 @@
 
 import random
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -11,6 +12,8 @@ from monedula.errors import ArgumentError, BrokerCommandError
 from monedula.testing.faults import Fault, check_how_often, check_numbers, one_effect
 
 On = Literal["request", "answer"]
+
+_REMOVED_KEPT = 100
 
 
 @dataclass(slots=True)
@@ -54,6 +57,7 @@ class Faults:
     def __post_init__(self) -> None:
         self._draw = random.Random(self.seed).random
         self._set: dict[int, SetFault] = {}
+        self._removed: deque[SetFault] = deque(maxlen=_REMOVED_KEPT)
         self._last = 0
         self._is_stopped = False
 
@@ -99,6 +103,7 @@ class Faults:
             if command == "remove_fault":
                 fault.is_removed = True
                 del self._set[fault.number]
+                self._removed.append(fault)
             elif command == "release_fault":
                 fault.releases += 1
             self.changed.notify_all()
@@ -116,6 +121,11 @@ class Faults:
         """Those that are set."""
         with self.changed:
             return [Fault(self.control, each.number, each.effect) for each in self._set.values()]
+
+    def told(self) -> list[SetFault]:
+        """Those that are set, and the last ones that were removed, in the order in which they were set."""
+        with self.changed:
+            return sorted([*self._removed, *self._set.values()], key=lambda each: each.number)
 
 
 class RegistryFaults:

@@ -1,6 +1,5 @@
 """`Registry`, the schema registry of the embedded broker."""
 
-import json
 import os
 import ssl
 import threading
@@ -11,7 +10,9 @@ from typing import Any, Literal, Self
 from urllib.parse import quote
 
 from monedula._threads import no_thread
-from monedula.errors import BrokerCommandError, BrokerStartError, ConfigError
+from monedula.errors import BrokerCommandError, BrokerStartError, ClosedError, ConfigError
+from monedula.partitions import whole_number
+from monedula.registry import text_of
 from monedula.testing.registry.access import Access
 from monedula.testing.registry.errors import ApiError
 from monedula.testing.registry.faults import Faults, RegistryFaults
@@ -56,8 +57,8 @@ class Registry(RegistryFaults):
         seed: int = 0,
         _verified: Callable[[str], str | None] | None = None,
     ) -> None:
-        if not 0 <= port <= 65535:
-            raise ConfigError(f"registry: port is a number from 0 to 65535, not {port}", key="registry")
+        if whole_number(port) is None or not 0 <= port <= 65535:
+            raise ConfigError(f"registry: port is a number from 0 to 65535, not {port!r}", key="registry")
         named = dict(tokens) if isinstance(tokens, Mapping) else {token: f"token {n}" for n, token in enumerate(tokens)}
         access = Access(dict(users or {}), named, _verified)
         self._faults = Faults(seed)
@@ -98,7 +99,7 @@ class Registry(RegistryFaults):
 
         Args:
             subject: such as `"orders-value"`.
-            schema: its text, or what `json.loads` makes of it.
+            schema: its text, or what `json.loads` makes of it; or a `monedula.Avro` with the schema.
             kind: what it is.
             references: what it refers to: a name, and the subject and version that are meant.
             more: further parts of the request, such as `metadata` and `ruleSet`.
@@ -108,8 +109,10 @@ class Registry(RegistryFaults):
 
         Raises:
             BrokerCommandError: the registry refuses it; the message says why.
+            ArgumentError: `schema` is none of these.
         """
-        body = {"schema": schema if isinstance(schema, str) else json.dumps(schema), "schemaType": kind, **more}
+        text = schema if isinstance(schema, str) else text_of(schema, kind)
+        body = {"schema": text, "schemaType": kind, **more}
         names = ("name", "subject", "version")
         body["references"] = [dict(zip(names, reference, strict=True)) for reference in references]
         return int(self.ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body)["id"])
@@ -159,6 +162,8 @@ class Registry(RegistryFaults):
         self._server.stop(self._thread)
 
     def __enter__(self) -> Self:
+        if self._is_stopped:
+            raise ClosedError("the registry has stopped")
         return self
 
     def __exit__(
