@@ -207,6 +207,42 @@ def test_a_file_of_users_that_is_no_text_is_told(tmp_path: Path) -> None:
     assert problem("broker", "--port", "0", "--users-file", str(file)).endswith(f"{file} is not UTF-8\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("consume orders --decode json --schema none.json", "--schema none.json: there is no such file"),
+        ("consume orders --decode avro --schema none.avsc", "--schema none.avsc: there is no such file"),
+        ("consume orders --decode protobuf --schema none.proto", "--schema none.proto: there is no such file"),
+        ("consume orders --decode avro --schema {binary}", "the file is not UTF-8"),
+        (
+            "consume orders --decode avro --schemas none.json",
+            "--schemas: none.json: No such file or directory; expected {",
+        ),
+        ("consume orders --decode avro --schemas {binary}", "--schemas: "),
+        ("consume orders --decode avro --schemas {ids}", "--schemas none.avsc: there is no such file"),
+        ("produce orders --encode avro --schema none.avsc", "--schema none.avsc: there is no such file"),
+        ("produce orders --key-encode json --key-schema none.json", "--key-schema none.json: there is no such file"),
+        ("produce orders -i none", "none: No such file or directory"),
+        ("topics list -F none", "none: No such file or directory"),
+        ("topics list -F {binary}", "is not UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_code_1_whatever_option_names_it(tmp_path: Path, line: str, told: str) -> None:
+    binary, ids = tmp_path / "binary", tmp_path / "ids"
+    binary.write_bytes(b"\xff")
+    ids.write_text('{"7": "none.avsc"}')
+    said = problem(*(each.format(binary=binary, ids=ids) for each in line.split()), cwd=tmp_path)
+    assert told in said
+    assert "--help" not in said
+
+
+@pytest.mark.parametrize("line", ["produce a,b", "schema infer a,b", "topics describe a,b", "topics list a,b"])
+def test_a_name_that_no_topic_can_have_is_code_2(line: str) -> None:
+    told = problem(*line.split(), code=2)
+    assert "'a,b' is no topic's name: expected 1 to 249 of" in told
+    assert "()" not in told
+
+
 def test_numbers_of_thousands_of_digits_are_told(servers: str) -> None:
     many = "9" * 5000
     for option, told in (

@@ -1,8 +1,12 @@
 """What an error says of names and options that were probably meant."""
 
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow
 import pytest
+from monedula.cli import running
 from monedula.cli.similar import similar
 from monedula.testing import Broker
 
@@ -24,7 +28,12 @@ def servers() -> Iterator[str]:
         "consume order",
         "consume Orders -p 0",
         "consume order --follow --timeout 20",
+        "consume order --follow --timeout 0",
+        "consume order -g etl",
+        "consume orders order -g etl",
+        "consume ^pay order -g etl --timeout 0",
         "produce order",
+        "topics list order",
         "topics describe order",
         "topics delete order --yes",
         "topics add-partitions order --to 5",
@@ -39,6 +48,36 @@ def test_a_topic_that_is_misspelt_is_told_with_those_that_are_like_it(servers: s
     told = problem(*line.split(), servers=servers, stdin=b"x\n")
     assert "; did you mean orders" in told
     assert "payments" not in told
+
+
+def test_a_member_waits_for_topics_that_match_a_pattern(servers: str) -> None:
+    waited = run("consume", "^ordres", "-g", "etl", "--timeout", "0", servers=servers)
+    assert (waited.returncode, waited.stderr) == (0, b"no record: none came in 0 s\n")
+
+
+@pytest.mark.parametrize("kind", ["lines", "arrow"])
+def test_it_is_told_once_also_when_warnings_of_the_log_are_shown(servers: str, tmp_path: Path, kind: str) -> None:
+    data, file = b"a\nb\n", []
+    if kind == "arrow":
+        file = ["-i", str(tmp_path / "data.arrow")]
+        table = pyarrow.table({"value": [b"a", b"b"]})
+        with pyarrow.OSFile(file[1], "wb") as sink, pyarrow.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    # Longer than warnings are held back.
+    patience = "topic.metadata.propagation.max.ms=4000"
+    assert "the topic order does not exist" in problem(
+        "produce", "order", *file, "-X", patience, servers=servers, stdin=data
+    )
+
+
+@pytest.mark.parametrize("event", ["records_failed", "partition_stopped", "group_failed"])
+def test_what_the_next_call_raises_is_no_warning(monkeypatch: pytest.MonkeyPatch, event: str) -> None:
+    monkeypatch.setattr(running, "_CALM_SECONDS", 0.0)
+    calm = running._Calm()
+    record = logging.makeLogRecord({"levelno": logging.WARNING, "event": event})
+    assert not calm.filter(record)
+    # It is not counted as the one of 30 seconds either.
+    assert calm.filter(logging.makeLogRecord({"levelno": logging.WARNING, "event": "topic_missing"}))
 
 
 def test_the_topic_of_the_data_is_looked_for_too(servers: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from monedula.admin import Admin, ConfigResource
-from monedula.cli.running import UsageError
+from monedula.cli.running import Failure, UsageError
 from monedula.cli.settings import settings_of
 from monedula.errors import KafkaError
 
@@ -78,7 +78,7 @@ def _names(context: typer.Context, incomplete: str, names: Callable[[Admin], Ite
     try:
         with Admin(settings_of(*given)) as admin:
             return sorted(name for name in names(admin) if name.startswith(incomplete))
-    except (KafkaError, UsageError, OSError):
+    except (KafkaError, Failure, UsageError, OSError):
         return []
     finally:
         logging.disable(logging.NOTSET)

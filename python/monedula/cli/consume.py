@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,8 @@ from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import Template
-from monedula.cli.topic_names import Names, compiled, expanded, is_pattern
-from monedula.errors import BrokersUnavailableError
+from monedula.cli.topic_names import Names, check_names, compiled, expanded, is_pattern
+from monedula.errors import BrokersUnavailableError, KafkaTimeoutError
 from monedula.partitions import Position
 from monedula.typed import Typed
 
@@ -64,6 +64,8 @@ _logger = logging.getLogger(__name__)
 
 # Seconds after which a command that waits for records looks whether brokers answer.
 _WAIT = 1.0
+# For how long brokers are asked for topics, however short --timeout is: longer than they may not know one.
+_LOOKUP_SECONDS = 5.0
 
 EXAMPLES = """
 monedula consume orders
@@ -135,6 +137,7 @@ def consume(
     has_registry = names_registry(settings, decode is not None)
     told = Schema(schema, message, subject, topics, has_registry, framing, schemas)
     target.shape["value"] = decoder(decode, told, bad, flatten, kind)
+    check_names(topics)
     partitions = partitions_of(partition)
     _check_together(follow, group, end, timeout, bool(partitions))
     if group is not None:
@@ -298,15 +301,16 @@ def _following(
     with (
         Interrupts() as interrupts,
         monedula.Consumer({**settings, "auto.offset.reset": reset}, **target.shape) as consumer,
-        target.opened(consumer.schema, goes_on=True) as sink,
     ):
-        if isinstance(start, str):
-            consumer.assign(pairs or topics)
-        else:
-            positions = _positions(consumer, pairs or consumer.partitions_of(*topics), start)
-            _explain(start, len(positions))
-            consumer.assign(positions)
-        _poll(target, consumer, sink, interrupts, timeout)
+        _look_up(consumer, topics, timeout)
+        with target.opened(consumer.schema, goes_on=True) as sink:
+            if isinstance(start, str):
+                consumer.assign(pairs or topics)
+            else:
+                positions = _positions(consumer, pairs or consumer.partitions_of(*topics), start)
+                _explain(start, len(positions))
+                consumer.assign(positions)
+            _poll(target, consumer, sink, interrupts, timeout)
 
 
 def _as_member(target: _Target, settings: dict[str, str], topics: list[str], start: str, timeout: float | None) -> None:
@@ -322,8 +326,11 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
     what = _subscription(topics)
     with (
         Interrupts() as interrupts,
-        monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, what, **target.shape) as consumer,
+        monedula.Consumer({"auto.offset.reset": place, **settings, **kept}, **target.shape) as consumer,
     ):
+        # Before it joins: a member that leaves at once would have the group assign partitions twice.
+        _look_up(consumer, [name for name in topics if not is_pattern(name)], timeout)
+        consumer.subscribe(what)
         with target.opened(consumer.schema, goes_on=True) as sink:
             try:
                 _poll(target, consumer, sink, interrupts, timeout)
@@ -335,6 +342,19 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
             consumer.commit()
     if stopped is not None:
         raise stopped
+
+
+def _look_up(consumer: monedula.Consumer, topics: list[str], timeout: float | None) -> None:
+    """Check that the topics exist: a member waits for those that do not, and so does a `--timeout` that is short.
+
+    Raises:
+        UnknownTopicError: if one does not.
+    """
+    if not topics:
+        return
+    # Without --timeout, brokers that do not answer are waited for afterwards, and not in silence.
+    with suppress(BrokersUnavailableError, KafkaTimeoutError) if timeout is None else nullcontext():
+        consumer.partitions_of(*topics, timeout=None if timeout is None else max(timeout, _LOOKUP_SECONDS))
 
 
 def _poll(
@@ -426,6 +446,8 @@ def _check_together(
     follow: bool, group: str | None, end: str | None, timeout: float | None, some_partitions: bool
 ) -> None:
     endless = "--follow" if follow else "--group"
+    if group == "":
+        raise UsageError("--group is empty, as of a variable that is not set")
     if end is not None and (follow or group is not None):
         raise UsageError(f"--to and {endless} contradict each other: {endless} reads on")
     if timeout is not None and not (follow or group is not None):

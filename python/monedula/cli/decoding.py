@@ -1,7 +1,7 @@
 """`monedula consume --decode`: values as typed columns, for Arrow and Parquet, or as JSON."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from errno import ENAMETOOLONG
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from monedula.avro import Avro
 from monedula.cli.formats import BINARY, Format
-from monedula.cli.running import UsageError, require
+from monedula.cli.running import Failure, UsageError, require
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import is_pattern
 from monedula.errors import ArgumentError
@@ -69,7 +69,8 @@ def decoder(
     """How values are decoded; `None` for bytes.
 
     Raises:
-        UsageError: if the options contradict each other, or the schema cannot be read.
+        Failure: if a file cannot be read.
+        UsageError: if the options contradict each other, or the schema makes no sense.
     """
     if decode is None:
         told = (schema.given, schema.message, schema.subject, schema.framing, schema.schemas, bad)
@@ -130,6 +131,18 @@ _WORDS = (
     (r"framing='(\w+)'", r"--framing \1"),
     (r"framing=", "--framing"),
     (r"^schemas", "--schemas"),
+    (r"Give the read a start and an end in it", "Give a --from and a --to in it"),
+    (r"A read that starts at (\d+) goes on behind it", r"--from \1 goes on behind it"),
+    (r"\. Seek past it to go on", ""),
+    (
+        r"Seek to where the new topic is to be read from, for example its beginning",
+        "Read the new one from its beginning",
+    ),
+    (r"Seek to (\d+) to read what", r"--from \1 reads what"),
+    (r"Seek to an offset in it", "Reset the group's offsets"),
+    (r", or seek past the batch", ""),
+    (r"Read again to ask again", "The same command asks again"),
+    (r"A poll a second later asks again; the position stays at the record", "The same command asks again"),
 )
 
 
@@ -140,7 +153,7 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
     given: dict[str, Any] = {"mode": mode, "flatten": flatten, "framing": schema.framing and schema.framing.value}
     if schema.schemas is not None:
         read = text_of if decode is Decode.avro else proto_of
-        given["schemas"] = schemas_by_id(schema.schemas, partial(read, option="--schemas"))
+        given["schemas"] = _by_id(schema.schemas, partial(read, option="--schemas"))
     if decode is Decode.protobuf:
         given["message"] = schema.message
     if schema.given is not None and decode is Decode.json:
@@ -176,35 +189,52 @@ def _with_reader(decode: Decode, schema: Schema, mode: Mode, flatten: bool) -> T
     return Protobuf(subject=subject, **given)
 
 
+def _by_id(given: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return schemas_by_id(given, read)
+    except ArgumentError as error:
+        if isinstance(error.__context__, OSError | UnicodeDecodeError):
+            raise Failure(in_options(str(error))) from None
+        raise
+
+
 _ENDINGS = (".avsc", ".json", ".ddl", ".sql", ".txt", ".proto", ".pb", ".desc", ".binpb")
 
 
 def proto_of(schema: str, option: str = "--schema") -> str | bytes | dict[str, str]:
-    """The text of a schema, or what the file of that name has: text or descriptors."""
+    """The text of a schema, or what the file of that name has: text or descriptors.
+
+    Raises:
+        Failure: if the file cannot be read.
+    """
     path = Path(schema)
     try:
         if "{" not in schema and _is_file(path):
             found = path.read_bytes()
             return {path.name: found.decode()} if path.suffix == ".proto" else found
     except OSError as error:
-        raise UsageError(f"{option} {schema}: {error.strerror}") from None
+        raise Failure(f"{option} {schema}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{option} {schema}: the file is not UTF-8") from None
+        raise Failure(f"{option} {schema}: the file is not UTF-8") from None
     return text_of(schema, option)
 
 
 def text_of(schema: str, option: str = "--schema") -> str:
-    """The schema itself, or what the file of that name has."""
+    """The schema itself, or what the file of that name has.
+
+    Raises:
+        Failure: if the file cannot be read.
+    """
     path = Path(schema)
     try:
         if _is_file(path):
             return path.read_text()
     except OSError as error:
-        raise UsageError(f"{option} {schema}: {error.strerror}") from None
+        raise Failure(f"{option} {schema}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{option} {schema}: the file is not UTF-8") from None
+        raise Failure(f"{option} {schema}: the file is not UTF-8") from None
     if schema.endswith(_ENDINGS):
-        raise UsageError(f"{option} {schema}: there is no such file")
+        raise Failure(f"{option} {schema}: there is no such file")
     return schema
 
 

@@ -42,7 +42,8 @@ def encoder(given: Options, where: Where) -> Typed | None:
     """How keys or values are written; `None` for bytes.
 
     Raises:
-        UsageError: if the options contradict each other, or the schema cannot be read.
+        Failure: if a file cannot be read.
+        UsageError: if the options contradict each other, or the schema makes no sense.
     """
     named, encode = given.named, given.encode
     if encode is None:

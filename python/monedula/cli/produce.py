@@ -58,6 +58,7 @@ from monedula.cli.sources import (
     text_lines,
     with_fields,
 )
+from monedula.cli.topic_names import check_name
 from monedula.errors import ArgumentError, SchemaRegistryError
 from monedula.producer import Producer
 from monedula.typed import Typed
@@ -212,6 +213,8 @@ def _check_options(
     tabular = kind in (Input.arrow, Input.parquet)
     if kind is Input.lines and topic is None:
         raise UsageError("where to? Give a topic: monedula produce orders")
+    if topic is not None:
+        check_name(topic, "; several topics stand in the data, in a field topic")
     if kind is not Input.lines and (key_separator is not None or null is not None):
         raise UsageError("--key-separator and --null are for --format lines")
     if not tabular and (key_column or value_column):

@@ -25,6 +25,9 @@ WRONG_ARGUMENTS = 2
 # A shell reports 128 + n for a program that signal n ended.
 _SIGNALLED = 128
 
+# Events of the log that say what the call which follows raises, and the command tells then.
+_RAISED = frozenset({"records_failed", "partition_stopped", "group_failed"})
+
 _CALM_SECONDS = 3.0
 _REPEAT_SECONDS = 30.0
 
@@ -119,7 +122,9 @@ def command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 from monedula.cli.similar import with_similar
 
                 cause = getattr(error, "cause", None) or error
-                _end(name, with_similar(str(error), cause, options), FAILED)
+                # What a command says itself may quote data.
+                told = str(error) if isinstance(error, Failure) else _in_options(error)
+                _end(name, with_similar(told, cause, options), FAILED)
             except BrokenPipeError:
                 _forget_stdout()
                 raise typer.Exit(_SIGNALLED + signal.SIGPIPE) from None
@@ -182,7 +187,8 @@ class _Calm(logging.Filter):
     """Drops the warnings of the first 3 seconds; after that it passes one warning every 30 seconds.
 
     A command that fails at once prints its error in one line anyway; only a command that waits for an unreachable
-    broker has to show why. Errors pass always, and with --verbose everything does.
+    broker has to show why. What the command tells itself is dropped at all times. Errors pass always, and with
+    --verbose everything does.
     """
 
     def __init__(self) -> None:
@@ -193,7 +199,7 @@ class _Calm(logging.Filter):
         """Whether the record is shown."""
         if logging.getLogger("monedula").isEnabledFor(logging.DEBUG) or record.levelno > logging.WARNING:
             return True
-        if monotonic() < self._next:
+        if monotonic() < self._next or getattr(record, "event", None) in _RAISED:
             return False
         self._next = monotonic() + _REPEAT_SECONDS
         return True

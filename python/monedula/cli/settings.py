@@ -9,7 +9,7 @@ import typer
 
 from monedula._properties import properties
 from monedula._providers import PROVIDERS, has_variables
-from monedula.cli.running import UsageError
+from monedula.cli.running import Failure, UsageError
 from monedula.config import config_keys, is_secret
 
 SERVERS_VARIABLE = "MONEDULA_BOOTSTRAP_SERVERS"
@@ -108,6 +108,7 @@ def read_properties(file: Path) -> dict[str, str]:
     """The settings of a Java properties file: `key=value` or `key: value`, `#` and `!` for comments.
 
     Raises:
+        Failure: if it is not UTF-8.
         UsageError: if a line has another form. It is not shown: a password may be in it.
     """
     settings: dict[str, str] = {}
@@ -116,6 +117,8 @@ def read_properties(file: Path) -> dict[str, str]:
             if not entry.is_separated or not entry.key:
                 raise UsageError(f"{file}, line {entry.line}: expected key=value")
             settings[entry.key] = entry.value
+    except UnicodeDecodeError:
+        raise Failure(f"{file} is not UTF-8") from None
     except ValueError as error:
         raise UsageError(f"{file}, {error}") from None
     return settings

@@ -40,7 +40,7 @@ def similar(wanted: str, names: Iterable[str]) -> list[str]:
 
 def _names(options: Mapping[str, Any], *, of_groups: bool) -> list[str]:
     from monedula.admin import Admin
-    from monedula.cli.running import UsageError
+    from monedula.cli.running import Failure, UsageError
     from monedula.cli.settings import admin_settings, settings_of
 
     given = (options.get(name) for name in ("bootstrap_servers", "setting", "settings_file"))
@@ -49,7 +49,7 @@ def _names(options: Mapping[str, Any], *, of_groups: bool) -> list[str]:
     try:
         with Admin(admin_settings(settings_of(*given))) as admin:
             return list((admin.list_groups if of_groups else admin.list_topics)(timeout=_PATIENCE_SECONDS))
-    except (KafkaError, UsageError, OSError):
+    except (KafkaError, Failure, UsageError, OSError):
         return []
     finally:
         logging.disable(logging.NOTSET)

@@ -9,6 +9,10 @@ import typer
 from monedula.admin import Admin
 from monedula.cli.completing import complete_topics
 from monedula.cli.running import Failure, UsageError
+from monedula.partitions import is_name
+
+NAMES_OF_TOPICS = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
+_OF_PATTERNS = frozenset("*+?[](){}|^$\\")
 
 PATTERN_HELP = "^REGEX is each topic whose name matches"
 
@@ -36,14 +40,37 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise UsageError(f"{pattern}: no regular expression: {error}") from None
 
 
-def check_patterns(names: Iterable[str]) -> None:
-    """Check the patterns before the cluster is asked.
+def check_names(names: Iterable[str]) -> None:
+    """Check names and patterns before the cluster is asked.
 
     Raises:
-        UsageError: if one is no regular expression.
+        UsageError: if no topic can have such a name, or a pattern is no regular expression.
     """
-    for name in filter(is_pattern, names):
-        compiled(name)
+    for name in names:
+        if is_pattern(name):
+            compiled(name)
+        else:
+            check_name(name)
+
+
+def check_name(name: str, instead: str = "") -> None:
+    """Check the name of a topic.
+
+    Args:
+        name: the name.
+        instead: what to write if several topics or a pattern are meant, which are not possible here.
+
+    Raises:
+        UsageError: if no topic can have it.
+    """
+    if is_name(name) and name:
+        return
+    parts = [part.strip() for part in name.split(",")]
+    if not instead and len(parts) > 1 and all(part and is_name(part) for part in parts):
+        instead = f"; several topics are given one by one: {', '.join(parts)}"
+    elif not instead and _OF_PATTERNS.intersection(name):
+        instead = f"; a pattern begins with ^: '^{name}'"
+    raise UsageError(f"{name!r} is no topic's name: {NAMES_OF_TOPICS}{instead}")
 
 
 def topics_of(names: Iterable[str], listed: Iterable[str]) -> list[str]:
@@ -74,6 +101,6 @@ def expanded(admin: Admin, names: Iterable[str] | None) -> list[str]:
     Kafka's own topics match no pattern.
     """
     names = list(names or ())
-    check_patterns(names)
+    check_names(names)
     listed: Mapping[str, object] = admin.list_topics() if any(map(is_pattern, names)) else {}
     return topics_of(names, listed)

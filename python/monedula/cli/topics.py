@@ -12,8 +12,9 @@ from monedula.cli.completing import complete_topics
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.settings import pair
+from monedula.cli.similar import similar
 from monedula.cli.tables import AsJson, show
-from monedula.cli.topic_names import PATTERN_HELP, Names, check_patterns, expanded, topics_of
+from monedula.cli.topic_names import PATTERN_HELP, Names, check_names, expanded, topics_of
 from monedula.partitions import TopicPartition
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
@@ -34,13 +35,15 @@ def list_topics(
     as_json: AsJson = False,
 ) -> None:
     """List topics with their partitions and replicas."""
-    check_patterns(names or ())
+    check_names(names or ())
     with connection.admin() as admin:
         topics = admin.list_topics(internal=internal)
     chosen = topics_of(names, topics) if names else sorted(topics)
     unknown = [name for name in chosen if name not in topics]
     if unknown:
-        raise Failure(f"there is no topic {', '.join(unknown)}")
+        near = similar(unknown[0], topics) if len(unknown) == 1 else []
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise Failure(f"there is no topic {', '.join(unknown)}{meant}")
     rows = [(name, topics[name].partitions, topics[name].replication_factor, topics[name].topic_id) for name in chosen]
     names_of_columns = ("topic", "partitions", "replication_factor", "topic_id")
     show(names_of_columns, rows, as_json, spare=("topic_id", "replication_factor"))
