@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import monedula
 import pytest
@@ -46,6 +46,25 @@ def test_a_lost_answer_is_asked_for_again(broker: Broker) -> None:
         broker.fault(api="CreateTopics", reset=True, on="answer", count=1)
         with pytest.raises(monedula.TopicExistsError, match="an earlier attempt of this call"):
             admin.create_topics("new")
+
+
+ANYWHERE: dict[str, Callable[[Admin], object]] = {
+    "Metadata": lambda admin: (admin.describe_topics("orders", timeout=20), admin.list_topics(timeout=20)),
+    "DescribeConfigs": lambda admin: admin.describe_configs("orders", timeout=20),
+    "DescribeClientQuotas": lambda admin: admin.describe_client_quotas(timeout=20),
+    "DescribeQuorum": lambda admin: admin.describe_metadata_quorum(timeout=20),
+    "DescribeUserScramCredentials": lambda admin: admin.describe_user_scram_credentials(timeout=20),
+}
+
+
+@pytest.mark.parametrize("api", ANYWHERE)
+@pytest.mark.parametrize("silent", [1, 2, 3])
+def test_a_silent_broker_delays_nothing_that_others_know(broker: Broker, api: str, silent: int) -> None:
+    """They waited for it as long as they had: every third call by default."""
+    broker.fault(api=api, node=silent, hold=True)
+    with open_admin(broker, request_timeout_ms=20_000) as admin:
+        for _ in range(3):
+            ANYWHERE[api](admin)
 
 
 def test_each_item_ends_with_an_error_when_its_time_is_over(broker: Broker) -> None:

@@ -236,6 +236,16 @@ def test_who_closes_is_replaced_at_once(ground: Ground, member: MemberFactory) -
     until(shared(2, second), second)
 
 
+@pytest.mark.both_protocols
+@pytest.mark.parametrize("faulty", [1, 2, 3])
+def test_one_broker_that_knows_no_coordinator_ends_no_membership(member: MemberFactory, faulty: int) -> None:
+    with Broker(nodes=3, topics={"orders": 1}) as broker:
+        broker.fault(api="FindCoordinator", node=faulty, error="UNKNOWN_SERVER_ERROR")
+        consumer = member("etl", "orders", bootstrap_servers=broker.bootstrap_servers)
+        until(lambda: len(consumer.assignment()) == 1, consumer)
+        consumer.close()
+
+
 def test_a_denied_group_is_an_error_on_every_call(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     with broker.fault(api="JoinGroup", error="GROUP_AUTHORIZATION_FAILED"):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import monedula._monedula
 import pytest
 
 from tests.conftest import TopicFactory
@@ -21,7 +22,9 @@ from tests.spark.test_stream import fill
 pytestmark = pytest.mark.jvms(2)
 
 TWO_EXECUTORS = "local-cluster[2,1,1024]"
-WORKER_MEMORY = "512m"
+EXTENSION_BYTES = Path(monedula._monedula.__file__).stat().st_size
+WORKER_MEMORY = f"{494 + (EXTENSION_BYTES >> 20)}m"
+"""The guide's 512m with the extension of a release build, which maps 18 MB of them; a debug build's maps 45."""
 _CORRUPT = "max(value._corrupt_record)"
 
 

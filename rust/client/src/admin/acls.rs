@@ -9,7 +9,7 @@ use monedula_protocol::messages::create_acls::{AclCreation, CreateAclsRequest};
 use monedula_protocol::messages::delete_acls::{DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest};
 use monedula_protocol::messages::describe_acls::{DescribeAclsRequest, DescribeAclsResource};
 
-use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Refusal, read};
+use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, read};
 use super::words::words;
 use super::{Admin, Shared};
 use crate::net::network::NodeId;
@@ -142,6 +142,10 @@ impl ItemCall for DescribeAcls {
 
     fn what(&self, filter: &AclFilter) -> String {
         format!("describing the ACLs {filter}")
+    }
+
+    fn place(&self, _: &AclFilter) -> Place {
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, filters: &[AclFilter]) -> Asked<Self> {

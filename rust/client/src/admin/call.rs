@@ -49,8 +49,10 @@ impl Refusal {
 
 /// The broker that an item is sent to.
 pub(super) enum Place {
-    /// Any broker.
+    /// Any broker, for what may change something.
     Any,
+    /// Any broker, and the next one too where one is silent.
+    InTurn,
     /// The controller, which executes changes of the cluster.
     Controller,
     /// The broker with this node id.

@@ -84,7 +84,7 @@ impl ItemCall for DescribeClientQuotas {
     }
 
     fn place(&self, (): &()) -> Place {
-        Place::Any
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {

@@ -162,6 +162,10 @@ impl ItemCall for ListConfigResources {
         "listing the resources that have settings".into()
     }
 
+    fn place(&self, (): &()) -> Place {
+        Place::InTurn
+    }
+
     async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
         let build = |version| ListConfigResourcesRequest {
             resource_types: if version == 0 { Vec::new() } else { self.kinds.clone() },
@@ -202,7 +206,7 @@ impl ItemCall for DescribeConfigs {
     }
 
     fn place(&self, resource: &ConfigResource) -> Place {
-        resource.place(Place::Any)
+        resource.place(Place::InTurn)
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, resources: &[ConfigResource]) -> Asked<Self> {

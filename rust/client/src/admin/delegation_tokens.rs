@@ -248,7 +248,7 @@ impl ItemCall for Describe {
     }
 
     fn place(&self, (): &()) -> Place {
-        Place::Any
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {

@@ -144,9 +144,15 @@ impl Shared {
         requests: &mut JoinSet<Answered>,
     ) -> Result<(), ClientError> {
         let mut by_node: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
+        let mut in_turn = Vec::new();
         let cluster = self.cluster_for(&*progress.call, &items).await?;
         for item in items {
-            match self.locate(progress.call.place(item), cluster.as_ref(), &progress.call.what(item)).await {
+            let place = progress.call.place(item);
+            if matches!(place, Place::InTurn) {
+                in_turn.push(item);
+                continue;
+            }
+            match self.locate(place, cluster.as_ref(), &progress.call.what(item)).await {
                 Ok(node) => by_node.entry(node).or_default().push(item),
                 Err(Located::Refused(refusal)) => self.answered(progress, item, Err(refusal)),
                 Err(Located::Failed(failure)) => self.failed(progress, &[item], failure, false)?,
@@ -157,6 +163,14 @@ impl Shared {
             requests.spawn(async move {
                 let asked = call.ask(&shared, node, &items).await;
                 (items, asked)
+            });
+        }
+        if !in_turn.is_empty() {
+            let (shared, call) = (self.clone(), progress.call.clone());
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed) as u32;
+            requests.spawn(async move {
+                let asked = shared.network.any_of(turn, |node| call.ask(&shared, node, &in_turn)).await;
+                (in_turn, asked.unwrap_or_else(|| Err(again(ErrorCode::BrokerNotAvailable, false))))
             });
         }
         self.back_off(progress);
@@ -248,7 +262,7 @@ impl Shared {
         let mut topics = BTreeSet::new();
         for &item in items {
             match call.place(item) {
-                Place::Any | Place::Coordinator(_) => {}
+                Place::Any | Place::InTurn | Place::Coordinator(_) => {}
                 Place::Controller | Place::Broker(_) => wanted = true,
                 Place::Leader(partition) => drop(topics.insert(partition.topic)),
             }
@@ -263,7 +277,7 @@ impl Shared {
 
     async fn locate(&self, place: Place, cluster: Option<&Cluster>, what: &str) -> Result<NodeId, Located> {
         let partition = match place {
-            Place::Any => return self.any(),
+            Place::Any | Place::InTurn => return self.any(),
             Place::Coordinator(group) => {
                 let found = self.coordinators.node_of(&group, what).await;
                 return found.map(NodeId::Broker).map_err(Located::Failed);

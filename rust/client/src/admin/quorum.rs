@@ -73,7 +73,7 @@ impl ItemCall for DescribeQuorum {
     }
 
     fn place(&self, (): &()) -> Place {
-        Place::Any
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {

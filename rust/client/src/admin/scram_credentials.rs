@@ -182,6 +182,10 @@ impl ItemCall for Describe {
         format!("describing the SCRAM credentials of user {user}")
     }
 
+    fn place(&self, _: &String) -> Place {
+        Place::InTurn
+    }
+
     async fn ask(&self, shared: &Shared, node: NodeId, users: &[String]) -> Asked<Self> {
         let described = Self::ask_for(shared, node, users).await?;
         Ok(described.unwrap_or_else(|refusal| super::call::refuse_all(users, &refusal)))
@@ -199,7 +203,7 @@ impl ItemCall for DescribeAll {
     }
 
     fn place(&self, (): &()) -> Place {
-        Place::Any
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {

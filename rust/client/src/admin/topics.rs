@@ -327,7 +327,7 @@ impl ItemCall for ListTopics {
     }
 
     fn place(&self, (): &()) -> Place {
-        Place::Any
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
@@ -355,6 +355,10 @@ impl ItemCall for DescribeTopics {
 
     fn subject(&self, topic: &String) -> Subject {
         Subject::topic(topic)
+    }
+
+    fn place(&self, _: &String) -> Place {
+        Place::InTurn
     }
 
     async fn ask(&self, shared: &Shared, node: NodeId, topics: &[String]) -> Asked<Self> {

@@ -40,6 +40,8 @@ pub const REACTIONS: &[(&str, &[(ErrorCode, Reaction)])] = &[
     (
         "FindCoordinator",
         &[
+            // Of one broker that has a fault of its own: another may know the coordinator.
+            (E::UnknownServerError, R::Retry),
             (E::CoordinatorLoadInProgress, R::Retry),
             (E::CoordinatorNotAvailable, R::Retry),
             (E::InvalidGroupId, R::Fail),
