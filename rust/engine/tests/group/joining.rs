@@ -437,6 +437,21 @@ fn a_sync_that_is_told_of_another_rebalance_joins_at_once_and_keeps_what_it_owns
     assert_eq!(subscription(&call).owned, [t(0), t(1)]);
 }
 
+#[test]
+fn a_second_sync_in_a_row_that_is_refused_is_followed_by_a_pause() {
+    for code in [ErrorCode::RebalanceInProgress, ErrorCode::IllegalGeneration, ErrorCode::UnknownMemberId] {
+        let (mut world, id, _) = pending("SyncGroup");
+        world.answer(id, sync_error(code));
+        let (id, _) = world.call("JoinGroup");
+        world.join(id, 3);
+        let (id, _) = world.call("SyncGroup");
+        world.answer(id, sync_error(code));
+        world.no_call();
+        world.pass(BACKOFF);
+        world.call_past_heartbeats("JoinGroup");
+    }
+}
+
 // The group was upgraded or downgraded in between, and the coordinator counts another assignor as the chosen one. If
 // the members have no assignor in common, JoinGroup fails.
 #[test]

@@ -39,6 +39,8 @@ pub(super) struct Join {
     /// This is a static leader that came back, keeps the assignment, and has no other member in its group.
     pub(super) returns_alone: bool,
     pub(super) attempts: u32,
+    /// Whether the last SyncGroup was refused.
+    pub(super) was_sync_refused: bool,
     /// When the current rebalance began, and why.
     pub(super) rebalance: Option<(Now, String)>,
     /// The coordinator may have processed a JoinGroup whose answer was lost. Then the generation in which this member

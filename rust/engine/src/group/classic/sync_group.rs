@@ -148,6 +148,11 @@ impl Member {
     }
 
     fn sync_refused(&mut self, code: ErrorCode, call: InFlight, now: Now) {
+        // A coordinator that refuses each assignment would be asked thousands of times a second.
+        if std::mem::replace(&mut self.join.was_sync_refused, true) {
+            let delay = self.out.delay(0);
+            self.out.timers.set(Timer::JoinGroup, now + delay);
+        }
         match reaction(api(Kind::SyncGroup), code) {
             Reaction::DropMember => {
                 self.back_from_join();
@@ -184,6 +189,7 @@ impl Member {
             }
         };
         let kept = self.join.returns_alone.then(|| counts(&assignment.partitions));
+        self.join.was_sync_refused = false;
         // This does not prove a live session: a coordinator that already has the assignment returns it without renewing
         // the session.
         self.assigned(assignment.partitions.into_iter().collect(), assignment.user_data, sync, now);
