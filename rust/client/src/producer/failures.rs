@@ -22,7 +22,15 @@ struct Unseen {
     text: String,
     /// `None` if they failed before this crate was given them.
     error: Option<ClientError>,
-    records: u64,
+    /// Below 0 while those that somebody has seen are not counted yet: a future is done before its record is counted.
+    records: i64,
+}
+
+impl Unseen {
+    fn add(&mut self, records: i64, error: Option<&ClientError>) {
+        self.records += records;
+        self.error = self.error.take().or_else(|| error.cloned());
+    }
 }
 
 /// How many errors are told apart; what fails of others counts with the last one.
@@ -31,7 +39,7 @@ const MOST: usize = 100;
 impl Failures {
     /// Counts records that failed with `error`.
     pub fn add(&self, records: u64, error: &ClientError) {
-        self.count(records, error.to_string(), Some(error));
+        self.count(records.cast_signed(), error.to_string(), Some(error));
     }
 
     /// Counts a record that failed with an error of this text before this crate was given it.
@@ -39,29 +47,26 @@ impl Failures {
         self.count(1, text, None);
     }
 
-    fn count(&self, records: u64, text: String, error: Option<&ClientError>) {
-        let mut unseen = lock(&self.unseen);
-        match place(&unseen, &text) {
-            _ if records == 0 => {}
-            Some(place) => unseen[place].records += records,
-            None => unseen.push(Unseen { text, error: error.cloned(), records }),
-        }
-    }
-
     /// Somebody has seen the failure of so many records with an error of this text.
     pub fn seen(&self, records: u64, text: &str) {
+        self.count(-records.cast_signed(), text.to_owned(), None);
+    }
+
+    fn count(&self, records: i64, text: String, error: Option<&ClientError>) {
         let mut unseen = lock(&self.unseen);
-        if let Some(place) = place(&unseen, text).or(unseen.len().checked_sub(1)) {
-            unseen[place].records = unseen[place].records.saturating_sub(records);
-            unseen.retain(|unseen| unseen.records > 0);
+        match place(&unseen, &text) {
+            Some(place) => unseen[place].add(records, error),
+            None => unseen.push(Unseen { text, error: error.cloned(), records }),
         }
+        unseen.retain(|unseen| unseen.records != 0);
     }
 
     /// How many failures nobody has seen, and the error of the first of them, if it is one of this crate.
     pub fn unseen(&self) -> (u64, Option<ClientError>) {
         let unseen = lock(&self.unseen);
-        let records = unseen.iter().map(|unseen| unseen.records).sum();
-        (records, unseen.first().and_then(|unseen| unseen.error.clone()))
+        let records: i64 = unseen.iter().map(|unseen| unseen.records).sum();
+        let first = unseen.iter().find(|unseen| unseen.records > 0);
+        (records.max(0).unsigned_abs(), first.and_then(|unseen| unseen.error.clone()))
     }
 
     /// As [`Self::unseen`]; they count as seen from now on.
@@ -93,4 +98,23 @@ impl Failures {
 fn place(unseen: &[Unseen], text: &str) -> Option<usize> {
     let same = unseen.iter().position(|unseen| unseen.text == text);
     same.or_else(|| unseen.len().checked_sub(1).filter(|last| *last + 1 >= MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_is_seen_before_it_is_counted_is_seen() {
+        let failures = Failures::default();
+        let (seen, other) = (ClientError::ProducerClosed, ClientError::Closed);
+        failures.seen(1, &seen.to_string());
+        failures.add(1, &other);
+        assert!(failures.unseen().1.is_some_and(|error| error.to_string() == other.to_string()));
+        failures.add(1, &seen);
+        let (records, first) = failures.unseen();
+        assert_eq!((records, first.map(|error| error.to_string())), (1, Some(other.to_string())));
+        failures.seen(1, &other.to_string());
+        assert_eq!(failures.unseen().0, 0);
+    }
 }

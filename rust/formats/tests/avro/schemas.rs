@@ -170,7 +170,7 @@ fn a_logical_type_beside_that_of_a_field_is_ignored_as_in_java() {
         (r#""long","logicalType":"timestamp-millis""#, "Int64"),
         (r#""bytes","logicalType":"decimal","precision":4,"scale":2"#, "Binary"),
         (r#"["null","long"],"logicalType":"timestamp-millis""#, "Int64"),
-        (r#"{"type":"long","logicalType":"timestamp-millis"}"#, "Timestamp(ms, \"UTC\")"),
+        (r#"{"type":"long","logicalType":"timestamp-millis"}"#, "Timestamp(µs, \"UTC\")"),
     ] {
         let text = format!(r#"{{"type":"record","name":"R","fields":[{{"name":"a","type":{kind}}}]}}"#);
         assert_eq!(data_type(&text, &[]).expect(&text), format!(r#"Struct("a": {expected})"#));
