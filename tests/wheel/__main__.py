@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.kafka.tools import Record
 
-SIZE_MAX_BYTES = 8_300_000
-"""6.93 MB with TLS and SASL, 7.23 with metrics that are pushed, `run` and `until`, 7.64 with typed columns of JSON and
-Avro, 8.19 with Protobuf, writing and registries."""
+SIZE_MAX_BYTES = 16_000_000
+"""Nothing is built for size to stay below it: a wheel beyond it has something in it that nobody meant to be there."""
 
 TOPIC = "wheel"
 RECORDS = 1000
