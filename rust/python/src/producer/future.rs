@@ -337,7 +337,7 @@ impl Failure {
         }
     }
 
-    fn to_py(self, py: Python<'_>) -> PyErr {
+    fn into_error(self, py: Python<'_>) -> PyErr {
         match self {
             Self::Sent(error) => to_py(py, error),
             Self::Unsent(error) => error,
@@ -346,7 +346,7 @@ impl Failure {
 }
 
 fn as_python(py: Python<'_>, outcome: Result<Delivered, Failure>) -> PyResult<RecordMetadata> {
-    outcome.map(|delivered| metadata(py, delivered)).map_err(|failure| failure.to_py(py))
+    outcome.map(|delivered| metadata(py, delivered)).map_err(|failure| failure.into_error(py))
 }
 
 fn metadata(py: Python<'_>, delivered: Delivered) -> RecordMetadata {
