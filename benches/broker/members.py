@@ -40,13 +40,14 @@ def _wait_for_coordinators(connection: socket.socket) -> None:
         group = f"ready-{number}"
         while True:
             _send(connection, FIND_COORDINATOR, _bytes16(group.encode()) + b"\0")
-            (found,) = struct.unpack_from(">h", _receive(connection), 8)
-            _send(connection, JOIN_GROUP, _join(group, b""))
-            (joined,) = struct.unpack_from(">h", _receive(connection), 8)
-            if found == joined == 0:
+            (code,) = struct.unpack_from(">h", _receive(connection), 8)
+            if code == 0:  # a member that had joined before would hold up the next one
+                _send(connection, JOIN_GROUP, _join(group, b""))
+                (code,) = struct.unpack_from(">h", _receive(connection), 8)
+            if code == 0:
                 break
             if time.monotonic() > deadline:
-                raise SystemExit(f"no coordinator: FindCoordinator answers {found}, JoinGroup {joined}")
+                raise SystemExit(f"no coordinator: error code {code}")
             time.sleep(POLL_SECONDS)
 
 
