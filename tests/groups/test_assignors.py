@@ -169,7 +169,13 @@ def test_a_rebalance_can_be_asked_for_now_and_later(ground: Ground, member: Memb
     for after in (0.0, 0.3):
         generation = consumer.health()["group"]["generation"]
         consumer.enforce_rebalance("the weights changed", after)
-        until(lambda generation=generation: consumer.health()["group"]["generation"] > generation, consumer)  # type: ignore[misc]
+
+        def is_over(generation: int = generation) -> bool:
+            # JoinGroup tells the generation, SyncGroup ends the rebalance.
+            group = consumer.health()["group"]
+            return group["generation"] > generation and group["state"] == "stable"
+
+        until(is_over, consumer)
         assert "the weights changed" in consumer.health()["group"]["last_rebalance_reason"]
     with pytest.raises(monedula.ArgumentError, match="subscribe"):
         member(ground.name("group")).enforce_rebalance("for nothing")

@@ -185,7 +185,7 @@ ASK = """
 settings["bootstrap.servers"] = "localhost:" + sys.argv[1].rsplit(":", 1)[1]
 admin = monedula.Admin(settings)
 admin.list_topics(timeout=30)
-limit(0)
+limit(1 << 20)  # room for small objects, which Rust cannot be refused, and none for a thread's stack
 outcomes = set()
 for _ in range(20):
     # A host name: the system resolves it in a thread of its own, which it may refuse to start.

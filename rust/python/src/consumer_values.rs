@@ -135,7 +135,8 @@ pub(crate) fn py_health<'py>(py: Python<'py>, consumer: &Consumer) -> PyResult<B
     dict.set_item("brokers", health.brokers)?;
     dict.set_item("bootstrapped", health.bootstrapped)?;
     let stopped = health.partitions.values().any(|status| status.fault.is_some());
-    let is_ok = health.failing.is_none() && health.registry_failing.is_none() && !stopped && !has_ended(consumer);
+    let is_answered = health.failing.is_none() && health.registry_failing.is_none();
+    let is_ok = is_answered && !stopped && !has_ended(consumer) && !consumer.is_closed();
     dict.set_item("ok", is_ok)?;
     dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
     dict.set_item("last_error", health.failing.map(|(_, error)| error))?;

@@ -78,14 +78,13 @@ impl Failures {
 
     /// Logs the failures that nobody has seen. To be called when nobody can see them any more.
     pub fn tell_unseen(&self, log: &Log) {
-        let (unseen, first) = self.unseen();
+        let (unseen, first) = self.take_unseen();
         // The end of the driver has told of records that were still on their way.
         let is_told =
             matches!(first, Some(ClientError::ProducerClosed | ClientError::Delivery(SendFault::Closed { .. })));
         if unseen == 0 || is_told {
             return;
         }
-        lock(&self.unseen).clear();
         log.record(&kinds::FAILURES_UNSEEN, || {
             let records = if unseen == 1 { "a record was".into() } else { format!("{unseen} records were") };
             let first = first.map(|error| format!("; the first error: {error}")).unwrap_or_default();

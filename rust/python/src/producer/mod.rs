@@ -333,7 +333,7 @@ impl ProducerCore {
         dict.set_item("connections", health.connections)?;
         dict.set_item("brokers", health.brokers)?;
         dict.set_item("bootstrapped", health.bootstrapped)?;
-        dict.set_item("ok", health.failing.is_none())?;
+        dict.set_item("ok", health.failing.is_none() && !shared.producer.is_closed())?;
         dict.set_item("failing_for", health.failing.as_ref().map(|(since, _)| since.as_secs_f64()))?;
         dict.set_item("last_error", health.failing.map(|(_, error)| error))?;
         dict.set_item("memory_used_bytes", health.memory.0)?;
