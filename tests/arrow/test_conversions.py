@@ -106,6 +106,9 @@ def test_a_record_is_pickled(settings: dict[str, str]) -> None:
     (batch,) = monedula.read(settings, "orders", headers=True)
     record = next(batch.records())
     moved = pickle.loads(pickle.dumps(record))
+    assert moved == record
+    assert len({moved, record}) == 1
+    assert record != (record.topic, record.partition)
     assert (moved.key, moved.value, moved.offset, moved.timestamp) == (b"key", b"value 0", 0, record.timestamp)
 
 

@@ -65,19 +65,17 @@ impl Record {
 
     /// Support for pickling and copying, such as for a pool of processes.
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, PyFields<'py>) {
-        let (py, record) = (slf.py(), slf.get());
-        let cell = |cell: &Option<Py<PyAny>>| cell.as_ref().map(|cell| cell.bind(py).clone());
-        let fields = (
-            record.topic.as_ref().map(|topic| topic.bind(py).clone()),
-            record.partition,
-            record.offset,
-            record.timestamp,
-            record.timestamp_type,
-            cell(&record.key),
-            cell(&record.value),
-            record.headers.as_ref().map(|headers| headers.bind(py).clone()),
-        );
-        (slf.get_type(), fields)
+        (slf.get_type(), fields(slf))
+    }
+
+    /// Equal to a record with the same fields, such as a pickled copy.
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(slf.is(other) || fields(slf).into_pyobject(slf.py())?.eq(fields(other))?)
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
+        let (topic, partition, offset, ..) = fields(slf);
+        (topic, partition, offset).into_pyobject(slf.py())?.hash()
     }
 
     /// Attributes of other clients' messages: the error says what to use.
@@ -100,6 +98,22 @@ impl Record {
             show(&self.value)?
         ))
     }
+}
+
+/// Arguments of the constructor.
+fn fields<'py>(record: &Bound<'py, Record>) -> PyFields<'py> {
+    let (py, record) = (record.py(), record.get());
+    let cell = |cell: &Option<Py<PyAny>>| cell.as_ref().map(|cell| cell.bind(py).clone());
+    (
+        record.topic.as_ref().map(|topic| topic.bind(py).clone()),
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.timestamp_type,
+        cell(&record.key),
+        cell(&record.value),
+        record.headers.as_ref().map(|headers| headers.bind(py).clone()),
+    )
 }
 
 /// The columns of a batch, looked up by name once.
