@@ -238,9 +238,10 @@ class ConsumerBase(GroupVerbs):
         """The state of the client, of each partition, and of the group membership.
 
         `"ok"` is whether all is well: brokers, the group's coordinator and the schema registry answer, no partition has
-        stopped, the membership has not ended, and the consumer is open. `"failing_for"` and `"failing_since"` say for how many seconds, and
-        since when (in UTC), brokers have not answered, and `"last_error"` why; they are `None` otherwise. A short
-        interruption shows here at once: a probe that restarts a service should allow for some seconds.
+        stopped, the membership has not ended, and the consumer is open. `"failing_for"` and `"failing_since"` say for
+        how many seconds, and since when (in UTC), brokers have not answered, and `"last_error"` why; they are `None`
+        otherwise. A short interruption shows here at once: a probe that restarts a service should allow for some
+        seconds.
         `"registry_failing_for"` and `"registry_last_error"` say the same of a schema registry.
 
         Further the connections, retried errors, and the byte budget; for each partition its position, the ends of its
