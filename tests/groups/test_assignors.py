@@ -173,7 +173,7 @@ def test_a_rebalance_can_be_asked_for_now_and_later(ground: Ground, member: Memb
         def is_over(generation: int = generation) -> bool:
             # JoinGroup tells the generation, SyncGroup ends the rebalance.
             group = consumer.health()["group"]
-            return bool(group["generation"] > generation and group["state"] == "stable")
+            return bool(group["generation"] > generation and group["state"] == "Stable")
 
         until(is_over, consumer)
         assert "the weights changed" in consumer.health()["group"]["last_rebalance_reason"]
