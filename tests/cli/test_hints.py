@@ -50,6 +50,13 @@ def test_a_topic_that_is_misspelt_is_told_with_those_that_are_like_it(servers: s
     assert "payments" not in told
 
 
+@pytest.mark.parametrize(
+    "more", ["", " --follow --timeout 0", " --follow --timeout 20", " --follow --from -3 --timeout 1"]
+)
+def test_a_partition_that_a_topic_has_not_is_an_error_however_short_the_wait(servers: str, more: str) -> None:
+    assert "orders-7: " in problem(*f"consume orders -p 0,7{more}".split(), servers=servers)
+
+
 def test_a_member_waits_for_topics_that_match_a_pattern(servers: str) -> None:
     waited = run("consume", "^ordres", "-g", "etl", "--timeout", "0", servers=servers)
     assert (waited.returncode, waited.stderr) == (0, b"no record: none came in 0 s\n")

@@ -354,6 +354,14 @@ with Broker(topics=["orders"]) as broker:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_mapping_is_not_taken_for_its_keys() -> None:
+    with (
+        Broker(topics=["orders"]) as broker,
+        pytest.raises(ArgumentError, match="list of values or of .key, value. pairs"),
+    ):
+        broker.append("orders", {"key": "value"})
+
+
 @pytest.mark.parametrize("records", [("key", "value"), (b"value",), ("a", ("key", "value"))])
 def test_a_single_pair_is_not_taken_for_two_values(records: Any) -> None:
     with Broker(topics=["orders"]) as broker:

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from pathlib import Path
@@ -302,7 +302,7 @@ def _following(
         Interrupts() as interrupts,
         monedula.Consumer({**settings, "auto.offset.reset": reset}, **target.shape) as consumer,
     ):
-        _look_up(consumer, topics, timeout)
+        _look_up(consumer, topics, timeout, pairs)
         with target.opened(consumer.schema, goes_on=True) as sink:
             if isinstance(start, str):
                 consumer.assign(pairs or topics)
@@ -344,17 +344,24 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
         raise stopped
 
 
-def _look_up(consumer: monedula.Consumer, topics: list[str], timeout: float | None) -> None:
-    """Check that the topics exist: a member waits for those that do not, and so does a `--timeout` that is short.
+def _look_up(
+    consumer: monedula.Consumer, topics: list[str], timeout: float | None, pairs: Sequence[tuple[str, int]] = ()
+) -> None:
+    """Check that topics and partitions exist: those that do not are waited for, longer than a short `--timeout`.
 
     Raises:
-        UnknownTopicError: if one does not.
+        UnknownTopicError: if a topic does not.
+        Failure: if a partition does not.
     """
     if not topics:
         return
     # Without --timeout, brokers that do not answer are waited for afterwards, and not in silence.
     with suppress(BrokersUnavailableError, KafkaTimeoutError) if timeout is None else nullcontext():
-        consumer.partitions_of(*topics, timeout=None if timeout is None else max(timeout, _LOOKUP_SECONDS))
+        known = consumer.partitions_of(*topics, timeout=None if timeout is None else max(timeout, _LOOKUP_SECONDS))
+        for topic, index in pairs:
+            if (topic, index) not in known:
+                count = sum(partition.topic == topic for partition in known)
+                raise Failure(f"{topic}-{index}: the topic has {count} partitions, 0 to {count - 1}")
 
 
 def _poll(

@@ -33,7 +33,7 @@ def records_of(records: Iterable[RecordLike] | object, timestamps: Timestamps, h
     common = [(name, _data(value)) for name, value in _pairs(headers)]
     if hasattr(records, "__arrow_c_stream__"):
         rows = _rows_of_table(records)
-    elif isinstance(records, str | bytes) or not isinstance(records, Iterable):
+    elif isinstance(records, str | bytes | Mapping) or not isinstance(records, Iterable):
         raise ArgumentError(f"records are given as a list of values or of (key, value) pairs, not as {records!r:.100}")
     elif isinstance(records, tuple) and not all(isinstance(record, tuple) for record in records):
         raise ArgumentError(f"records={records!r:.100}: one pair is given as [(key, value)], values as [value, ...]")
