@@ -357,7 +357,7 @@ with Broker(topics=["orders"]) as broker:
 def test_a_mapping_is_not_taken_for_its_keys() -> None:
     with (
         Broker(topics=["orders"]) as broker,
-        pytest.raises(ArgumentError, match="list of values or of .key, value. pairs"),
+        pytest.raises(ArgumentError, match=r"list of values or of .key, value. pairs"),
     ):
         broker.append("orders", {"key": "value"})
 
