@@ -297,14 +297,12 @@ def play(ground: Ground, seed: int, records: int) -> None:
         assert committed(watching, scene.topic, range(PARTITIONS)) == [records] * PARTITIONS, made
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", range(8))
 def test_nothing_is_lost_and_keys_keep_their_order(ground: Ground, seed: int) -> None:
     play(ground, seed, records=250)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("seed", range(8, 60))
 def test_nothing_is_lost_under_more_seeds(ground: Ground, seed: int) -> None:
     play(ground, seed, records=400)

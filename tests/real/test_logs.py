@@ -28,7 +28,6 @@ def cleaning() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.mark.timeout(180)
 def test_a_compacted_log_is_read_over_its_gaps(cleaning: KafkaCluster) -> None:
     name = "compacted"
     cleaning.helper.create_topic(name, config=COMPACTED_SOON)

@@ -109,7 +109,6 @@ def test_a_broker_that_restarts_between_plan_and_read(
 
 
 @pytest.mark.thorough  # tests/spark/test_worker.py has the same of one task
-@pytest.mark.timeout(180)
 def test_a_leader_that_moves_between_plan_and_read(
     spark: SparkSession, kafka3: KafkaCluster, topic: TopicFactory, checkpoint: Path, sink: Sink
 ) -> None:

@@ -29,7 +29,6 @@ _CORRUPT = "max(value._corrupt_record)"
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(180)
 def test_a_worker_that_is_killed_while_it_reads_is_replaced(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
 ) -> None:
@@ -81,7 +80,6 @@ NOT_AN_INTERPRETER = "#!/bin/sh\necho 'this is a notebook' >&2; exit 1\n"
 @pytest.mark.parametrize(
     "registers", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["registered", "found"]
 )
-@pytest.mark.timeout(180)
 def test_executors_have_a_python_of_their_own_if_the_format_is_registered(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path, registers: bool
 ) -> None:
@@ -108,7 +106,6 @@ def test_executors_have_a_python_of_their_own_if_the_format_is_registered(
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(180)
 def test_a_notebook_in_place_of_the_drivers_python_needs_the_format_registered(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, tmp_path: Path
 ) -> None:
@@ -126,7 +123,6 @@ def test_a_notebook_in_place_of_the_drivers_python_needs_the_format_registered(
 
 
 @pytest.mark.slow  # test_failures.py has it on executors of the driver's own process
-@pytest.mark.timeout(180)
 def test_a_broker_that_restarts_between_plan_and_read(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
 ) -> None:
@@ -141,7 +137,6 @@ def test_a_broker_that_restarts_between_plan_and_read(
 
 
 @pytest.mark.slow  # test_failures.py has it on executors of the driver's own process
-@pytest.mark.timeout(180)
 def test_a_leader_that_moves_and_one_that_dies_between_plan_and_read(
     driver: Callable[..., Driver], kafka3: KafkaCluster, topic: TopicFactory, checkpoint: Path
 ) -> None:
@@ -160,7 +155,6 @@ def test_a_leader_that_moves_and_one_that_dies_between_plan_and_read(
 
 
 @pytest.mark.slow  # test_failures.py has it on executors of the driver's own process
-@pytest.mark.timeout(180)
 def test_a_driver_killed_between_offset_log_and_commit_log(
     driver: Callable[..., Driver], kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path
 ) -> None:

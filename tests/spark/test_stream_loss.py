@@ -79,7 +79,6 @@ def test_a_topic_that_was_deleted(
 
 @pytest.mark.parametrize("records", [3, 5, 8], ids=["shorter", "as long", "longer"])
 @pytest.mark.parametrize("fails", ["true", "false"])
-@pytest.mark.timeout(180)
 def test_a_topic_that_was_created_again_while_a_query_runs(
     spark: SparkSession, kafka: KafkaCluster, topic: TopicFactory, checkpoint: Path, records: int, fails: str
 ) -> None:
