@@ -241,8 +241,7 @@ class ConsumerBase(GroupVerbs):
         stopped, the membership has not ended, and the consumer is open. `"failing_for"` and `"failing_since"` say for
         how many seconds, and since when (in UTC), brokers have not answered, and `"last_error"` why; they are `None`
         otherwise. A short interruption shows here at once: a probe that restarts a service should allow for some
-        seconds.
-        `"registry_failing_for"` and `"registry_last_error"` say the same of a schema registry.
+        seconds. `"registry_failing_for"` and `"registry_last_error"` say the same of a schema registry.
 
         Further the connections, retried errors, and the byte budget; for each partition its position, the ends of its
         log, what is queued, and why it stopped if it did. `"group"` has the membership: state, the protocol in force,

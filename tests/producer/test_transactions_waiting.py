@@ -58,30 +58,29 @@ async def test_what_an_aborted_transaction_has_in_line_is_in_no_other(ground: Gr
 async def test_an_abort_takes_back_all_that_finds_no_room(orders: Broker) -> None:
     held = orders.fault(api="Produce", hold=True)
     futures: list[monedula.SendFuture] = []
+    releases: list[asyncio.Task[None]] = []
 
     async def release() -> None:
+        """Let Produce through once the last record was taken back: the abort waits for batches in flight."""
         await asyncio.to_thread(futures[-1].exception, PATIENCE_SECONDS)
         held.remove()
 
     async def fail(sender: monedula.AsyncProducer) -> None:
         async with sender.transaction():
             futures.extend(sender.send("orders", b"aborted" * 200) for _ in range(2000))
+            releases.append(asyncio.create_task(release()))
             raise GoneWrong
 
     settings: dict[str, Any] = {"bootstrap_servers": orders.bootstrap_servers, "transactional_id": "id"}
     async with monedula.AsyncProducer(**settings, **SMALL) as sender:
-        aborted = asyncio.create_task(fail(sender))
-        while not futures:
-            await asyncio.sleep(0)
-        released = asyncio.create_task(release())
         with pytest.raises(GoneWrong):
-            await aborted
-        await released
+            await fail(sender)
+        await asyncio.gather(*releases)
         async with sender.transaction():
             sender.send("orders", "kept")
     errors = errors_of(futures)
     assert {type(error) for error in errors} == {monedula.TransactionAbortedError}
-    # Batches of 200,000 bytes had room.
+    # `buffer_memory` has room for fewer than 200 of them.
     assert len(errors) > 1800
     assert await asyncio.to_thread(committed, orders.bootstrap_servers, "orders") == ["kept"]
 

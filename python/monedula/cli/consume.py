@@ -347,7 +347,9 @@ def _as_member(target: _Target, settings: dict[str, str], topics: list[str], sta
 def _look_up(
     consumer: monedula.Consumer, topics: list[str], timeout: float | None, pairs: Sequence[tuple[str, int]] = ()
 ) -> None:
-    """Check that topics and partitions exist: those that do not are waited for, longer than a short `--timeout`.
+    """Check that topics and partitions exist.
+
+    A consumer waits for those that do not, so that a short `--timeout` would end without an error.
 
     Raises:
         UnknownTopicError: if a topic does not.

@@ -147,14 +147,12 @@ impl Shared {
         let mut in_turn = Vec::new();
         let cluster = self.cluster_for(&*progress.call, &items).await?;
         for item in items {
-            let located = match progress.call.place(item) {
-                Place::InTurn => {
-                    in_turn.push(item);
-                    continue;
-                }
-                place => self.locate(place, cluster.as_ref(), &progress.call.what(item)).await,
-            };
-            match located {
+            let place = progress.call.place(item);
+            if matches!(place, Place::InTurn) {
+                in_turn.push(item);
+                continue;
+            }
+            match self.locate(place, cluster.as_ref(), &progress.call.what(item)).await {
                 Ok(node) => by_node.entry(node).or_default().push(item),
                 Err(Located::Refused(refusal)) => self.answered(progress, item, Err(refusal)),
                 Err(Located::Failed(failure)) => self.failed(progress, &[item], failure, false)?,
