@@ -75,9 +75,9 @@ class ProducerBase(Unpicklable, ProducerCore):
     def health(self) -> dict[str, Any]:
         """The state of the client, and what is in flight.
 
-        `ok` is whether brokers answer and the producer is open. If they do not, `failing_for` and `failing_since` say for how many seconds and since
-        when (in UTC), and `last_error` why. The other keys are `connections`, `brokers`, `bootstrapped`,
-        `retried_errors`; `client_instance_id` (in the metrics that are pushed to brokers, KIP-714) and
+        `ok` is whether brokers answer and the producer is open. If they do not, `failing_for` and `failing_since` say
+        for how many seconds and since when (in UTC), and `last_error` why. The other keys are `connections`, `brokers`,
+        `bootstrapped`, `retried_errors`; `client_instance_id` (in the metrics that are pushed to brokers, KIP-714) and
         `certificate_expires` (the client's own, in seconds since 1970); `memory_used_bytes` of `memory_bytes`,
         `waiting_for_room`; `records_unfinished`, all records without a result; `requests_in_flight`,
         `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were sent to within
