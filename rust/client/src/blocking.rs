@@ -2,11 +2,13 @@
 //! stack. That is an error here and never a panic, and the same work may be tried again.
 
 use std::cell::Cell;
+use std::io::ErrorKind;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
-use std::thread::Builder;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use monedula_columns::check_spare;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -64,6 +66,27 @@ pub async fn run_patiently<T: Send + 'static>(
     }
 }
 
+/// What must be there to spare before a thread begins. It may get the stack of one that has ended where there is no memory
+/// for another, and glibc ends the process if it then has none for its own data of the thread.
+const SPARE_BYTES: usize = 256 << 10;
+
+/// Starts a thread.
+///
+/// # Errors
+/// The system grants none, or has next to no memory.
+pub fn start_thread<T: Send + 'static>(
+    builder: Builder,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    check_spare(SPARE_BYTES).map_err(|lack| std::io::Error::new(ErrorKind::OutOfMemory, lack))?;
+    builder.spawn(work)
+}
+
+/// A thread of this name.
+pub fn named(name: &str) -> Builder {
+    Builder::new().name(name.into())
+}
+
 /// Begins `work` on a thread of the runtime that may block. Dropping the result does not end it.
 ///
 /// # Errors
@@ -72,6 +95,9 @@ pub fn begin<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
     runtime: &Handle,
     work: W,
 ) -> Result<Begun<T>, (W, NotRun)> {
+    if let Err(lack) = check_spare(SPARE_BYTES) {
+        return Err((work, NotRun::NoThread(lack.to_string())));
+    }
     let (sender, begun) = oneshot::channel();
     // The runtime has queued the work when it finds that there is no thread, and panics. It would do it later.
     let queued = Arc::new(Mutex::new(Some(work)));
@@ -115,7 +141,7 @@ pub fn check_threads(count: usize) -> Result<(), NotRun> {
     for _ in 0..count {
         let (ends, end) = channel::<()>();
         let wait = move || end.recv().is_ok();
-        match Builder::new().name("monedula-probe".into()).spawn(wait) {
+        match start_thread(named("monedula-probe"), wait) {
             Ok(thread) => threads.push((ends, thread)),
             Err(error) => refusal = refusal.or(Some(error)),
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use zeroize::Zeroizing;
 
+use crate::blocking;
 use crate::lock::lock;
 
 /// Reads a regular file.
@@ -64,7 +65,7 @@ pub(crate) fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T
         // Fails if the caller waits no longer.
         let _ = work.map(|work| sender.send(work()));
     };
-    if std::thread::Builder::new().name("monedula-files".into()).spawn(worker).is_ok() {
+    if blocking::start_thread(blocking::named("monedula-files"), worker).is_ok() {
         return receiver.recv_timeout(time).ok();
     }
     let work = lock(&work).take();

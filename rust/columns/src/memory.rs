@@ -20,6 +20,15 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
+/// Checks that the system has so much memory to spare. By a mapping: a block of the heap would raise glibc's mmap threshold
+/// once it is freed.
+///
+/// # Errors
+/// [`OutOfMemory`].
+pub fn check_spare(bytes: usize) -> Result<(), OutOfMemory> {
+    MmapMut::map_anon(bytes).map(drop).map_err(|_| OutOfMemory { bytes })
+}
+
 /// 16 bytes with the alignment that Arrow needs for its widest type. It is also the system allocator's own alignment,
 /// so that zeroed memory comes from `calloc`, whose new pages the kernel zeroes only on first touch.
 #[derive(Clone, Copy)]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use monedula_client::blocking;
 use monedula_client::config::{ClientConfig, ConfigError};
 use monedula_client::error::ClientError;
 use monedula_client::producer::ProducerConfig;
@@ -77,7 +78,7 @@ fn parsed<T: Send + 'static>(
         // Fails if Ctrl-C has ended the wait.
         let _ = sender.send(parse(&theirs));
     };
-    if std::thread::Builder::new().name("monedula-config".into()).spawn(work).is_err() {
+    if blocking::start_thread(blocking::named("monedula-config"), work).is_err() {
         // The system grants no thread.
         return py.detach(|| parse(&pairs)).map_err(|error| to_py(py, error.into()));
     }

@@ -29,6 +29,7 @@ mod imported;
 mod json;
 mod lines;
 mod logging;
+mod memory_reserve;
 mod operation;
 mod panics;
 mod producer;

@@ -14,6 +14,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use monedula_client::blocking;
 use monedula_client::lock::lock;
 use monedula_client::log::{Drained, Event, Log};
 use pyo3::intern;
@@ -117,7 +118,7 @@ fn start() -> Option<&'static Forwarder> {
             forwarder.run();
         }
     };
-    let started = std::thread::Builder::new().name("monedula-log".into()).spawn(run).ok()?;
+    let started = blocking::start_thread(blocking::named("monedula-log"), run).ok()?;
     let made = Box::into_raw(Box::new(Forwarder {
         logs: Mutex::default(),
         rounds: Mutex::default(),

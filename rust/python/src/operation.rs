@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_py;
 use crate::logging::flush_log;
+use crate::memory_reserve;
 use crate::runtime::{Own, ended, in_slices, spawn};
 use crate::seconds::Seconds;
 
@@ -69,12 +70,16 @@ struct Parts {
 impl Operation {
     /// Starts `future` on the runtime. When it is done, `notifier` is notified; `convert` makes the result a Python
     /// object.
+    ///
+    /// # Errors
+    /// `MemoryError` if the process has none to spare, `NoThreadError` as [`crate::runtime::handle`].
     pub(crate) fn start<T: Send + 'static>(
         future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
         notifier: Notifier,
         log: &Log,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Self> {
+        memory_reserve::check().map_err(|error| Python::attach(|py| to_py(py, error)))?;
         let slot = Slot::default();
         let completion = Completion { slot: slot.clone(), notifier };
         let task = spawn(async move {

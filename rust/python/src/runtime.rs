@@ -30,6 +30,7 @@ use crate::attaching;
 use crate::error::{exit_error, fork_error, to_py};
 use crate::greenlets::Pauses;
 use crate::logging;
+use crate::memory_reserve;
 use crate::producer;
 use crate::thread_exit::park_instead;
 
@@ -90,10 +91,13 @@ static OWNED: Mutex<Option<Owned>> = Mutex::new(None);
 /// The runtime of this process, started if necessary. A forked child gets its own, for the objects that it creates.
 ///
 /// # Errors
-/// `NoThreadError` if the system has no threads for it. The next call tries again.
+/// `NoThreadError` if the system has no threads for it, `MemoryError` if it has no memory for a client. The next call
+/// tries again.
 pub(crate) fn handle() -> PyResult<Handle> {
     // Not under the lock: Python makes the error.
-    started_once().map_err(|error| Python::attach(|py| to_py(py, error.into())))
+    memory_reserve::check()
+        .and_then(|()| started_once().map_err(Into::into))
+        .map_err(|error| Python::attach(|py| to_py(py, error)))
 }
 
 fn started_once() -> Result<Handle, NotRun> {
@@ -348,7 +352,7 @@ pub(crate) fn asked<T: Send + 'static>(
         // Fails if nobody waits any more.
         let _ = sender.send(ask());
     };
-    let spawned = std::thread::Builder::new().name("monedula-registry".into()).spawn(work);
+    let spawned = blocking::start_thread(blocking::named("monedula-registry"), work);
     if let Err(error) = spawned {
         return Ok(Err(format!("it cannot be asked: {}", NotRun::NoThread(error.to_string()))));
     }
@@ -400,7 +404,8 @@ pub(crate) fn park_for_ever() -> ! {
 /// compiled for each of a hundred types of futures.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> PyResult<JoinHandle<()>> {
     let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(future);
-    Ok(handle()?.spawn(future))
+    let runtime = started_once().map_err(|error| Python::attach(|py| to_py(py, error.into())))?;
+    Ok(runtime.spawn(future))
 }
 
 /// The result of `future`. A panic becomes an error, because a caller waits for the result.

@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use monedula_client::lock::lock;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -22,20 +22,25 @@ pub(crate) fn put_off(py: Python<'_>, error: PyErr) {
     }
 }
 
-/// Raises an error later, whichever it is.
-pub(crate) fn put_off_any(_py: Python<'_>, error: PyErr) {
+/// Raises an error later, whichever it is. But a lack of memory is over then, and is not the fault of the line that runs:
+/// a `MemoryError` is dropped.
+pub(crate) fn put_off_any(py: Python<'_>, error: PyErr) {
+    if error.is_instance_of::<PyMemoryError>(py) {
+        return;
+    }
     lock(&PUT_OFF).push_back(error);
     add_pending_call();
 }
 
-/// Whether a signal handler raised the error, and not the code that was called.
+/// Whether a signal handler raised the error, and not the code that was called. Without memory to tell, it did not.
 pub(crate) fn is_of_signal_handler(py: Python<'_>, error: &PyErr) -> bool {
     let found = py.import("monedula._signals").and_then(|signals| signals.getattr("is_of_signal_handler"));
     // Beside the error: it has no traceback of its own before it is raised again.
     let answer = found.and_then(|ask| ask.call1((error.value(py), error.traceback(py)))?.extract());
     answer.unwrap_or_else(|of_the_next_signal| {
+        let is_of_a_signal = !of_the_next_signal.is_instance_of::<PyMemoryError>(py);
         put_off_any(py, of_the_next_signal);
-        true
+        is_of_a_signal
     })
 }
 

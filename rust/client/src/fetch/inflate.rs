@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::Duration;
 
 use bytes::Bytes;
 use monedula_columns::{BufferPool, Inflated, Scratch, WalkOptions, inflate};
 
+use crate::blocking::start_thread;
 use crate::budget::{Budget, Charge};
 use crate::lock::lock;
 
@@ -136,8 +137,8 @@ impl Inflater {
         });
         let threads = (0..threads).filter_map(|index| {
             let shared = shared.clone();
-            let builder = thread::Builder::new().name(format!("monedula-inflate-{index}")).stack_size(STACK_BYTES);
-            builder.spawn(move || shared.work()).ok()
+            let builder = Builder::new().name(format!("monedula-inflate-{index}")).stack_size(STACK_BYTES);
+            start_thread(builder, move || shared.work()).ok()
         });
         Self { threads: threads.collect(), shared }
     }

@@ -26,6 +26,7 @@ use self::http::{Failure, Http};
 use self::registering::Registering;
 pub use self::registering::{NewReference, NewSchema, WrittenSchema};
 pub(crate) use self::settings::registry;
+use crate::blocking;
 use crate::lock::lock;
 use crate::log::Log;
 use crate::tasks::caught_now;
@@ -191,7 +192,7 @@ impl SchemaRegistry {
         state.queue.push_back(key.clone());
         if state.threads < MAX_THREADS {
             let inner = Arc::clone(&self.inner);
-            let spawned = std::thread::Builder::new().name("monedula-registry".into()).spawn(move || inner.serve());
+            let spawned = blocking::start_thread(blocking::named("monedula-registry"), move || inner.serve());
             state.threads += usize::from(spawned.is_ok());
             if state.threads == 0 {
                 state.queue.clear();

@@ -12,6 +12,7 @@ use monedula_protocol::secret::Secret;
 use tokio::sync::watch;
 
 use super::NoCredentials;
+use crate::blocking;
 use crate::lock::lock;
 
 /// A bearer token.
@@ -210,7 +211,7 @@ impl TokenProvider {
             return Ok(());
         }
         let (weak, wanted) = (Arc::downgrade(self), self.wanted.clone());
-        let spawned = std::thread::Builder::new().name("monedula-token".into()).spawn(move || keep(&weak, &wanted));
+        let spawned = blocking::start_thread(blocking::named("monedula-token"), move || keep(&weak, &wanted));
         spawned.map(drop).map_err(|error| {
             self.state.send_modify(|state| state.is_running = false);
             NoCredentials::ForNow(format!("no token: no thread to fetch it: {error}"))

@@ -1,0 +1,169 @@
+//! The reserve: memory for small objects, which Rust's collections and futures cannot be refused. Without it the standard
+//! library aborts the process as soon as the system grants no more. Large buffers ask with `try_reserve` and end with an
+//! error; they never touch the reserve.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::ptr::{copy_nonoverlapping, null_mut};
+use std::sync::Mutex;
+
+use monedula_client::error::ClientError;
+use monedula_client::lock::lock;
+use monedula_columns::{OutOfMemory, check_spare};
+
+/// The size of the reserve, some two hundred times the largest future of a call. Pages that were never used take no memory.
+const RESERVE_BYTES: usize = 2 << 20;
+
+/// What the reserve is divided into; also the largest alignment that it grants.
+const GRANULE_BYTES: usize = 256;
+
+const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
+
+/// The size up to which a request may use the reserve; above, a refusal is passed on to who asked.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// What the system must have to spare when a call begins, for the interpreter's objects.
+const SPARE_BYTES: usize = 256 << 10;
+
+#[global_allocator]
+static ALLOCATOR: Reserving =
+    Reserving { reserve: UnsafeCell::new(Reserve([0; RESERVE_BYTES])), used: Mutex::new(Used::NONE) };
+
+#[repr(align(256))]
+struct Reserve([u8; RESERVE_BYTES]);
+
+/// The system's allocator; where it refuses a small request, the reserve grants it.
+struct Reserving {
+    reserve: UnsafeCell<Reserve>,
+    used: Mutex<Used>,
+}
+
+/// Which granules are in use.
+struct Used {
+    granules: [bool; GRANULES],
+    count: usize,
+}
+
+impl Used {
+    const NONE: Self = Self { granules: [false; GRANULES], count: 0 };
+
+    /// Takes the first `count` granules in a row that are free.
+    fn take(&mut self, count: usize) -> Option<usize> {
+        let mut free = 0;
+        let last = self.granules.iter().position(|&is_used| {
+            free = if is_used { 0 } else { free + 1 };
+            free == count
+        })?;
+        let first = last + 1 - count;
+        self.set(first..last + 1, true);
+        Some(first)
+    }
+
+    fn set(&mut self, range: Range<usize>, is_used: bool) {
+        self.count = if is_used { self.count + range.len() } else { self.count - range.len() };
+        self.granules[range].fill(is_used);
+    }
+}
+
+/// Checks that a call may begin: once it has, the process may not survive a lack of memory.
+///
+/// # Errors
+/// `NoMemory` if the system has next to none, or if half of the reserve is in use.
+pub(crate) fn check() -> Result<(), ClientError> {
+    check_spare(SPARE_BYTES)?;
+    if lock(&ALLOCATOR.used).count <= GRANULES / 2 { Ok(()) } else { Err(OutOfMemory { bytes: RESERVE_BYTES }.into()) }
+}
+
+const fn granules(layout: Layout) -> usize {
+    layout.size().div_ceil(GRANULE_BYTES)
+}
+
+impl Reserving {
+    fn start(&self) -> *mut u8 {
+        // SAFETY: no reference is made.
+        unsafe { (&raw mut (*self.reserve.get()).0).cast() }
+    }
+
+    fn owns(&self, pointer: *mut u8) -> bool {
+        (pointer as usize).wrapping_sub(self.start() as usize) < RESERVE_BYTES
+    }
+
+    /// Memory of the reserve; null if it has none, or if so many bytes are not small. What is free is zeroed.
+    #[cold]
+    fn grant(&self, layout: Layout) -> *mut u8 {
+        if layout.size() > SMALL_BYTES || layout.align() > GRANULE_BYTES {
+            return null_mut();
+        }
+        let first = lock(&self.used).take(granules(layout));
+        // SAFETY: within the reserve, as `first` is the number of a granule.
+        first.map_or(null_mut(), |first| unsafe { self.start().add(first * GRANULE_BYTES) })
+    }
+
+    /// Takes back what `grant` granted.
+    ///
+    /// # Safety
+    /// `pointer` is of the reserve, was granted with this layout, and is not used any more.
+    #[cold]
+    unsafe fn take_back(&self, pointer: *mut u8, layout: Layout) {
+        let first = (pointer as usize - self.start() as usize) / GRANULE_BYTES;
+        // SAFETY: the caller's promise; the granules are still this caller's.
+        unsafe { pointer.write_bytes(0, layout.size()) };
+        lock(&self.used).set(first..first + granules(layout), false);
+    }
+
+    /// A reallocation from the reserve, or into it.
+    ///
+    /// # Safety
+    /// As [`GlobalAlloc::realloc`].
+    #[cold]
+    unsafe fn moved(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise: the new size does not overflow, the old memory has `layout` and is not used after.
+        unsafe {
+            let new = self.alloc(Layout::from_size_align_unchecked(new_size, layout.align()));
+            if !new.is_null() {
+                copy_nonoverlapping(pointer, new, layout.size().min(new_size));
+                self.dealloc(pointer, layout);
+            }
+            new
+        }
+    }
+}
+
+// SAFETY: each granule is granted to one caller at a time, under the lock of `used`.
+unsafe impl Sync for Reserving {}
+
+// SAFETY: what is returned is the system's allocator's, or granules that no one else has; each goes back where it came from.
+unsafe impl GlobalAlloc for Reserving {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let granted = unsafe { System.alloc(layout) };
+        if granted.is_null() { self.grant(layout) } else { granted }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        let granted = unsafe { System.alloc_zeroed(layout) };
+        if granted.is_null() { self.grant(layout) } else { granted }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise; a refused reallocation leaves the old memory as it was.
+        unsafe {
+            if self.owns(pointer) {
+                return self.moved(pointer, layout, new_size);
+            }
+            let granted = System.realloc(pointer, layout, new_size);
+            if granted.is_null() { self.moved(pointer, layout, new_size) } else { granted }
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { if self.owns(pointer) { self.take_back(pointer, layout) } else { System.dealloc(pointer, layout) } }
+    }
+}
