@@ -88,6 +88,15 @@ class Paired(LoadFileScheduling):
             self._needs = {test: Need(Kind(kind), tuple(names), jvms) for test, (kind, names, jvms) in needs.items()}
         super().schedule()
 
+    def remove_node(self, node: "WorkerController") -> str | None:
+        """Leave out the test that ended its worker: xdist would give it to each of the others, which it ends too."""
+        crashed: str | None = super().remove_node(node)
+        for name, unit in list(self.workqueue.items()):
+            unit.pop(crashed, None)
+            if not unit:
+                del self.workqueue[name]
+        return crashed
+
     def _split_scope(self, nodeid: str) -> str:
         need = self._needs[nodeid]
         return " ".join((super()._split_scope(nodeid), need.kind, *need.clusters))

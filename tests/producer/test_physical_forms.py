@@ -189,7 +189,7 @@ def test_what_duckdb_exports_by_its_settings_is_written(setting: str) -> None:
     assert Json().spec.encode(connection.sql(query)) == [expected]
 
 
-@pytest.mark.parametrize("levels", [200, 8000])
+@pytest.mark.parametrize("levels", [200, 4000])
 def test_dictionaries_in_dictionaries_end_no_process(levels: int) -> None:
     column: Any = pa.array([7])
     for _ in range(levels):
