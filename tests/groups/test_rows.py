@@ -143,9 +143,9 @@ def test_a_loop_that_is_left_in_another_thread_leaves_its_row_with_who_took_it(
         assert [record.offset for record in rest.records()] == [4, 5, 6, 7, 8, 9]
         consumer.finish(rest)
         until(partial(is_committed, watching, topic, 3))
-        # This thread asks for more, and the other one has its row still.
+        # This thread asks for more, and the other one has its row still. 3 is committed again while its answer comes.
         consumer.poll(timeout=0)
-        assert consumer.commit() == {}
+        assert set(consumer.commit().values()) <= {3}
         other.submit(consumer.poll, 0).result()
         until(partial(is_committed, watching, topic, 10))
 
