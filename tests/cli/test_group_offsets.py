@@ -153,7 +153,7 @@ def test_a_group_is_moved_by_a_duration(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     hours = 3_600_000
     with monedula.Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-        now = monedula.times.time_of("0s ago")
+        now = monedula.types.times.time_of("0s ago")
         assert now is not None
         at = int(now.timestamp() * 1000)
         broker.append("orders", ["a", "b", "c"], timestamps=[at - 50 * hours, at - 3 * hours, at - hours])

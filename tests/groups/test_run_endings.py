@@ -8,9 +8,9 @@ from typing import Any
 import monedula
 import pytest
 from monedula import TopicPartition
-from monedula.running.plans import as_plan
-from monedula.running.runs import Ending, Run
 from monedula.testing import Broker
+from monedula.workers.plans import as_plan
+from monedula.workers.runs import Ending, Run
 
 from tests.groups.conftest import MemberFactory
 from tests.groups.ground import PATIENCE_SECONDS, SETTINGS, Ground, committed, take, until
@@ -265,7 +265,7 @@ def test_a_dead_letter_that_is_not_written_at_the_end_fails_nothing(broker: Brok
 
 def test_handlers_and_the_last_commit_share_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("monedula.running.runs.monotonic", lambda: now)
+    monkeypatch.setattr("monedula.workers.runs.monotonic", lambda: now)
     settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "etl"}
     signature = inspect.signature(monedula.Consumer.run).parameters.values()
     given = {each.name: each.default for each in signature if each.name not in ("self", "handler")}

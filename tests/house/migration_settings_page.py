@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import monedula
-from monedula._moving.settings import PREFIXES, SETTINGS
+from monedula._migration_hints.settings import PREFIXES, SETTINGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/migration/settings.md"
 

@@ -22,7 +22,7 @@ MODULES = (
     "monedula.admin",
     "monedula.testing",
     "monedula.spark",
-    "monedula.schemas",
+    "monedula.formats.schemas",
     "monedula.prometheus",
     "monedula.otel",
     "monedula.assignors",

@@ -17,8 +17,8 @@ import kafka.producer.future
 import monedula
 import pytest
 from monedula import AsyncConsumer, AsyncProducer, Consumer, Producer
-from monedula._moving.calls import CALLS
-from monedula._moving.names import NAMES
+from monedula._migration_hints.calls import CALLS
+from monedula._migration_hints.names import NAMES
 from monedula.admin import Admin, AsyncAdmin
 from monedula.testing import Broker
 

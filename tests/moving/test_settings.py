@@ -14,8 +14,8 @@ import confluent_kafka
 import kafka
 import monedula
 import pytest
-from monedula._moving import advice_for
-from monedula._moving.settings import PREFIXES, SETTINGS
+from monedula._migration_hints import advice_for
+from monedula._migration_hints.settings import PREFIXES, SETTINGS
 
 from tests.interop.java import command
 from tests.kafka import KafkaUnavailable

@@ -284,7 +284,9 @@ def test_a_thread_for_callbacks_that_ended_says_so_and_holds_nobody_up(
     sender, topic = producer(), ground.topic()
     with monkeypatch.context() as patch:
         # It lets go of its desk, and calls nothing.
-        patch.setattr("monedula._callbacks.start", lambda desk: threading.Thread(target=id, args=(desk,)).start())
+        patch.setattr(
+            "monedula.producer._callback_thread.start", lambda desk: threading.Thread(target=id, args=(desk,)).start()
+        )
         for _ in range(3):
             sender.send(topic, "x", on_delivery=called.append)
         sender.flush(PATIENCE)

@@ -135,7 +135,7 @@ def test_json_is_registered_with_the_schema_of_its_fields(
         sender.send_batch(TABLE, topic, value=form).result(PATIENCE)
     (kept,) = registry.schemas
     assert kept["schemaType"] == "JSON"
-    assert monedula.schemas.schema_of(kept["schema"]) == TABLE.schema
+    assert monedula.formats.schemas.schema_of(kept["schema"]) == TABLE.schema
     deserializer = confluent_json.JSONDeserializer(
         None, schema_registry_client=SchemaRegistryClient({"url": registry.url})
     )

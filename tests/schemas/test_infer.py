@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 from monedula.errors import ArgumentError, NoSchemaError, UnknownTopicError
-from monedula.producer import Producer
-from monedula.schemas import infer, schema_of
+from monedula.formats.schemas import infer, schema_of
+from monedula.producer.sync import Producer
 from monedula.testing import Broker
 
 

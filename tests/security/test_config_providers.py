@@ -6,8 +6,8 @@ from pathlib import Path
 
 import monedula
 import pytest
-from monedula._properties import properties
-from monedula._providers import ALLOWED_VARIABLE, resolved
+from monedula._config.properties import properties
+from monedula._config.providers import ALLOWED_VARIABLE, resolved
 from monedula.cli.running import UsageError
 from monedula.cli.settings import settings_of
 

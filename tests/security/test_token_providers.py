@@ -6,7 +6,7 @@ from typing import Any
 
 import monedula
 import pytest
-from monedula._tokens import TokenSource
+from monedula._config.oauth_tokens import TokenSource
 from monedula.config import raw_settings
 from monedula.testing import Broker
 

@@ -3,7 +3,7 @@
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from monedula._moving import tells
+from monedula._migration_hints import tells
 from monedula.admin.calls import Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 

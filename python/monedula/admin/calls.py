@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
-from monedula._client_names import names_in
+from monedula._config.client_names import names_in
 from monedula._monedula import AdminCore, Operation
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import ClosedError

@@ -13,7 +13,6 @@ from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
-from monedula._consumer_base import MAX_ROWS
 from monedula.cli.consume_options import (
     BadValues,
     Columns,
@@ -56,9 +55,10 @@ from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import Names, check_names, compiled, expanded, is_pattern
+from monedula.consumer._base import MAX_ROWS
 from monedula.errors import BrokersUnavailableError, KafkaTimeoutError
-from monedula.partitions import Position
-from monedula.typed import Typed
+from monedula.formats._typed import Typed
+from monedula.types.partitions import Position
 
 _logger = logging.getLogger(__name__)
 

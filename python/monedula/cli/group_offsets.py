@@ -16,7 +16,7 @@ from monedula.cli.positions import Place, duration_of, partitions_of, place_of
 from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import OnlyTopics, expanded, topics_of
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 Group = Annotated[str, typer.Argument(help="Id of the group.", autocompletion=complete_groups)]
 

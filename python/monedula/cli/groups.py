@@ -19,7 +19,7 @@ from monedula.cli.silence import no_answer
 from monedula.cli.tables import AsJson, Row, drawn, heading_of, line_of, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.errors import BrokerConnectionError, GroupNotFoundError, KafkaTimeoutError
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 _STATES = {
     name.lower(): name

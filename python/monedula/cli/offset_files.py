@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from monedula.cli.running import Failure, UsageError, text_in
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 OffsetRow = tuple[str, str, int, int, str]
 """Group, topic, partition, offset, metadata."""

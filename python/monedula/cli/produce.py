@@ -60,8 +60,8 @@ from monedula.cli.sources import (
 )
 from monedula.cli.topic_names import check_name
 from monedula.errors import ArgumentError, SchemaRegistryError
-from monedula.producer import Producer
-from monedula.typed import Typed
+from monedula.formats._typed import Typed
+from monedula.producer.sync import Producer
 
 EXAMPLES = """
 echo hello | monedula produce orders

@@ -19,7 +19,7 @@ from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.throttle import Replicas, rate_of, throttle, unthrottle
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.errors import KafkaError
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 # Between two looks of `status --wait`.
 _INTERVAL_SECONDS = 1.0

@@ -11,7 +11,7 @@ import typer
 from monedula.cli.administration import Connection, administration
 from monedula.cli.running import FAILED, Failure, UsageError, say, text_in
 from monedula.cli.tables import AsJson, show
-from monedula.registry import SchemaRegistry
+from monedula.formats.registry import SchemaRegistry
 
 URL = "schema.registry.url"
 

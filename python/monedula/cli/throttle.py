@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from monedula.admin import Admin, Append, ConfigResource, Subtract
 from monedula.cli.running import UsageError
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 _RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _LEADERS = "leader.replication.throttled.replicas"

@@ -11,7 +11,7 @@ from monedula.cli.rendering import time_text
 from monedula.cli.running import Failure, UsageError, confirm, say
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 OFFSETS_EXAMPLES = """
 monedula topics offsets orders

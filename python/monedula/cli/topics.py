@@ -15,7 +15,7 @@ from monedula.cli.settings import pair
 from monedula.cli.similar import similar
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, check_names, expanded, topics_of
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
 LIST_EXAMPLES = """
