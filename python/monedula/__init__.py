@@ -20,59 +20,7 @@ from monedula.config import ConfigKey, config_keys
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer.aio import AsyncConsumer
 from monedula.consumer.sync import Consumer
-from monedula.errors import (
-    AdminErrors,
-    ArgumentError,
-    AssignorError,
-    AuthenticationError,
-    AuthorizationError,
-    BatchSendError,
-    BrokerCommandError,
-    BrokerConnectionError,
-    BrokerError,
-    BrokerStartError,
-    BrokersUnavailableError,
-    BufferFullError,
-    ClosedError,
-    CommitFailedError,
-    CommitFailure,
-    ConfigError,
-    CorruptRecordError,
-    DataLossError,
-    DecodeError,
-    DeliveryTimeoutError,
-    FencedInstanceError,
-    ForkError,
-    GroupAuthorizationError,
-    GroupError,
-    GroupInUseError,
-    GroupNotFoundError,
-    InconsistentGroupProtocolError,
-    InvalidPatternError,
-    InvalidRecordError,
-    InvalidSessionTimeoutError,
-    KafkaError,
-    KafkaTimeoutError,
-    LogTruncatedError,
-    MaxPollExceededError,
-    NoSchemaError,
-    NoThreadError,
-    OffsetOutOfRangeError,
-    PartitionError,
-    ProducerFencedError,
-    RecordTooLargeError,
-    SchemaRegistryError,
-    TopicExistsError,
-    TopicRecreatedError,
-    TransactionAbortedError,
-    TransactionError,
-    UndeliveredRecordsError,
-    UnknownTopicError,
-    UnsupportedAssignorError,
-    UnsupportedGroupProtocolError,
-    UnsupportedVersionError,
-    WakeupError,
-)
+from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError, KafkaTimeoutError, UnknownTopicError
 from monedula.formats.avro import Avro
 from monedula.formats.json import Json
 from monedula.formats.protobuf import Protobuf
@@ -85,93 +33,51 @@ from monedula.types.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
-    from monedula.reading.scan import dataset, scan
+    from monedula.reading.dataset import dataset
+    from monedula.reading.scan import scan
+    from monedula.reading.schema_inference import infer
     from monedula.workers import Retry
 
 __all__ = [
     "Admin",
-    "AdminErrors",
     "ArgumentError",
-    "AssignorError",
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
-    "AuthenticationError",
-    "AuthorizationError",
     "Avro",
     "Batch",
     "BatchFuture",
     "BatchReport",
-    "BatchSendError",
-    "BrokerCommandError",
-    "BrokerConnectionError",
-    "BrokerError",
-    "BrokerStartError",
-    "BrokersUnavailableError",
-    "BufferFullError",
-    "ClosedError",
-    "CommitFailedError",
-    "CommitFailure",
     "CommitFuture",
     "ConfigError",
     "ConfigKey",
     "Consumer",
-    "CorruptRecordError",
-    "DataLossError",
     "DecodeError",
-    "DeliveryTimeoutError",
-    "FencedInstanceError",
-    "ForkError",
-    "GroupAuthorizationError",
-    "GroupError",
-    "GroupInUseError",
-    "GroupNotFoundError",
-    "InconsistentGroupProtocolError",
-    "InvalidPatternError",
-    "InvalidRecordError",
-    "InvalidSessionTimeoutError",
     "Json",
     "KafkaError",
     "KafkaTimeoutError",
-    "LogTruncatedError",
-    "MaxPollExceededError",
     "NewTopic",
-    "NoSchemaError",
-    "NoThreadError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
-    "OffsetOutOfRangeError",
-    "PartitionError",
     "Producer",
-    "ProducerFencedError",
     "Protobuf",
     "Record",
     "RecordMetadata",
     "RecordStream",
-    "RecordTooLargeError",
     "RegisteredSchema",
     "Retry",
     "RowError",
     "Schema",
     "SchemaRegistry",
-    "SchemaRegistryError",
     "SendFuture",
     "Span",
     "Table",
-    "TopicExistsError",
     "TopicPartition",
-    "TopicRecreatedError",
-    "TransactionAbortedError",
-    "TransactionError",
-    "UndeliveredRecordsError",
     "UnknownTopicError",
-    "UnsupportedAssignorError",
-    "UnsupportedGroupProtocolError",
-    "UnsupportedVersionError",
-    "WakeupError",
     "__version__",
     "config_keys",
     "dataset",
+    "infer",
     "read",
     "read_range",
     "scan",
@@ -182,7 +88,8 @@ _LATER = {
     "AsyncAdmin": "monedula.admin",
     "NewTopic": "monedula.admin",
     "Retry": "monedula.workers",
-    "dataset": "monedula.reading.scan",
+    "dataset": "monedula.reading.dataset",
+    "infer": "monedula.reading.schema_inference",
     "scan": "monedula.reading.scan",
 }
 _MODULES_LATER = frozenset({"admin", "assignors", "events", "otel", "prometheus", "formats", "spark", "testing"})
@@ -199,10 +106,13 @@ if not TYPE_CHECKING:  # type checkers would take any name
         if name not in _LATER:
             from sys import _getframe
 
+            # `from monedula import name` asks first by this function of importlib.
+            from monedula import admin, errors
             from monedula._migration_hints import no_name
 
-            # `from monedula import name` asks first by this function of importlib.
-            raise no_name(__name__, name, is_imported=_getframe(1).f_code.co_name == "_handle_fromlist")
+            elsewhere = next((module.__name__ for module in (errors, admin) if hasattr(module, name)), None)
+            is_imported = _getframe(1).f_code.co_name == "_handle_fromlist"
+            raise no_name(__name__, name, is_imported=is_imported, elsewhere=elsewhere)
         from importlib import import_module
 
         return getattr(import_module(_LATER[name]), name)

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from operator import index
 
+from monedula._monedula import Batch
 from monedula.errors import ArgumentError
-from monedula.types.partitions import Assignment, Position
+from monedula.types.partitions import Assignment, OffsetAndMetadata, Position
 from monedula.types.times import EXPECTED_TIME, time_of
 
 _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -17,6 +18,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 RawPosition = tuple[str, int]
 """A position in the core's form: its kind, such as "offset" or "timestamp", and the number for it (0 without one)."""
+
+
+RawOffset = tuple[tuple[str, int], int, int, str]
+"""An offset to commit in the core's form: partition, offset, leader epoch or -1, metadata."""
 
 
 def raw_position(position: Position) -> RawPosition:
@@ -210,3 +215,52 @@ def whole_number(value: object) -> int | None:
     except TypeError:  # an array of numpy has the method, and is no number; so has the class int
         return None
     return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def check_callable(name: str, function: object, awaits: bool) -> None:
+    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited.
+
+    Raises:
+        ArgumentError: if `function` is not `None` and cannot be called, or if it is a coroutine function and `awaits`
+            is false.
+    """
+    if function is None:
+        return
+    if not callable(function):
+        raise ArgumentError(f"{name}={function!r} cannot be called")
+    if not awaits:
+        from inspect import iscoroutinefunction
+
+        # Also an object with `async def __call__`: its coroutine would be dropped without running.
+        if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
+            alternative = (
+                "a plain function does" if name == "on_event" else "AsyncConsumer awaits it, or use a plain function"
+            )
+            raise ArgumentError(f"{name}={function!r} is a coroutine function, which nobody awaits here; {alternative}")
+
+
+def raw_commit(what: object) -> Batch | list[RawOffset] | None:
+    """The argument of `commit` in the core's form.
+
+    Raises:
+        ArgumentError: if it is neither a batch nor offsets nor `None`.
+    """
+    if what is None or isinstance(what, Batch):
+        return what
+    if isinstance(what, Mapping):
+        return [_raw_offset(partition, offset) for partition, offset in what.items()]
+    raise ArgumentError(f"{what!r} cannot be committed: expected a batch, {{(topic, partition): offset}}, or nothing")
+
+
+def _raw_offset(partition: object, value: object) -> RawOffset:
+    metadata, epoch = "", -1
+    at = value
+    if isinstance(value, OffsetAndMetadata):
+        at, metadata, epoch = value
+    elif isinstance(value, tuple) and len(value) == 2:
+        at, metadata = value
+    offset = whole_number(at)
+    if offset is None or offset < 0 or not isinstance(metadata, str):
+        message = f"{value!r} cannot be committed for {partition!r}: expected an offset, or (offset, metadata)"
+        raise ArgumentError(message)
+    return raw_partition(partition), offset, epoch, metadata

@@ -12,6 +12,7 @@ from monedula._config.msk_iam import MskIam
 from monedula._config.oauth_tokens import NAMES, TokenSource
 from monedula._config.providers import resolved
 from monedula._config.texts import is_utf8
+from monedula._migration_hints import refuse_settings
 from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
@@ -148,8 +149,6 @@ def refuse_foreign(names: Iterable[str]) -> None:
     """
     unknown = {name for name in names if _dotted(name) not in _known_names()}
     if unknown:
-        from monedula._migration_hints import refuse_settings
-
         refuse_settings(unknown)
 
 

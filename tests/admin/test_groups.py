@@ -6,8 +6,9 @@ import time
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import Admin, AdminErrors, GroupInUseError, GroupNotFoundError, OffsetAndMetadata, TopicPartition
+from monedula import Admin, OffsetAndMetadata, TopicPartition
 from monedula.admin import OffsetReset
+from monedula.errors import AdminErrors, GroupInUseError, GroupNotFoundError
 
 from tests.admin.conftest import Ground
 from tests.kafka import jars
@@ -151,7 +152,7 @@ def test_a_group_is_reset_wherever_it_is_to_go(ground: Ground, admin: Admin) -> 
     assert reset({"shift": 100}, topics=topic) == {0: 15, 1: 0}
     assert reset({first: 5}) == {0: 5}
     assert {at: found.offset for at, found in admin.list_group_offsets(group).items() if found} == {first: 5, second: 0}
-    with pytest.raises(monedula.OffsetOutOfRangeError, match=r"2\.\.15"):
+    with pytest.raises(monedula.errors.OffsetOutOfRangeError, match=r"2\.\.15"):
         admin.reset_group_offsets(group, {first: 16})
     with pytest.raises(AdminErrors) as raised:
         admin.reset_group_offsets(group, {first: 1, second: 0})

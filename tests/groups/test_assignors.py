@@ -113,7 +113,7 @@ def test_an_assignor_that_fails_is_told_to_the_user(
     broker.create_topic("t")
     consumer = member("etl", "t", assignors=[Bad()])
     for _ in range(2):
-        with caplog.at_level(logging.ERROR), pytest.raises(monedula.AssignorError, match=reason) as caught:
+        with caplog.at_level(logging.ERROR), pytest.raises(monedula.errors.AssignorError, match=reason) as caught:
             until(lambda: False, consumer)
         assert (caught.value.assignor, caught.value.group) == ("bad", "etl")
         consumer.subscribe("t")

@@ -188,5 +188,5 @@ def test_timing_settings_go_out_in_the_join(broker: Broker, member: MemberFactor
         if session >= 1000:
             until(lambda consumer=consumer: bool(consumer.assignment()), consumer)  # type: ignore[misc]
         else:
-            with pytest.raises(monedula.InvalidSessionTimeoutError, match=str(session)):
+            with pytest.raises(monedula.errors.InvalidSessionTimeoutError, match=str(session)):
                 until(lambda: False, consumer)

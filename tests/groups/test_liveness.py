@@ -39,9 +39,9 @@ def test_who_does_not_poll_leaves_with_an_error_and_joins_again(broker: Broker, 
     held = consumer.poll(timeout=20, max_rows=2)
     assert values(held) == [0, 1]
     until(lambda: broker.group("etl").members == ())
-    with pytest.raises(monedula.CommitFailedError):
+    with pytest.raises(monedula.errors.CommitFailedError):
         consumer.commit(held)
-    with pytest.raises(monedula.MaxPollExceededError, match="keep_alive") as caught:
+    with pytest.raises(monedula.errors.MaxPollExceededError, match="keep_alive") as caught:
         consumer.poll(timeout=20)
     assert (caught.value.group, caught.value.retriable) == ("etl", True)
     # Nothing was committed: the same records come again, after the callback.
@@ -78,7 +78,7 @@ def test_a_call_that_waits_counts_as_polling(broker: Broker, member: MemberFacto
 
         timer = threading.Thread(target=wake_later)
         timer.start()
-        with pytest.raises(monedula.WakeupError):
+        with pytest.raises(monedula.errors.WakeupError):
             consumer.poll(timeout=60)
         timer.join()
     assert consumer.health()["group"]["generation"] == generation, "it has not left"
@@ -219,9 +219,9 @@ def test_close_is_bounded_with_a_broker_that_answers_nothing(broker: Broker, mem
     take(consumer, 1)
     with broker.fault(black_hole="requests"):
         consumer.close(timeout=1.0)
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.poll()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.commit({("orders", 0): 1})
     consumer.close()
 
@@ -251,7 +251,7 @@ def test_a_denied_group_is_an_error_on_every_call(broker: Broker, member: Member
     with broker.fault(api="JoinGroup", error="GROUP_AUTHORIZATION_FAILED"):
         consumer = member("etl", "orders")
         for _ in range(2):
-            with pytest.raises(monedula.GroupAuthorizationError, match="READ") as caught:
+            with pytest.raises(monedula.errors.GroupAuthorizationError, match="READ") as caught:
                 until(lambda: False, consumer)
             assert (caught.value.group, caught.value.code) == ("etl", "GROUP_AUTHORIZATION_FAILED")
     assert consumer.health()["group"]["state"] == "Fatal"

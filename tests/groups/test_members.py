@@ -339,13 +339,13 @@ def test_a_second_consumer_with_the_same_instance_id_fences_the_first(ground: Gr
     first.subscribe(topic, **told.callbacks())
     until(shared(1, first), first)
     second = member(group, topic, group_instance_id="one")
-    with pytest.raises(monedula.FencedInstanceError) as caught:
+    with pytest.raises(monedula.errors.FencedInstanceError) as caught:
         until(lambda: False, first, second)
     assert (caught.value.instance_id, caught.value.group) == ("one", group)
     assert caught.value.code == "FENCED_INSTANCE_ID"
     until(shared(1, second), second)
     for _ in range(2):
-        with pytest.raises(monedula.FencedInstanceError):
+        with pytest.raises(monedula.errors.FencedInstanceError):
             first.poll()
 
 
@@ -356,7 +356,7 @@ def test_members_without_a_common_assignor_raise_an_error(ground: Ground, member
     until(shared(1, first), first)
     second = member(group, topic, partition_assignment_strategy="roundrobin")
     for _ in range(2):
-        with pytest.raises(monedula.InconsistentGroupProtocolError, match="roundrobin") as caught:
+        with pytest.raises(monedula.errors.InconsistentGroupProtocolError, match="roundrobin") as caught:
             until(lambda: False, second)
         assert (caught.value.code, caught.value.group) == ("INCONSISTENT_GROUP_PROTOCOL", group)
     first.poll(timeout=0)
@@ -367,7 +367,7 @@ def test_a_session_timeout_that_the_broker_refuses_is_an_error(
     ground: Ground, member: MemberFactory, timeout_ms: int
 ) -> None:
     consumer = member(ground.name("group"), ground.topic(), session_timeout_ms=timeout_ms)
-    with pytest.raises(monedula.InvalidSessionTimeoutError, match=str(timeout_ms)) as caught:
+    with pytest.raises(monedula.errors.InvalidSessionTimeoutError, match=str(timeout_ms)) as caught:
         until(lambda: False, consumer)
     assert (caught.value.code, caught.value.key) == ("INVALID_SESSION_TIMEOUT", "session.timeout.ms")
 
@@ -378,7 +378,7 @@ def test_wakeup_ends_a_wait_of_a_member(ground: Ground, member: MemberFactory) -
     until(lambda: bool(consumer.assignment()), consumer)
     timer = threading.Timer(0.1, consumer.wakeup)
     timer.start()
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         consumer.poll(timeout=60)
     timer.join()
     assert values(consumer.poll(timeout=0)) == []

@@ -195,7 +195,7 @@ def test_closing_a_consumer_ends_its_run(ground: Ground, member: MemberFactory) 
 
     closer = threading.Thread(target=close)
     closer.start()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.run(lambda _: begun.set(), concurrency=2)
     closer.join()
 
@@ -214,7 +214,7 @@ def test_closing_a_consumer_in_a_handler_commits_what_other_handlers_have_finish
             consumer.close()
 
     consumer = monedula.Consumer(settings, topic)
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.run(handle)
     with monedula.Consumer(ground.settings(group)) as watching:
         assert committed(watching, topic, [0]) == [20], "the record whose handler closed it is not finished"
@@ -270,8 +270,8 @@ def test_handlers_and_the_last_commit_share_the_grace(monkeypatch: pytest.Monkey
     signature = inspect.signature(monedula.Consumer.run).parameters.values()
     given = {each.name: each.default for each in signature if each.name not in ("self", "handler")}
     with monedula.Consumer(settings, topics=["orders"]) as consumer:
-        run = Run(consumer, consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None)
-        woken, at_its_end = Ending(run, monedula.WakeupError("woken up")), Ending(run, None)
+        run = Run(consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None, None)
+        woken, at_its_end = Ending(run, monedula.errors.WakeupError("woken up")), Ending(run, None)
         now = 112.0
         assert (woken.seconds_left(), at_its_end.seconds_left()) == (18.0, 30.0)
         now = 129.0

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from monedula import infer
 from monedula.errors import ArgumentError, NoSchemaError, UnknownTopicError
-from monedula.formats.schemas import infer, schema_of
+from monedula.formats.schemas import schema_of
 from monedula.producer.sync import Producer
 from monedula.testing import Broker
 

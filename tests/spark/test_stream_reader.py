@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from monedula import ConfigError, DataLossError, UnknownTopicError
+from monedula import ConfigError, UnknownTopicError
+from monedula.errors import DataLossError
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster

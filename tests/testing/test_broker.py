@@ -308,7 +308,7 @@ pid = os.fork()
 if pid == 0:
     try:
         broker.create_topic("orders")
-    except monedula.ForkError:
+    except monedula.errors.ForkError:
         with Broker(topics=["own"]) as own:  # one of its own works
             own.append("own", ["a"])
         sys.exit(7)

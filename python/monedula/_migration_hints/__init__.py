@@ -82,7 +82,7 @@ def _advice_on(kind: type, name: str) -> str | None:
     return table.get(name) or table.get(snake)
 
 
-def no_name(module: str, name: str, *, is_imported: bool) -> Exception:
+def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[str] = ()) -> Exception:
     """The error of a name that a module of ours does not have, with what to use if another client has it.
 
     Args:
@@ -90,25 +90,20 @@ def no_name(module: str, name: str, *, is_imported: bool) -> Exception:
         name: the name.
         is_imported: whether it is asked for by `from monedula import name`, which replaces an `AttributeError` by an
             error without the hint.
+        elsewhere: full names of what other modules have.
     """
     plain = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_"):
         return AttributeError(plain)
     from monedula._migration_hints.names import NAMES
 
-    advice = NAMES.get(name) or _admin_name(module, name)
+    advice = NAMES.get(name) or next((full for full in elsewhere if full.endswith(f".{name}")), None)
     if advice is None:
         # With these, Python names the one that is spelled most like it.
         return AttributeError(plain, name=name, obj=modules[module])
     if is_imported:
         return ImportError(f"cannot import name {name!r} from {module!r}; here: {advice}", name=module)
     return AttributeError(f"{plain}; here: {advice}")
-
-
-def _admin_name(module: str, name: str) -> str | None:
-    import monedula.admin
-
-    return f"monedula.admin.{name}" if module == "monedula" and name in monedula.admin.__all__ else None
 
 
 def no_argument(method: str, keywords: Iterable[str]) -> TypeError:

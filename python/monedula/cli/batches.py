@@ -20,10 +20,11 @@ from monedula.cli.encoded import (
     shape_of,
 )
 from monedula.cli.encoding import in_words
+from monedula.cli.failures import Failure
 from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
 from monedula.cli.records import LAST_WORDS_SECONDS, Common, report
-from monedula.cli.running import Failure, say
+from monedula.cli.running import say
 from monedula.cli.sources import Line
 from monedula.errors import ArgumentError, KafkaTimeoutError, SchemaRegistryError
 from monedula.formats._typed import Typed

@@ -11,8 +11,9 @@ import typer
 
 import monedula
 from monedula.admin import Admin
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.progress import Bar
-from monedula.cli.running import Failure, UsageError, command
+from monedula.cli.running import command
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
 from monedula.cli.tables import AsJson, Headings, headings, show
 from monedula.producer.sync import Producer

@@ -43,13 +43,14 @@ from monedula.cli.consume_options import (
 )
 from monedula.cli.decoding import Schema, decoder
 from monedula.cli.elsewhere import POSITIONS
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, named, remove_broken
 from monedula.cli.filters import Filter
 from monedula.cli.formats import WHOLE, Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
-from monedula.cli.running import Failure, Interrupts, UsageError, command, say
+from monedula.cli.running import Interrupts, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, settings_of
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import BINARY, Format
-from monedula.cli.running import Failure, UsageError, require
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import is_pattern
 from monedula.errors import ArgumentError

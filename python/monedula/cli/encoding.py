@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from monedula.cli.decoding import Decode, in_options, proto_of, text_of
-from monedula.cli.running import UsageError, require
+from monedula.cli.failures import UsageError, require
 from monedula.errors import ArgumentError
 from monedula.formats._typed import Typed
 from monedula.formats.avro import Avro

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime, timedelta
 
-from monedula.cli.running import UsageError
+from monedula.cli.failures import UsageError
 from monedula.types.times import TIME_TEXTS, time_of
 
 Place = int | str | datetime

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from monedula.cli.failures import Failure
 from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
-from monedula.cli.running import Failure, say
+from monedula.cli.running import say
 from monedula.cli.sources import Headers, Line
 from monedula.errors import KafkaError, KafkaTimeoutError
 from monedula.producer.sync import Producer

@@ -9,8 +9,9 @@ from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.positions import Place, partitions_of, place_of
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.settings import pair
 from monedula.cli.similar import similar
 from monedula.cli.tables import AsJson, show

@@ -17,18 +17,20 @@ from monedula._arguments import (
 from monedula._config.client_names import names_in
 from monedula._health import patience, with_since
 from monedula._monedula import Schema
-from monedula.config import Settings, raw_columns, raw_settings
+from monedula.config import RawSettings, Settings, raw_columns, raw_settings
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer._dead_letters import RefusedRecords
 from monedula.consumer._group import EventHook, GroupVerbs, Topics
-from monedula.consumer._read_until import UntilLoop, check_topics
+from monedula.consumer._read_until import check_topics
 from monedula.errors import ArgumentError
 from monedula.formats._typed import Typed, check_columns, pinned, spec_of
 from monedula.types.partitions import Assignment, OffsetAndTimestamp, Position, TopicPartition
+from monedula.workers.dead_letters import LetterProducer
 
+# They import dataclasses, logging and threading: programs without own assignors, or runs, should not wait for that.
 if TYPE_CHECKING:
     from monedula.assignors import Strategy
-    from monedula.workers.runs import Run
+    from monedula.workers.runs import Bound, Run
 
 MAX_ROWS = 100_000
 MAX_BYTES = 32 << 20
@@ -66,7 +68,7 @@ class ConsumerBase(GroupVerbs):
         columns = raw_columns(columns)
         check_columns(columns, key, value)
         self._open(raw, columns, headers, assignors, on_event, *specs)
-        self._refused = RefusedRecords(self, key, value)
+        self._refused = RefusedRecords(self._core, self._member, raw, self._open_producer, key, value)
         try:
             if topics is not None:
                 self.subscribe(topics)
@@ -225,6 +227,10 @@ class ConsumerBase(GroupVerbs):
         running = {} if run is None else {**run.figures.by_name(), **run.gauges()}
         return {**dict(self._core.metrics()), **self._member.figures(), **running}
 
+    def _open_producer(self, settings: RawSettings) -> LetterProducer:
+        """The producer of dead letters, of records that cannot be decoded and of those that a handler gives up."""
+        raise NotImplementedError
+
     def _report_run(self) -> None:
         # Before the consumer leaves, so that records which handlers have finished are committed.
         run = self._last_run
@@ -255,7 +261,7 @@ class ConsumerBase(GroupVerbs):
         """
         self._core.wakeup()
 
-    def _check_drained(self, timeout: float | None, bound: UntilLoop | None = None) -> None:
+    def _check_drained(self, timeout: float | None, bound: "Bound | None" = None) -> None:
         """Raise if a loop ends after `timeout` without a record because brokers do not answer, or do not take letters.
 
         One that is read to its end raises if topics that it was to read do not exist.

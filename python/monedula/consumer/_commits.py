@@ -1,20 +1,11 @@
 """Offset commits: the offsets to commit, in the user's and in the core's form, and `CommitFuture` for the result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from threading import Lock
 
-from monedula._arguments import raw_partition, whole_number
-from monedula._monedula import Batch, Operation
+from monedula._monedula import Operation
 from monedula.errors import ArgumentError, CommitFailedError, CommitFailure, KafkaError, KafkaTimeoutError
 from monedula.types.partitions import OffsetAndMetadata, TopicPartition
-
-Offset = int | tuple[int, str] | OffsetAndMetadata
-
-Offsets = Mapping[tuple[str, int], Offset] | Mapping[TopicPartition, Offset]
-"""Offsets to commit: the offset of the next record to read, or `OffsetAndMetadata`, or `(offset, metadata)`."""
-
-RawOffset = tuple[tuple[str, int], int, int, str]
-"""An offset to commit in the core's form: partition, offset, leader epoch or -1, metadata."""
 
 RawOutcome = dict[tuple[str, int], tuple[int, tuple[str | None, bool, str] | None]]
 """The core's result of a commit: the offset, and `None` or the error: Kafka's name, whether it is retriable, reason."""
@@ -103,19 +94,6 @@ class CommitFuture:
             callback(self)
 
 
-def raw_commit(what: object) -> Batch | list[RawOffset] | None:
-    """The argument of `commit` in the core's form.
-
-    Raises:
-        ArgumentError: if it is neither a batch nor offsets nor `None`.
-    """
-    if what is None or isinstance(what, Batch):
-        return what
-    if isinstance(what, Mapping):
-        return [_raw_offset(partition, offset) for partition, offset in what.items()]
-    raise ArgumentError(f"{what!r} cannot be committed: expected a batch, {{(topic, partition): offset}}, or nothing")
-
-
 _DELETED = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 
@@ -165,17 +143,3 @@ def as_committed(
         TopicPartition(*partition): None if at is None else OffsetAndMetadata(at[0], at[2], at[1])
         for partition, at in found.items()
     }
-
-
-def _raw_offset(partition: object, value: object) -> RawOffset:
-    metadata, epoch = "", -1
-    at = value
-    if isinstance(value, OffsetAndMetadata):
-        at, metadata, epoch = value
-    elif isinstance(value, tuple) and len(value) == 2:
-        at, metadata = value
-    offset = whole_number(at)
-    if offset is None or offset < 0 or not isinstance(metadata, str):
-        message = f"{value!r} cannot be committed for {partition!r}: expected an offset, or (offset, metadata)"
-        raise ArgumentError(message)
-    return raw_partition(partition), offset, epoch, metadata

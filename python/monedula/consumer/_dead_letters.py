@@ -1,23 +1,20 @@
 """Records that cannot be decoded and have a dead-letter topic: they are written before their batch is returned."""
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
-from monedula._monedula import Batch, PendingCallback, Record, SendFuture
-from monedula.consumer._read_until import SLICE_SECONDS
+from monedula._monedula import Batch, ConsumerCore, MemberCore, PendingCallback, Record, SendFuture
+from monedula.config import RawSettings
 from monedula.errors import BufferFullError, DecodeError, KafkaError, KafkaTimeoutError
+from monedula.formats._typed import Typed
 from monedula.types.partitions import TopicPartition
+from monedula.workers.dead_letters import DeadLetters, LetterProducer, producer_settings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from monedula.config import Settings
-    from monedula.consumer._base import ConsumerBase
-    from monedula.formats._typed import Typed
-    from monedula.producer.aio import AsyncProducer
-    from monedula.producer.sync import Producer
+SLICE_SECONDS = 0.05
+"""How long a loop waits for records before it looks again whether it is at its end."""
 
 
 class Letter:
@@ -66,7 +63,7 @@ class WaitingBatch:
             Letter(record, _decode_error(record, *cause)) for record, cause in zip(rows.records(), causes, strict=True)
         )
 
-    def forget(self, partitions: "Iterable[tuple[str, int]]") -> None:
+    def forget(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Write no dead letters of partitions whose rows will never be returned."""
         gone = {TopicPartition(*partition) for partition in partitions}
         if gone:
@@ -119,7 +116,7 @@ class LettersWait:
         self, refused: "RefusedRecords", waiting: WaitingBatch, timeout: float | None, holder: int | None
     ) -> None:
         self._refused = refused
-        self._consumer = refused._consumer
+        self._core, self._member = refused.core, refused.member
         self._waiting = waiting
         self._holder = holder
         self._until = None if timeout is None else monotonic() + timeout
@@ -136,7 +133,7 @@ class LettersWait:
     ) -> None:
         if not self._is_done:
             self._refused.put_back(self._waiting)
-            self._consumer._member.abandon(self._waiting.batch)
+            self._member.abandon(self._waiting.batch)
 
     def goes_on(self) -> bool:
         """Do what is due, and say whether a letter is still to be waited for.
@@ -145,7 +142,7 @@ class LettersWait:
             KafkaError: a letter cannot be sent or failed; or the consumer was woken up or closed.
             DecodeError: as `RefusedRecords.send`.
         """
-        core, waiting = self._consumer._core, self._waiting
+        core, waiting = self._core, self._waiting
         self.outcome = core.serve(0.0, self._holder)
         if self.outcome is not None:
             return False
@@ -165,21 +162,35 @@ class LettersWait:
 
 
 class RefusedRecords:
-    """Where the records of a consumer go that cannot be decoded. It makes its producer for the first of them.
+    """Where the records of a consumer go that cannot be decoded. The first of them has the producer opened.
 
     Args:
-        consumer: the consumer.
+        core: the consumer's.
+        member: its membership.
+        settings: its settings.
+        open_producer: makes the producer of dead letters, with these settings.
         key: how its keys are decoded.
         value: how its values are decoded.
     """
 
-    def __init__(self, consumer: "ConsumerBase", key: "Typed | None", value: "Typed | None") -> None:
-        self._consumer = consumer
+    def __init__(
+        self,
+        core: ConsumerCore,
+        member: MemberCore,
+        settings: RawSettings,
+        open_producer: Callable[[RawSettings], LetterProducer],
+        key: Typed | None,
+        value: Typed | None,
+    ) -> None:
+        self.core = core
+        self.member = member
+        self._settings = settings
+        self._open_producer = open_producer
         given = {"key": key, "value": value}
         self.decodes = key is not None or value is not None
         self._topics = {name: spec.dead_letter for name, spec in given.items() if spec is not None and spec.dead_letter}
-        self._group = next((value for key, value in consumer._settings if key.replace("_", ".") == "group.id"), "")
-        self.producer: Producer | AsyncProducer | None = None
+        self._group = next((value for key, value in settings if key.replace("_", ".") == "group.id"), "")
+        self.producer: LetterProducer | None = None
         # Of no thread or task: whoever calls next goes on with it. The end of a deque is safe for threads.
         self._waiting: deque[WaitingBatch] = deque()
 
@@ -236,8 +247,6 @@ class RefusedRecords:
         Raises:
             DecodeError: a record of the dead-letter topic itself. Written there again, it would come again.
         """
-        from monedula.workers.dead_letters import DeadLetters
-
         for letter in waiting.letters:
             if letter.future is not None:
                 continue
@@ -255,14 +264,9 @@ class RefusedRecords:
                 failure.add_note(letter.advice())
                 raise
 
-    def _open(self) -> "Producer | AsyncProducer":
+    def _open(self) -> LetterProducer:
         if self.producer is None:
-            from monedula.producer.aio import AsyncProducer
-            from monedula.producer.sync import Producer
-            from monedula.workers.dead_letters import producer_settings
-
-            settings = cast("Settings", producer_settings(self._consumer._settings))
-            self.producer = (AsyncProducer if self._consumer._awaits else Producer)(settings)
+            self.producer = self._open_producer(producer_settings(self._settings))
         return self.producer
 
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from monedula._arguments import loses_values, seconds, topic_names
+from monedula._arguments import check_callable, loses_values, seconds, topic_names
 from monedula._monedula import Batch, ColumnSpec, ConsumerCore, MemberCore, PendingCallback
 from monedula.config import Unpicklable
 from monedula.errors import ArgumentError, ConfigError
@@ -264,28 +264,6 @@ class GroupVerbs(Unpicklable):
             self._events.extend(self._member.take_events())
             while self._events:
                 self._on_event(event_of(*self._events.popleft()))
-
-
-def check_callable(name: str, function: object, awaits: bool) -> None:
-    """Refuse a callback that cannot be called, and a coroutine function where its coroutine would not be awaited.
-
-    Raises:
-        ArgumentError: if `function` is not `None` and cannot be called, or if it is a coroutine function and `awaits`
-            is false.
-    """
-    if function is None:
-        return
-    if not callable(function):
-        raise ArgumentError(f"{name}={function!r} cannot be called")
-    if not awaits:
-        from inspect import iscoroutinefunction
-
-        # Also an object with `async def __call__`: its coroutine would be dropped without running.
-        if iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
-            alternative = (
-                "a plain function does" if name == "on_event" else "AsyncConsumer awaits it, or use a plain function"
-            )
-            raise ArgumentError(f"{name}={function!r} is a coroutine function, which nobody awaits here; {alternative}")
 
 
 def regular_expression(pattern: object) -> str:

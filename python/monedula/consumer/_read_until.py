@@ -2,36 +2,31 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from monedula._arguments import seconds, timestamp_ms
+from monedula._monedula import ConsumerCore
+from monedula.consumer._dead_letters import SLICE_SECONDS, RefusedRecords
 from monedula.errors import ArgumentError, UnknownTopicError
+from monedula.types.partitions import Until
 from monedula.types.times import EXPECTED_TIME, time_of
-
-if TYPE_CHECKING:
-    from monedula.consumer._base import ConsumerBase
-
-Until = str | datetime
-"""Where a loop ends: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""
-
-SLICE_SECONDS = 0.05
-"""How long a loop waits for records before it looks again whether it is at its end."""
 
 
 class UntilLoop:
     """A loop with `until`. It begins when it is first asked for its next step, and ends with `end()`.
 
     Args:
-        consumer: whose loop it is.
+        core: the consumer's.
+        dead_letters: the batches that wait for theirs.
         until: the argument of the user.
 
     Raises:
         ArgumentError: if `until` is neither `"latest"` nor a time.
     """
 
-    def __init__(self, consumer: "ConsumerBase", until: Until) -> None:
-        self._core = consumer._core
-        self._refused = consumer._refused
+    def __init__(self, core: ConsumerCore, dead_letters: RefusedRecords, until: Until) -> None:
+        self._core = core
+        self._refused = dead_letters
         self._timestamp = _timestamp(until)
         self._number: int | None = None
 

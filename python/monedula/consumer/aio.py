@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 from weakref import ref
 
-from monedula._arguments import seconds
+from monedula._arguments import RawOffset, raw_commit, seconds
 from monedula._health import patience
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, Operation, PendingCallback, Record
 from monedula._process.signals import error_to_raise, is_of_signal_handler
+from monedula.config import RawSettings, Settings
 from monedula.consumer._async_iterators import AsyncBatches, AsyncRecords, Steps
 from monedula.consumer._base import (
     MAX_BYTES,
@@ -25,18 +26,18 @@ from monedula.consumer._base import (
     named,
     raw_times,
 )
-from monedula.consumer._commits import Offsets, RawOffset, as_committed, committed_offsets, of_owned, raw_commit
+from monedula.consumer._commits import as_committed, committed_offsets, of_owned
 from monedula.consumer._dead_letters import WaitingBatch
-from monedula.consumer._read_until import Until, UntilLoop
+from monedula.consumer._read_until import UntilLoop
 from monedula.consumer._record_cursor import MAX_ROWS as ROWS_AHEAD
 from monedula.errors import ArgumentError, ForkError
-from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from monedula.producer.aio import AsyncProducer
+from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition, Until
 
 if TYPE_CHECKING:
     import asyncio
 
     from monedula._asyncio.bridge import Bridge, Callbacks, LoopEnd
-    from monedula.producer.aio import AsyncProducer
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
     from monedula.workers.lanes import Order
@@ -121,7 +122,7 @@ class AsyncConsumer(ConsumerBase):
         batch_size: int | None = None,
         retries: "int | Retry" = 0,
         dead_letter: str | None = None,
-        producer: "AsyncProducer | None" = None,
+        producer: AsyncProducer | None = None,
         on_error: "OnError | None" = None,
         max_queued_records: int = 10_000,
         max_queued_bytes: int = 64 << 20,
@@ -135,8 +136,8 @@ class AsyncConsumer(ConsumerBase):
         call cancels the handlers that run; what is finished is committed, and the other records are read again. A
         handler that runs for longer than `grace` seconds at the end is cancelled, too.
         """
+        from monedula.consumer._run import under_way
         from monedula.workers.plans import as_plan
-        from monedula.workers.starting import under_way
         from monedula.workers.tasks import TaskRun
 
         plan = as_plan(
@@ -246,7 +247,7 @@ class AsyncConsumer(ConsumerBase):
     async def _close_core(self, left: float) -> None:
         await self._run(lambda fd: self._core.start_close(fd, left))
         if self._refused.producer is not None:
-            await cast("AsyncProducer", self._refused.producer).close(left)
+            await cast(AsyncProducer, self._refused.producer).close(left)
             self._refused.forget_failures()
         self._callbacks().cancel()
 
@@ -326,7 +327,7 @@ class AsyncConsumer(ConsumerBase):
         return batch
 
     def _bounded(self, step: Callable[..., Awaitable[Batch]], timeout: float | None, until: Until | None) -> Steps:
-        bound = None if until is None else UntilLoop(self, until)
+        bound = None if until is None else UntilLoop(self._core, self._refused, until)
         return Steps(step, timeout, bound, lambda: self._check_drained(timeout, bound))
 
     def _holder(self) -> int:
@@ -373,6 +374,9 @@ class AsyncConsumer(ConsumerBase):
         self, raw: Batch | list[RawOffset] | None, holder: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
         return await self._start_commit(raw, holder, timeout)
+
+    def _open_producer(self, settings: RawSettings) -> AsyncProducer:
+        return AsyncProducer(cast("Settings", settings))
 
     async def _commit_finished(self, holder: int, timeout: float) -> None:
         await self._loop().start(

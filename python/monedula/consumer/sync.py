@@ -8,13 +8,14 @@ from sys import exception
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
-from monedula._arguments import seconds
+from monedula._arguments import raw_commit, seconds
 from monedula._health import patience
 from monedula._migration_hints import tells
 from monedula._monedula import Batch, PendingCallback, Record
 from monedula._process.signals import error_to_raise
+from monedula.config import RawSettings, Settings
 from monedula.consumer._base import (
     MAX_BYTES,
     MAX_ROWS,
@@ -26,16 +27,16 @@ from monedula.consumer._base import (
     raw_times,
 )
 from monedula.consumer._callbacks import CallsBack
-from monedula.consumer._commits import CommitFuture, Offsets, as_committed, committed_offsets, of_owned, raw_commit
+from monedula.consumer._commits import CommitFuture, as_committed, committed_offsets, of_owned
 from monedula.consumer._dead_letters import WaitingBatch
-from monedula.consumer._read_until import Until, UntilLoop
+from monedula.consumer._read_until import UntilLoop
 from monedula.consumer._record_cursor import MAX_ROWS as ROWS_AHEAD
 from monedula.consumer._record_cursor import RowCursor
 from monedula.errors import KafkaTimeoutError, WakeupError
-from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from monedula.producer.sync import Producer
+from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, Offsets, TopicPartition, Until
 
 if TYPE_CHECKING:
-    from monedula.producer.sync import Producer
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
     from monedula.workers.lanes import Order
@@ -129,7 +130,7 @@ class Consumer(CallsBack, ConsumerBase):
             ClosedError: if the consumer is closed, also by another thread.
         """
         thread = get_ident()
-        bound = None if until is None else UntilLoop(self, until)
+        bound = None if until is None else UntilLoop(self._core, self._refused, until)
         self._looping.append(thread)
         try:
             while batch := self._next_bounded(bound, max_rows, max_bytes, max_wait, timeout):
@@ -195,7 +196,7 @@ class Consumer(CallsBack, ConsumerBase):
         batch_size: int | None = None,
         retries: "int | Retry" = 0,
         dead_letter: str | None = None,
-        producer: "Producer | None" = None,
+        producer: Producer | None = None,
         on_error: "OnError | None" = None,
         max_queued_records: int = 10_000,
         max_queued_bytes: int = 64 << 20,
@@ -243,8 +244,8 @@ class Consumer(CallsBack, ConsumerBase):
             CommitFailedError: if the last commit failed.
             PartitionError, GroupError, ClosedError: as `batches`; `UnknownTopicError` once all is handled.
         """
+        from monedula.consumer._run import under_way
         from monedula.workers.plans import as_plan
-        from monedula.workers.starting import under_way
         from monedula.workers.threads import ThreadRun
 
         plan = as_plan(
@@ -479,6 +480,9 @@ class Consumer(CallsBack, ConsumerBase):
                 with suppress(KafkaTimeoutError):
                     wait.future.exception(wait.slice_seconds)
         return wait.outcome
+
+    def _open_producer(self, settings: RawSettings) -> Producer:
+        return Producer(cast("Settings", settings))
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
         committed_offsets(of_owned(self._member.commit(None, holder, timeout)))

@@ -15,6 +15,8 @@ Mode = Literal["fail", "null", "drop"]
 RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
 """What stands before a value of JSON or Protobuf."""
 
+_BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
+
 _MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
 
 
@@ -74,10 +76,8 @@ class Typed:
         """
         if not self._is_of_registry:
             return self
-        from monedula.formats.registry import SchemaRegistry
-
         subject, version = self._arguments["subject"], self._arguments["version"]
-        _, _, text, references = SchemaRegistry(settings).core.version(subject, version, self._KIND)
+        _, _, text, references = registry_core(settings).version(subject, version, self._KIND)
         return self._with_schema(text, references)
 
     def of_subject(self, registry: RegistryCore | None) -> Self:
@@ -153,6 +153,20 @@ def behaviour_of(mode: object, dead_letter: str | None) -> str:
         raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
     topic_names([dead_letter], "dead_letter is the name of one topic")
     return "dead_letter"
+
+
+def registry_core(settings: RawSettings) -> RegistryCore:
+    """The schema registry of the settings.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+        ArgumentError: if the settings name no registry.
+    """
+    if not {name.replace("_", ".") for name, *_ in settings} & {*_BOOTSTRAP}:
+        # No broker is asked, but settings have one.
+        given, settings = settings, RawSettings([*settings, (_BOOTSTRAP[0], "localhost:9092")])
+        settings.token_source = given.token_source
+    return RegistryCore(settings)
 
 
 def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from monedula._monedula import RegistryCore, stable_avro
+from monedula._monedula import stable_avro
 from monedula.config import RawSettings, Settings, raw_settings
 from monedula.errors import ArgumentError, SchemaRegistryError
+from monedula.formats._typed import Typed, registry_core
+from monedula.formats.avro import Avro
 
 _EXAMPLE = "{'schema.registry.url': 'http://localhost:8081'}"
 _INSTEAD_OF = {
@@ -16,7 +18,6 @@ _INSTEAD_OF = {
     "JSON": "give the JSON Schema as a dict or its text, with kind='JSON'",
     "PROTOBUF": "give the text of the .proto file, with kind='PROTOBUF'",
 }
-_BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,7 @@ class SchemaRegistry:
             raw = config if isinstance(config, RawSettings) else raw_settings(config, settings, example=_EXAMPLE)
         finally:
             del config, settings  # no traceback shows passwords as locals
-        if not {name.replace("_", ".") for name, *_ in raw} & {*_BOOTSTRAP}:
-            # No broker is asked, but settings have one.
-            given, raw = raw, RawSettings([*raw, (_BOOTSTRAP[0], "localhost:9092")])
-            raw.token_source = given.token_source
-        self.core = RegistryCore(raw)
+        self.core = registry_core(raw)
 
     def subjects(self) -> list[str]:
         """The names of all subjects, sorted."""
@@ -169,8 +166,6 @@ def text_of(schema: Any, kind: str) -> str:
         ArgumentError: if it has none.
     """
     # Imported here: whoever registers texts needs none of it.
-    from monedula.formats._typed import Typed
-    from monedula.formats.avro import Avro
 
     if isinstance(schema, Avro) and not schema.is_of_registry and kind == "AVRO":
         return schema.reader

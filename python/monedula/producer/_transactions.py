@@ -2,13 +2,11 @@
 
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from monedula._arguments import seconds
+from monedula._arguments import RawOffset, raw_commit, seconds
 from monedula._monedula import Batch, MemberCore, ProducerCore, TransactionCore
 from monedula._process.signals import is_of_signal_handler
-from monedula.consumer._commits import Offsets, RawOffset, raw_commit
-from monedula.consumer._group import GroupVerbs
 from monedula.errors import (
     ArgumentError,
     KafkaError,
@@ -17,18 +15,29 @@ from monedula.errors import (
     TransactionAbortedError,
     TransactionError,
 )
+from monedula.types.partitions import Offsets
 
 if TYPE_CHECKING:
     from monedula._asyncio.bridge import Bridge
     from monedula._asyncio.pending_calls import PendingCall, PendingCalls
-    from monedula.consumer.aio import AsyncConsumer
-    from monedula.consumer.sync import Consumer
 
 INTERRUPTED_SECONDS = 5.0
 """How long to wait for an abort after Ctrl-C."""
 
 DECIDED_SECONDS = 1.0
 """Within this time the core answers whether a commit can still be aborted: it asks no broker for that."""
+
+
+class Consumer(Protocol):
+    """What a transaction needs of a `monedula.Consumer` or `AsyncConsumer`.
+
+    Neither can be imported here: consumers have producers of their own, for dead letters.
+    """
+
+    _member: MemberCore
+
+    def rewind(self) -> None:
+        """Go back to the committed offsets."""
 
 
 class TransactionBase(ProducerCore):
@@ -45,7 +54,7 @@ class TransactionBase(ProducerCore):
             self._core_of_transactions = TransactionCore(self)
         return self._core_of_transactions
 
-    def _abort_requested(self, consumer: GroupVerbs | None, is_aborted: bool) -> None:
+    def _abort_requested(self, consumer: Consumer | None, is_aborted: bool) -> None:
         """Follow the outcome of an abort: the consumer goes back, unless the transaction goes on committing."""
         if is_aborted:
             _read_again(consumer)
@@ -60,7 +69,7 @@ class Transaction:
         self._producer = producer
 
     def send_offsets(
-        self, consumer: "Consumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+        self, consumer: Consumer, offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> None:
         """As `Producer.send_offsets`."""
         self._producer.send_offsets(consumer, offsets, timeout=timeout)
@@ -73,7 +82,7 @@ class AsyncTransaction:
         self._producer = producer
 
     def send_offsets(
-        self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+        self, consumer: Consumer, offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, None]:
         """As `AsyncProducer.send_offsets`."""
         return self._producer.send_offsets(consumer, offsets, timeout=timeout)
@@ -87,7 +96,7 @@ class Transactions(TransactionBase):
         raise NotImplementedError
 
     @contextmanager
-    def transaction(self, consumer: "Consumer | None" = None) -> Iterator[Transaction]:
+    def transaction(self, consumer: Consumer | None = None) -> Iterator[Transaction]:
         """Begin a transaction, and commit it at the end of the `with` block.
 
         Consumers with `isolation.level=read_committed` see all records that are sent in the block, or none. If the
@@ -169,7 +178,7 @@ class Transactions(TransactionBase):
         self._left = None
 
     def send_offsets(
-        self, consumer: "Consumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+        self, consumer: Consumer, offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> None:
         """Commit a consumer's offsets as part of the transaction (KIP-447).
 
@@ -252,7 +261,7 @@ class Transactions(TransactionBase):
             pass  # it has ended
         self._left = None
 
-    def _abort_for(self, error: BaseException, consumer: "Consumer | None", *, commits: bool = False) -> bool:
+    def _abort_for(self, error: BaseException, consumer: Consumer | None, *, commits: bool = False) -> bool:
         """Abort because of `error`. False if the transaction may be committed: its commit cannot be taken back."""
         self._left, aborts = "abort", True
         try:
@@ -292,7 +301,7 @@ class AsyncTransactions(TransactionBase):
         raise NotImplementedError
 
     @asynccontextmanager
-    async def transaction(self, consumer: "AsyncConsumer | None" = None) -> AsyncIterator[AsyncTransaction]:
+    async def transaction(self, consumer: Consumer | None = None) -> AsyncIterator[AsyncTransaction]:
         """Begin a transaction, and commit it at the end of the `async with` block; as `Producer.transaction`.
 
         The transaction is also aborted if a call in the block was never awaited, such as `producer.send_batch(...)`.
@@ -338,7 +347,7 @@ class AsyncTransactions(TransactionBase):
 
     # Not coroutine functions: the holder of the offsets is the calling task, and a call that is never awaited is known.
     def send_offsets(
-        self, consumer: "AsyncConsumer", offsets: Batch | Offsets | None = None, *, timeout: float | None = None
+        self, consumer: Consumer, offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, None]:
         """Commit a consumer's offsets as part of the transaction; as `Producer.send_offsets`."""
         from monedula._asyncio.bridge import holder
@@ -429,9 +438,7 @@ class AsyncTransactions(TransactionBase):
             pass  # it has ended
         self._left = None
 
-    async def _abort_for(
-        self, error: BaseException, consumer: "AsyncConsumer | None", *, commits: bool = False
-    ) -> bool:
+    async def _abort_for(self, error: BaseException, consumer: Consumer | None, *, commits: bool = False) -> bool:
         """Abort because of an error. Returns `False` if a commit was requested before, and cannot be aborted."""
         import asyncio  # only here: if it is not in use, its import costs more than everything else
 
@@ -480,7 +487,7 @@ def _is_refused(failure: KafkaError | None) -> bool:
     return isinstance(failure, TransactionError) and not isinstance(failure, ProducerFencedError)
 
 
-def _read_again(consumer: GroupVerbs | None) -> None:
+def _read_again(consumer: Consumer | None) -> None:
     """Have the consumer go back to its committed offsets: records returned since are in no transaction."""
     # A consumer that cannot go back, because it is closed for example, returns no records either.
     with suppress(KafkaError):
@@ -494,6 +501,7 @@ def member_of(consumer: object) -> MemberCore:
     Raises:
         ArgumentError: if it is not a consumer.
     """
-    if not isinstance(consumer, GroupVerbs):
+    member = getattr(consumer, "_member", None)
+    if not isinstance(member, MemberCore):
         raise ArgumentError(f"{consumer!r} is no consumer of monedula's")
-    return consumer._member
+    return member

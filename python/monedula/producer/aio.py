@@ -9,6 +9,7 @@ from monedula._migration_hints import tells
 from monedula._monedula import BatchFuture, SendFuture
 from monedula._process.threads import in_executor
 from monedula.errors import BufferFullError, KafkaTimeoutError
+from monedula.formats._typed import Typed
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind
 from monedula.producer._transactions import AsyncTransactions
 from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from monedula._asyncio.bridge import Bridge
     from monedula._asyncio.pending_calls import PendingCall
-    from monedula.formats._typed import Typed
 
 _ROOM_QUEUE = "room"
 
@@ -56,7 +56,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
 
     # Not a coroutine function, so that the transaction knows of a call that is never awaited.
     def send_batch(
-        self, data: Any, topic: str | None = None, *, key: "Typed | None" = None, value: "Typed | None" = None
+        self, data: Any, topic: str | None = None, *, key: Typed | None = None, value: Typed | None = None
     ) -> "Coroutine[Any, Any, BatchReport]":
         """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
 
@@ -103,8 +103,8 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         call: "PendingCall | None",
         data: Any,
         topic: str | None,
-        key: "Typed | None",
-        value: "Typed | None",
+        key: Typed | None,
+        value: Typed | None,
     ) -> BatchReport:
         from asyncio import CancelledError
 

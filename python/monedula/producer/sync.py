@@ -20,12 +20,12 @@ from monedula.errors import (
     SchemaRegistryError,
     UndeliveredRecordsError,
 )
+from monedula.formats._typed import Typed, spec_of
 from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
 from monedula.producer._transactions import Transactions
 
 if TYPE_CHECKING:
     from monedula._monedula import ColumnSpec
-    from monedula.formats._typed import Typed
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """Called with topic, key, value and the number of partitions. Returns the partition."""
@@ -169,10 +169,8 @@ class ProducerBase(Unpicklable, ProducerCore):
         advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
         raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
 
-    def _of_subject(self, given: "Typed | None") -> "Typed | None":
+    def _of_subject(self, given: Typed | None) -> Typed | None:
         """How rows are written, with the schema of its subject if it names one, which a registry is asked for once."""
-        from monedula.formats._typed import Typed
-
         if not isinstance(given, Typed) or not given.is_of_registry:
             return given
         wanted = given.identity
@@ -213,8 +211,8 @@ class ProducerBase(Unpicklable, ProducerCore):
         self,
         data: Any,
         topic: str | None,
-        key: "Typed | None",
-        value: "Typed | None",
+        key: Typed | None,
+        value: Typed | None,
         headers: Sequence[tuple[str, bytes]] = (),
     ) -> BatchFuture:
         if topic is not None:
@@ -280,7 +278,7 @@ class Producer(ProducerBase, Transactions):
         self._raise_unseen(error)
 
     def send_batch(
-        self, data: Any, topic: str | None = None, *, key: "Typed | None" = None, value: "Typed | None" = None
+        self, data: Any, topic: str | None = None, *, key: Typed | None = None, value: Typed | None = None
     ) -> BatchFuture:
         """Send every row of Arrow data, without a Python object for each row.
 
@@ -353,10 +351,8 @@ class Producer(ProducerBase, Transactions):
         self._close(seconds_left(deadline))
 
 
-def written_as(key: "Typed | None", value: "Typed | None") -> "tuple[ColumnSpec | None, ColumnSpec | None]":
+def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | None, ColumnSpec | None]":
     """The core's form of `key=` and `value=`."""
-    from monedula.formats._typed import spec_of
-
     return spec_of("key", key), spec_of("value", value)
 
 

@@ -65,3 +65,11 @@ Assignment = (
     | Mapping[tuple[str, int], int]
 )
 """The argument of `assign`: topics, partitions, or partitions with their positions."""
+
+Offset = int | tuple[int, str] | OffsetAndMetadata
+
+Offsets = Mapping[tuple[str, int], Offset] | Mapping[TopicPartition, Offset]
+"""Offsets to commit: the offset of the next record to read, or `OffsetAndMetadata`, or `(offset, metadata)`."""
+
+Until = str | datetime
+"""Where a loop ends: `"latest"`, or a time: an aware datetime, or a text such as `"today"` or `"1h ago"`."""

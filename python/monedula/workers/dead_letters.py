@@ -3,19 +3,19 @@
 The names of the headers are those of share groups' dead letters (KIP-1191), which Kafka's broker writes.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from monedula._monedula import Record
+from monedula._monedula import Record, SendFuture
 from monedula._process.signals import is_of_signal_handler
 from monedula.config import RawSettings, config_keys
 from monedula.errors import ArgumentError
 from monedula.producer._send_queue import SendArguments
+from monedula.producer.aio import AsyncProducer
+from monedula.producer.sync import Producer
 from monedula.workers.lanes import Item
 
-if TYPE_CHECKING:
-    from monedula._monedula import SendFuture
-    from monedula.producer.aio import AsyncProducer
-    from monedula.producer.sync import Producer
+LetterProducer = Producer | AsyncProducer
+"""What writes dead letters: that of the kind of its consumer."""
 
 PREFIX = "__dlq.errors."
 """How the names of the headers begin."""
@@ -36,19 +36,19 @@ class DeadLetters(NamedTuple):
         is_own: whether the run made the producer, and closes it.
     """
 
-    producer: "Producer | AsyncProducer"
+    producer: LetterProducer
     topic: str
     group: str
     is_own: bool
 
-    def send(self, item: Item, error: BaseException, attempts: int) -> "SendFuture":
+    def send(self, item: Item, error: BaseException, attempts: int) -> SendFuture:
         """Write a record. It counts as finished when the future has succeeded."""
         letter = self._letter(item.record, error, attempts)
         return self.producer.send(
             letter.topic, letter.value, key=letter.key, headers=letter.headers, timestamp=letter.timestamp
         )
 
-    def send_if_room(self, record: Record, error: BaseException, attempts: int) -> "SendFuture":
+    def send_if_room(self, record: Record, error: BaseException, attempts: int) -> SendFuture:
         """As `send`, of a record that no handler has, and without waiting for room.
 
         Raises:

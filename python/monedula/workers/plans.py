@@ -1,20 +1,15 @@
 """`Plan`: the arguments of `run`, checked."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from monedula._arguments import seconds, topic_names, whole_number
+from monedula._arguments import check_callable, seconds, topic_names, whole_number
 from monedula.config import RawSettings, config_keys
-from monedula.consumer._group import check_callable
-from monedula.consumer._read_until import Until
 from monedula.errors import ArgumentError
-from monedula.workers.dead_letters import check_columns
+from monedula.types.partitions import Until
+from monedula.workers.dead_letters import LetterProducer, check_columns
 from monedula.workers.failures import OnError, Retry, as_retry
 from monedula.workers.lanes import Order
-
-if TYPE_CHECKING:
-    from monedula.producer.aio import AsyncProducer
-    from monedula.producer.sync import Producer
 
 _ORDERS = ("key", "partition", "none")
 
@@ -28,7 +23,7 @@ class Plan(NamedTuple):
     batch_size: int | None
     retry: Retry
     dead_letter: str | None
-    producer: "Producer | AsyncProducer | None"
+    producer: LetterProducer | None
     on_error: OnError | None
     max_queued_records: int
     max_queued_bytes: int

@@ -2,20 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from monedula._logging import error_of_user, warn
-from monedula._monedula import Batch, MemberCore, new_holder
+from monedula._monedula import Batch, ConsumerCore, MemberCore, new_holder
 from monedula._process.signals import error_to_raise
-from monedula.consumer._read_until import UntilLoop
 from monedula.errors import ClosedError, WakeupError
 from monedula.workers.failures import Failures, Verdict, annotate
 from monedula.workers.lanes import Lanes, Task
 from monedula.workers.parts import Part
 from monedula.workers.plans import Plan
-
-if TYPE_CHECKING:
-    from monedula.consumer._base import ConsumerBase
 
 BYTES_AT_ONCE = 32 << 20
 """The most bytes that are taken from the consumer at once."""
@@ -52,17 +48,37 @@ class Figures:
         return {f"run_{name}": float(value) for name, value in vars(self).items()}
 
 
+class Bound(Protocol):
+    """Where a run with `until` ends."""
+
+    def reached(self) -> bool:
+        """Whether everything is read."""
+
+    def end(self) -> None:
+        """Read on without an end."""
+
+
+class RunConsumer(Protocol):
+    """What a run needs of its consumer, whether that waits or is awaited."""
+
+    _core: ConsumerCore
+    _member: MemberCore
+
+    def _check_drained(self, timeout: float | None, bound: Bound | None = None) -> None: ...
+    def _tell_events(self) -> None: ...
+
+
 class Run:
     """One call of `run`.
 
     Args:
-        consumer: whose records are handled.
-        member: its membership.
+        member: the membership of the consumer whose records are handled.
         plan: the arguments of the call.
+        bound: where it ends, or `None`.
         figures: the counters of the runs before, or `None`.
     """
 
-    def __init__(self, consumer: "ConsumerBase", member: MemberCore, plan: Plan, figures: Figures | None) -> None:
+    def __init__(self, member: MemberCore, plan: Plan, bound: Bound | None, figures: Figures | None) -> None:
         self.plan = plan
         self.lanes = Lanes(plan.order)
         self.failures = Failures(plan.retry, plan.dead_letter is not None)
@@ -72,7 +88,7 @@ class Run:
         """Why the run ends: what a handler raised, or the writing of a dead letter."""
         self._unwritten: BaseException | None = None
         """The failure, if it is about the writing of a dead letter."""
-        self.bound = None if plan.until is None else UntilLoop(consumer, plan.until)
+        self.bound = bound
         # Batches belong to the run, not to a thread or task: what it holds when it ends is read again.
         self.holder = new_holder()
         self.limit = 1 if plan.batch_size is None else plan.batch_size
@@ -172,7 +188,7 @@ class Run:
         self.lanes.abandon(parts)
         self.figures.abandoned += len(parts)
         warn(
-            "running",
+            "workers",
             f"{reason}: records of {places} stay uncommitted, and are handled again",
         )
 
@@ -256,11 +272,11 @@ class Run:
         annotate(error, task)
         if self.has_ended:
             if not isinstance(error, ClosedError):
-                error_of_user("running", "a handler raised after the run had ended", error)
+                error_of_user("workers", "a handler raised after the run had ended", error)
         elif self.failure is None:
             self.fail(error)
         else:
-            error_of_user("running", "another handler raised while the run ended", error)
+            error_of_user("workers", "another handler raised while the run ended", error)
 
 
 def _is_same(error: BaseException, other: BaseException) -> bool:

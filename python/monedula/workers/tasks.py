@@ -6,21 +6,30 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from monedula._asyncio.bridge import Callbacks
+from monedula._monedula import Batch, PendingCallback
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula.errors import KafkaError, WakeupError
 from monedula.workers.dead_letters import DeadLetters
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
-from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, first_error
-
-if TYPE_CHECKING:
-    from monedula.consumer.aio import AsyncConsumer
-
+from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
 
 TURNS = 32
 """After how many records a worker whose handler never suspends lets others have their turn."""
+
+
+class TaskConsumer(RunConsumer, Protocol):
+    """What a run with tasks needs of its consumer."""
+
+    async def _step(
+        self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
+    ) -> Batch: ...
+    async def _commit_finished(self, holder: int, timeout: float) -> None: ...
+    def _callbacks(self) -> Callbacks: ...
+    def _call_back(self, pending: PendingCallback) -> None: ...
 
 
 class TaskRun:
@@ -32,7 +41,7 @@ class TaskRun:
         letters: where dead letters go, or `None`.
     """
 
-    def __init__(self, consumer: "AsyncConsumer", run: Run, letters: DeadLetters | None) -> None:
+    def __init__(self, consumer: TaskConsumer, run: Run, letters: DeadLetters | None) -> None:
         self._consumer = consumer
         self._run = run
         self._letters = letters

@@ -4,18 +4,27 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from monedula._monedula import Batch, PendingCallback
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula._process.threads import no_thread
 from monedula.errors import KafkaError, WakeupError
 from monedula.workers.dead_letters import DeadLetters
 from monedula.workers.failures import Verdict, argument
 from monedula.workers.lanes import Task
-from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, first_error
+from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
 
-if TYPE_CHECKING:
-    from monedula.consumer.sync import Consumer
+
+class ThreadConsumer(RunConsumer, Protocol):
+    """What a run with threads needs of its consumer."""
+
+    def _next(
+        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
+    ) -> Batch: ...
+    def _commit_finished(self, holder: int, timeout: float) -> None: ...
+    def _tell_commits(self) -> None: ...
+    def _call_back(self, pending: PendingCallback) -> None: ...
 
 
 class ThreadRun:
@@ -27,7 +36,7 @@ class ThreadRun:
         letters: where dead letters go, or `None`.
     """
 
-    def __init__(self, consumer: "Consumer", run: Run, letters: DeadLetters | None) -> None:
+    def __init__(self, consumer: ThreadConsumer, run: Run, letters: DeadLetters | None) -> None:
         self._consumer = consumer
         self._run = run
         run.report = self._look_after

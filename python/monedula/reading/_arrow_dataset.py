@@ -6,7 +6,7 @@ what does not call its methods gets an error from there, and never takes a topic
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -15,11 +15,9 @@ import pyarrow.fs
 from monedula._monedula import Batch
 from monedula.consumer._base import MAX_ROWS
 from monedula.errors import ArgumentError
+from monedula.reading._topic_scan import TopicScan
 from monedula.reading.filters.conditions import Condition, Unknown
 from monedula.reading.filters.substrait import of_pyarrow
-
-if TYPE_CHECKING:
-    from monedula.reading.scan import TopicScan
 
 _NO_FILE = "/a dataset of monedula is read by its own methods, not as files"
 
@@ -27,7 +25,7 @@ _NO_FILE = "/a dataset of monedula is read by its own methods, not as files"
 class TopicDataset(ds.FileSystemDataset):
     """Topics as a dataset. Made by `monedula.dataset`."""
 
-    def __init__(self, source: "TopicScan", filter: Any = None) -> None:  # noqa: A002 - pyarrow's name
+    def __init__(self, source: TopicScan, filter: Any = None) -> None:  # noqa: A002 - pyarrow's name
         with source.empty() as stream:
             schema = pa.schema(cast("Any", stream.schema))
         form, files = ds.IpcFileFormat(), pyarrow.fs.LocalFileSystem()

@@ -2,19 +2,17 @@
 
 from collections.abc import Iterator
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from monedula.consumer._base import MAX_ROWS
+from monedula.reading._topic_scan import TopicScan
 from monedula.reading.filters.conditions import Condition, Unknown
 from monedula.reading.filters.polars_expressions import of_polars
 
-if TYPE_CHECKING:
-    from monedula.reading.scan import TopicScan
 
-
-def lazy_frame(source: "TopicScan") -> pl.LazyFrame:
+def lazy_frame(source: TopicScan) -> pl.LazyFrame:
     """The `LazyFrame` of a scan.
 
     Raises:
@@ -38,7 +36,7 @@ def lazy_frame(source: "TopicScan") -> pl.LazyFrame:
 class _Frames:
     """What polars calls for the frames of a query."""
 
-    def __init__(self, source: "TopicScan", names: list[str]) -> None:
+    def __init__(self, source: TopicScan, names: list[str]) -> None:
         self._source = source
         self._names = names
 

@@ -2,20 +2,17 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
 
-from monedula.config import Settings
+from monedula.consumer._base import ConsumerBase
+from monedula.consumer._read_until import UntilLoop
 from monedula.errors import ArgumentError
 from monedula.workers.dead_letters import DeadLetters, producer_settings
 from monedula.workers.plans import Plan, group_of
 from monedula.workers.runs import Run
 
-if TYPE_CHECKING:
-    from monedula.consumer._base import ConsumerBase
-
 
 @contextmanager
-def under_way(consumer: "ConsumerBase", plan: Plan) -> Generator[tuple[Run, DeadLetters | None], None, None]:
+def under_way(consumer: ConsumerBase, plan: Plan) -> Generator[tuple[Run, DeadLetters | None], None, None]:
     """The run of a plan, and where its dead letters go. A consumer has one run at a time.
 
     Raises:
@@ -30,7 +27,8 @@ def under_way(consumer: "ConsumerBase", plan: Plan) -> Generator[tuple[Run, Dead
         raise ArgumentError(f"{message} for records that cannot be decoded, and on_error= for those that are handled")
     named = consumer._named
     group = group_of(consumer._settings, is_subscribed=named is None or bool(named))
-    run = Run(consumer, consumer._member, plan, None if last is None else last.figures)
+    bound = None if plan.until is None else UntilLoop(consumer._core, consumer._refused, plan.until)
+    run = Run(consumer._member, plan, bound, None if last is None else last.figures)
     letters = _dead_letters(consumer, plan, group)
     consumer._last_run = run
     try:
@@ -39,14 +37,8 @@ def under_way(consumer: "ConsumerBase", plan: Plan) -> Generator[tuple[Run, Dead
         run.is_under_way = False
 
 
-def _dead_letters(consumer: "ConsumerBase", plan: Plan, group: str) -> DeadLetters | None:
+def _dead_letters(consumer: ConsumerBase, plan: Plan, group: str) -> DeadLetters | None:
     if plan.dead_letter is None:
         return None
-    producer = plan.producer
-    if producer is None:
-        from monedula.producer.aio import AsyncProducer
-        from monedula.producer.sync import Producer
-
-        settings = cast(Settings, producer_settings(consumer._settings))
-        producer = (AsyncProducer if consumer._awaits else Producer)(settings)
+    producer = plan.producer or consumer._open_producer(producer_settings(consumer._settings))
     return DeadLetters(producer, plan.dead_letter, group, is_own=plan.producer is None)
