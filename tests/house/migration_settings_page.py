@@ -56,7 +56,7 @@ OURS = {
     ),
     "scheduled.rebalance.max.delay.ms": "Kafka Connect's setting of this name",
 }
-"""Settings that neither Java's client nor librdkafka has; `tests/moving/test_settings.py` compares."""
+"""Settings that neither Java's client nor librdkafka has; `tests/migration_hints/test_settings.py` compares."""
 
 
 def spelled(name: str) -> str:

@@ -97,7 +97,7 @@ def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[st
         return AttributeError(plain)
     from monedula._migration_hints.names import NAMES
 
-    advice = NAMES.get(name) or next((full for full in elsewhere if full.endswith(f".{name}")), None)
+    advice = NAMES.get(name) or (f"{elsewhere}.{name}" if elsewhere else None)
     if advice is None:
         # With these, Python names the one that is spelled most like it.
         return AttributeError(plain, name=name, obj=modules[module])

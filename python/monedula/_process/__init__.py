@@ -1,1 +1,1 @@
-"""The process around the clients: its exit, forks, signals, threads and greenlets."""
+"""The process around the clients: forks, signals, threads and greenlets."""
