@@ -14,7 +14,7 @@ from tests.admin.conftest import Ground
 from tests.kafka import jars
 
 
-@pytest.mark.seed("S090")
+@pytest.mark.req("S090")
 def test_groups_are_listed_from_any_broker_and_described_by_name(ground: Ground) -> None:
     topic = ground.topic(2)
     groups = [ground.name("group") for _ in range(8)]
@@ -168,7 +168,7 @@ def test_a_group_that_never_ran_may_be_given_offsets(ground: Ground, admin: Admi
         admin.reset_group_offsets(ground.name("group"), {"shift": 1}, partitions=[(topic, 0)])
 
 
-@pytest.mark.seed("S156")
+@pytest.mark.req("S156")
 def test_only_a_group_without_members_is_rewound(ground: Ground, admin: Admin) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):

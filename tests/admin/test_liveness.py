@@ -100,7 +100,7 @@ def test_nobody_there() -> None:
         admin.list_topics()
 
 
-@pytest.mark.seed("S168")
+@pytest.mark.req("S168")
 def test_only_what_the_broker_offers_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "monedula.broker")
     offered = {

@@ -131,7 +131,7 @@ def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[mon
     assert (str(copy), copy.code, copy.topic, copy.partition, copy.retriable) == ("gone", "CODE", "t", 3, True)
 
 
-@pytest.mark.seed("S107")
+@pytest.mark.req("S107")
 @pytest.mark.parametrize(
     ("role", "settings", "words"),
     [

@@ -29,7 +29,7 @@ VERBS: dict[str, Callable[[Uniform], Any]] = {
 }
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_unreachable_cluster_is_an_error_on_time_that_names_addresses_and_reasons(
     consumer: ConsumerFactory, silent: str, verb: str
@@ -143,7 +143,7 @@ def test_an_unknown_partition_is_named_and_stops_no_other(
     assert f"{name}-9" in reader.health()["partitions"][name, 9]["error"]
 
 
-@pytest.mark.seed("S071")
+@pytest.mark.req("S071")
 @pytest.mark.parametrize(
     ("start", "policy", "position"),
     [

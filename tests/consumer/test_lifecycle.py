@@ -98,7 +98,7 @@ def test_wakeup_ends_an_iteration_without_an_error(topic: TopicFactory, consumer
         assert list(iterator) == []
 
 
-@pytest.mark.seed("S076")
+@pytest.mark.req("S076")
 def test_metrics_and_health_tell_what_happened(
     kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory
 ) -> None:
@@ -147,7 +147,7 @@ def test_health_tells_for_how_long_and_why_the_cluster_cannot_be_reached(consume
     assert health["retried_errors"]
 
 
-@pytest.mark.seed("S076", "S175")
+@pytest.mark.req("S076", "S175")
 def test_a_failed_connection_is_logged_with_broker_attempt_and_next_delay(
     consumer: ConsumerFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

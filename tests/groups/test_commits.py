@@ -70,7 +70,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S149")
+@pytest.mark.req("S149")
 def test_metadata_and_leader_epochs_come_back(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(3), member(ground.name("group"))
     consumer.subscribe(topic)
@@ -88,7 +88,7 @@ def test_metadata_and_leader_epochs_come_back(ground: Ground, member: MemberFact
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S155")
+@pytest.mark.req("S155")
 def test_a_chosen_lower_offset_is_where_the_next_owner_starts(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -101,7 +101,7 @@ def test_a_chosen_lower_offset_is_where_the_next_owner_starts(ground: Ground, me
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S150")
+@pytest.mark.req("S150")
 def test_commits_are_made_in_order_and_their_futures_tell(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"))
     consumer.subscribe(topic)
@@ -154,7 +154,7 @@ def test_what_a_commit_callback_raises_comes_out_of_the_poll(ground: Ground, mem
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S028")
+@pytest.mark.req("S028")
 def test_finished_rows_are_committed_every_interval_and_no_others(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -184,7 +184,7 @@ def test_auto_commit_by_records_does_not_wait_for_the_interval(ground: Ground, m
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S154")
+@pytest.mark.req("S154")
 def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(6))
@@ -207,7 +207,7 @@ def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: M
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S083")
+@pytest.mark.req("S083")
 def test_a_seek_is_not_overwritten_by_a_commit_that_was_due(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -311,7 +311,7 @@ def test_a_commit_that_is_not_answered_ends_with_its_timeout(broker: Broker, mem
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S123")
+@pytest.mark.req("S123")
 def test_each_partition_in_a_thread_of_its_own_and_a_slow_one_delays_no_other(
     ground: Ground, member: MemberFactory
 ) -> None:

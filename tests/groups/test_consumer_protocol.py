@@ -27,7 +27,7 @@ def older_broker() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.seed("S147")
+@pytest.mark.req("S147")
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 def test_the_coordinator_assigns_by_the_strategy_that_is_named(
     ground: Ground, member: MemberFactory, caplog: pytest.LogCaptureFixture, assignor: str
@@ -64,7 +64,7 @@ def test_an_assignor_that_the_broker_lacks_is_an_error_on_every_call(ground: Gro
         assert caught.value.code == "UNSUPPORTED_ASSIGNOR"
 
 
-@pytest.mark.seed("S158")
+@pytest.mark.req("S158")
 def test_the_interval_that_the_coordinator_sets_is_followed(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     consumer = member(group, topic, **CONSUMER)

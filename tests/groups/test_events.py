@@ -115,7 +115,7 @@ def test_health_and_metrics_of_a_member(ground: Ground, member: MemberFactory, p
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S030")
+@pytest.mark.req("S030")
 def test_retried_errors_are_counted_and_shown_to_nobody_else(
     broker: Broker, member: MemberFactory, protocol: str
 ) -> None:

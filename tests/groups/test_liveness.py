@@ -15,7 +15,7 @@ SHORT_POLL = {"max_poll_interval_ms": 1000, "session_timeout_ms": 1500}
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S007")
+@pytest.mark.req("S007")
 def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(4))
@@ -29,7 +29,7 @@ def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, 
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S009")
+@pytest.mark.req("S009")
 def test_who_does_not_poll_leaves_with_an_error_and_joins_again(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     broker.append("orders", [str(number) for number in range(4)])
@@ -124,7 +124,7 @@ def test_a_long_batch_is_told_that_a_rebalance_waits_for_it(ground: Ground, memb
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S034", "S044")
+@pytest.mark.req("S034", "S044")
 def test_a_member_reads_on_while_another_takes_its_time_to_revoke(ground: Ground, member: MemberFactory) -> None:
     own, common, group = ground.topic(), ground.topic(4), ground.name("group")
     reader, slow = member(group, own), member(group)
@@ -154,7 +154,7 @@ def test_a_member_reads_on_while_another_takes_its_time_to_revoke(ground: Ground
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S055")
+@pytest.mark.req("S055")
 def test_reading_goes_on_while_the_coordinator_is_away(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders", session_timeout_ms=30_000)
@@ -227,7 +227,7 @@ def test_close_is_bounded_with_a_broker_that_answers_nothing(broker: Broker, mem
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S029")
+@pytest.mark.req("S029")
 def test_who_closes_is_replaced_at_once(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     first, second = (member(group, topic, session_timeout_ms=60_000) for _ in range(2))

@@ -38,7 +38,7 @@ def test_where_a_record_is_can_be_pickled_and_copied(
         assert (made.topic, made.partition, made.offset, made.timestamp) == ("orders", 1, place.offset, 7)
 
 
-@pytest.mark.seed("S077")
+@pytest.mark.req("S077")
 def test_send_returns_a_future_at_once_which_tells_partition_and_offset_or_error(
     broker: Broker, producer: ProducerFactory
 ) -> None:

@@ -21,7 +21,7 @@ def dead_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 def test_dead_bootstrap_addresses_are_passed_over(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name = topic()
     kafka.helper.produce(name, [{"value": "x"}])
@@ -30,7 +30,7 @@ def test_dead_bootstrap_addresses_are_passed_over(kafka: KafkaCluster, topic: To
         assert values(take(reader, 1)) == [b"x"]
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 def test_none_but_dead_addresses_are_an_error_that_names_each() -> None:
     first, second = dead_address(), dead_address()
     with consumer(f"{first},{second}", bootstrap_timeout_ms=500) as reader:
@@ -42,7 +42,7 @@ def test_none_but_dead_addresses_are_an_error_that_names_each() -> None:
             assert second in str(raised.value)
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 def test_the_next_address_is_tried_at_once_and_each_of_them_again_after_a_growing_delay(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -8,7 +8,7 @@ from tests.kafka import KafkaCluster
 from tests.real.reading import consumer, offsets, poll_until, take, values
 
 
-@pytest.mark.seed("S084")
+@pytest.mark.req("S084")
 def test_added_partitions_are_found_and_start_at_their_smallest_offset(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

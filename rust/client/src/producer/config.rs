@@ -263,7 +263,7 @@ mod tests {
         ProducerConfig::parse(std::iter::once(servers).chain(given.iter().copied())).expect("settings")
     }
 
-    // seed: S171
+    // req: S171
     #[test]
     fn what_is_set_reaches_the_machine_and_what_is_not_has_the_documented_default() {
         let defaults = parse(&[]);
