@@ -14,8 +14,8 @@ through Arrow's PyCapsule interface, without a copy.
 import atexit as _atexit
 from typing import TYPE_CHECKING
 
-from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
 from monedula._exit import end as _end
+from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
 from monedula.config import ConfigKey, config_keys
 from monedula.consumer._commits import CommitFuture
 from monedula.consumer.aio import AsyncConsumer

@@ -165,7 +165,7 @@ impl ProducerConfig {
         }
     }
 
-    /// Warns of settings that are valid, but likely not intended (seed S107).
+    /// Warns of settings that are valid, but likely not intended (req S107).
     fn warn(&mut self, values: &Values) {
         if !self.idempotent && self.max_in_flight > 1 && self.retries > 0 && self.acks != Acks::None {
             self.warnings.push(format!(

@@ -92,7 +92,7 @@ fn a_join_of_minutes_is_behind_the_scenes_and_the_lease_is_kept_alive() {
         world.pass(secs(1));
         assert!(world.lease.is_some_and(|until| until > world.now), "handed out all the time");
     }
-    // Heartbeats only for the lease: no more of them than that takes (seed S016).
+    // Heartbeats only for the lease: no more of them than that takes (req S016).
     assert!(world.beats.len() <= 12, "{}", world.beats.len());
     assert_eq!(world.trace(), [""; 0]);
     world.join(id, 2);

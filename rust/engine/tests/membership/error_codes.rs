@@ -1,4 +1,4 @@
-//! Each error code in the answer to each call: the member reacts as the table says (seed S121).
+//! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
 use monedula_engine::group::consumer::{REACTIONS, Reaction, State, reaction};
 use monedula_engine::group::{Answer, CallId, CommitError, Input};
