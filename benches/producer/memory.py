@@ -49,7 +49,7 @@ def monedula_dead(bootstrap: str) -> None:
             index = count % workload.POOL_RECORDS
             sent.append(producer.send(TOPIC, pool.values[index], pool.keys[index]))
             count += 1
-    except monedula.BufferFullError:
+    except monedula.errors.BufferFullError:
         _say(what="full", records=count)
     producer.close(0)
 

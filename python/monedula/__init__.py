@@ -14,164 +14,70 @@ through Arrow's PyCapsule interface, without a copy.
 import atexit as _atexit
 from typing import TYPE_CHECKING
 
-from monedula._commits import CommitFuture
-from monedula._exiting import end as _end
+from monedula._exit import end as _end
 from monedula._monedula import Batch, BatchFuture, Record, RecordMetadata, Schema, SendFuture, Span, Table, __version__
-from monedula.aio import AsyncConsumer
-from monedula.aio_producer import AsyncProducer
-from monedula.avro import Avro
 from monedula.config import ConfigKey, config_keys
-from monedula.consumer import Consumer
-from monedula.errors import (
-    AdminErrors,
-    ArgumentError,
-    AssignorError,
-    AuthenticationError,
-    AuthorizationError,
-    BatchSendError,
-    BrokerCommandError,
-    BrokerConnectionError,
-    BrokerError,
-    BrokerStartError,
-    BrokersUnavailableError,
-    BufferFullError,
-    ClosedError,
-    CommitFailedError,
-    CommitFailure,
-    ConfigError,
-    CorruptRecordError,
-    DataLossError,
-    DecodeError,
-    DeliveryTimeoutError,
-    FencedInstanceError,
-    ForkError,
-    GroupAuthorizationError,
-    GroupError,
-    GroupInUseError,
-    GroupNotFoundError,
-    InconsistentGroupProtocolError,
-    InvalidPatternError,
-    InvalidRecordError,
-    InvalidSessionTimeoutError,
-    KafkaError,
-    KafkaTimeoutError,
-    LogTruncatedError,
-    MaxPollExceededError,
-    NoSchemaError,
-    NoThreadError,
-    OffsetOutOfRangeError,
-    PartitionError,
-    ProducerFencedError,
-    RecordTooLargeError,
-    SchemaRegistryError,
-    TopicExistsError,
-    TopicRecreatedError,
-    TransactionAbortedError,
-    TransactionError,
-    UndeliveredRecordsError,
-    UnknownTopicError,
-    UnsupportedAssignorError,
-    UnsupportedGroupProtocolError,
-    UnsupportedVersionError,
-    WakeupError,
-)
-from monedula.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from monedula.producer import Producer
-from monedula.protobuf import Protobuf
-from monedula.reading import RecordStream, read, read_range
-from monedula.registry import RegisteredSchema, SchemaRegistry
-from monedula.reports import BatchReport, RowError
-from monedula.typed import Json
+from monedula.consumer._commits import CommitFuture
+from monedula.consumer.aio import AsyncConsumer
+from monedula.consumer.sync import Consumer
+from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError, KafkaTimeoutError, UnknownTopicError
+from monedula.formats.avro import Avro
+from monedula.formats.json import Json
+from monedula.formats.protobuf import Protobuf
+from monedula.formats.registry import RegisteredSchema, SchemaRegistry
+from monedula.producer.aio import AsyncProducer
+from monedula.producer.sync import Producer
+from monedula.reading.read import RecordStream, read, read_range
+from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from monedula.types.reports import BatchReport, RowError
 
 if TYPE_CHECKING:
     from monedula.admin import Admin, AsyncAdmin, NewTopic
-    from monedula.running import Retry
-    from monedula.scanning import dataset, scan
+    from monedula.reading.dataset import dataset
+    from monedula.reading.scan import scan
+    from monedula.reading.schema_inference import infer
+    from monedula.workers import Retry
 
 __all__ = [
     "Admin",
-    "AdminErrors",
     "ArgumentError",
-    "AssignorError",
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
-    "AuthenticationError",
-    "AuthorizationError",
     "Avro",
     "Batch",
     "BatchFuture",
     "BatchReport",
-    "BatchSendError",
-    "BrokerCommandError",
-    "BrokerConnectionError",
-    "BrokerError",
-    "BrokerStartError",
-    "BrokersUnavailableError",
-    "BufferFullError",
-    "ClosedError",
-    "CommitFailedError",
-    "CommitFailure",
     "CommitFuture",
     "ConfigError",
     "ConfigKey",
     "Consumer",
-    "CorruptRecordError",
-    "DataLossError",
     "DecodeError",
-    "DeliveryTimeoutError",
-    "FencedInstanceError",
-    "ForkError",
-    "GroupAuthorizationError",
-    "GroupError",
-    "GroupInUseError",
-    "GroupNotFoundError",
-    "InconsistentGroupProtocolError",
-    "InvalidPatternError",
-    "InvalidRecordError",
-    "InvalidSessionTimeoutError",
     "Json",
     "KafkaError",
     "KafkaTimeoutError",
-    "LogTruncatedError",
-    "MaxPollExceededError",
     "NewTopic",
-    "NoSchemaError",
-    "NoThreadError",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
-    "OffsetOutOfRangeError",
-    "PartitionError",
     "Producer",
-    "ProducerFencedError",
     "Protobuf",
     "Record",
     "RecordMetadata",
     "RecordStream",
-    "RecordTooLargeError",
     "RegisteredSchema",
     "Retry",
     "RowError",
     "Schema",
     "SchemaRegistry",
-    "SchemaRegistryError",
     "SendFuture",
     "Span",
     "Table",
-    "TopicExistsError",
     "TopicPartition",
-    "TopicRecreatedError",
-    "TransactionAbortedError",
-    "TransactionError",
-    "UndeliveredRecordsError",
     "UnknownTopicError",
-    "UnsupportedAssignorError",
-    "UnsupportedGroupProtocolError",
-    "UnsupportedVersionError",
-    "WakeupError",
     "__version__",
     "config_keys",
     "dataset",
+    "infer",
     "read",
     "read_range",
     "scan",
@@ -181,11 +87,12 @@ _LATER = {
     "Admin": "monedula.admin",
     "AsyncAdmin": "monedula.admin",
     "NewTopic": "monedula.admin",
-    "Retry": "monedula.running",
-    "dataset": "monedula.scanning",
-    "scan": "monedula.scanning",
+    "Retry": "monedula.workers",
+    "dataset": "monedula.reading.dataset",
+    "infer": "monedula.reading.schema_inference",
+    "scan": "monedula.reading.scan",
 }
-_MODULES_LATER = frozenset({"admin", "assignors", "events", "otel", "prometheus", "schemas", "spark", "testing"})
+_MODULES_LATER = frozenset({"admin", "assignors", "events", "otel", "prometheus", "formats", "spark", "testing"})
 
 
 if not TYPE_CHECKING:  # type checkers would take any name
@@ -199,10 +106,13 @@ if not TYPE_CHECKING:  # type checkers would take any name
         if name not in _LATER:
             from sys import _getframe
 
-            from monedula._moving import no_name
-
             # `from monedula import name` asks first by this function of importlib.
-            raise no_name(__name__, name, is_imported=_getframe(1).f_code.co_name == "_handle_fromlist")
+            from monedula import admin, errors
+            from monedula._migration_hints import no_name
+
+            elsewhere = next((module.__name__ for module in (errors, admin) if hasattr(module, name)), None)
+            is_imported = _getframe(1).f_code.co_name == "_handle_fromlist"
+            raise no_name(__name__, name, is_imported=is_imported, elsewhere=elsewhere)
         from importlib import import_module
 
         return getattr(import_module(_LATER[name]), name)

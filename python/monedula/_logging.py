@@ -3,8 +3,8 @@
 import logging
 from time import monotonic, time
 
-from monedula._fork_safety import WRITING
-from monedula._signals import is_of_signal_handler
+from monedula._process.fork_safety import WRITING
+from monedula._process.signals import is_of_signal_handler
 
 _LOGGER = logging.getLogger("monedula")
 _LOGGER.addHandler(logging.NullHandler())

@@ -10,7 +10,7 @@ import pyarrow as pa
 from typing_extensions import disjoint_base
 
 from monedula.errors import KafkaError
-from monedula.reports import BatchReport
+from monedula.types.reports import BatchReport
 
 __all__ = [
     "AbandonableCall",

@@ -21,11 +21,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from monedula._fork_safety import WRITING
+from monedula._arguments import raw_partition
 from monedula._monedula import AssignorDesk
-from monedula._threads import start as start_thread
+from monedula._process.fork_safety import WRITING
+from monedula._process.threads import start as start_thread
 from monedula.errors import ArgumentError
-from monedula.partitions import TopicPartition, raw_partition
+from monedula.types.partitions import TopicPartition
 
 _LOGGER = logging.getLogger("monedula.assignor")
 

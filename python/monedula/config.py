@@ -7,11 +7,12 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from monedula import _monedula
-from monedula._aws import MECHANISM as MSK_IAM
-from monedula._aws import MskIam
-from monedula._providers import resolved
-from monedula._texts import is_utf8
-from monedula._tokens import NAMES, TokenSource
+from monedula._config.msk_iam import MECHANISM as MSK_IAM
+from monedula._config.msk_iam import MskIam
+from monedula._config.oauth_tokens import NAMES, TokenSource
+from monedula._config.providers import resolved
+from monedula._config.texts import is_utf8
+from monedula._migration_hints import refuse_settings
 from monedula.errors import ArgumentError, ConfigError
 
 Settings = Mapping[str, Any]
@@ -148,8 +149,6 @@ def refuse_foreign(names: Iterable[str]) -> None:
     """
     unknown = {name for name in names if _dotted(name) not in _known_names()}
     if unknown:
-        from monedula._moving import refuse_settings
-
         refuse_settings(unknown)
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from monedula.partitions import TopicPartition
-    from monedula.reports import BatchReport
+    from monedula.types.partitions import TopicPartition
+    from monedula.types.reports import BatchReport
 
 
 class KafkaError(Exception):

@@ -13,7 +13,7 @@ that wait. `match` tells the classes apart:
 
 from dataclasses import dataclass
 
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import get_args
 
 import pytest
-from monedula import Admin, AdminErrors, ArgumentError, BrokerError
+from monedula import Admin, ArgumentError
 from monedula.admin import AclBinding, AclFilter, AclOperation, Acls
+from monedula.errors import AdminErrors, BrokerError
 
 from tests.admin.protected import ProtectedBroker
 from tests.interop.java import ACLS, tool

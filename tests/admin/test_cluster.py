@@ -3,8 +3,9 @@
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import Admin, AdminErrors, NewTopic, TopicPartition, UnknownTopicError
+from monedula import Admin, NewTopic, TopicPartition, UnknownTopicError
 from monedula.admin import Append, ConfigResource, Reassignment, Subtract
+from monedula.errors import AdminErrors
 
 from tests.admin.conftest import Ground
 
@@ -47,13 +48,13 @@ def test_each_broker_tells_its_own_settings(ground: Ground, admin: Admin) -> Non
     ground.until(lambda: sources() == [before[0], "broker", before[2]])
     admin.alter_configs({("broker", "2"): {"log.retention.ms": None}})
     ground.until(lambda: sources() == before)
-    with pytest.raises(monedula.BrokerError, match="there is no broker 9; those that are reached: 1, 2, 3"):
+    with pytest.raises(monedula.errors.BrokerError, match="there is no broker 9; those that are reached: 1, 2, 3"):
         admin.describe_configs(("broker", "9"))
 
 
 def test_wrong_settings_are_refused(ground: Ground, admin: Admin) -> None:
     topic = ground.topic()
-    with pytest.raises(monedula.BrokerError) as raised:
+    with pytest.raises(monedula.errors.BrokerError) as raised:
         admin.alter_configs({topic: {"retention.ms": "soon"}})
     assert raised.value.code == "INVALID_CONFIG"
     admin.alter_configs({topic: {"retention.ms": 5}}, validate_only=True)
@@ -97,11 +98,11 @@ def test_records_are_deleted_from_the_beginning(ground: Ground, admin: Admin) ->
     assert admin.delete_records({first: 4, second: -1}) == {first: 4, second: 10}
     starts = admin.list_offsets(topic, "earliest")
     assert {at.partition: found.offset for at, found in starts.items()} == {0: 4, 1: 10}
-    with pytest.raises(monedula.OffsetOutOfRangeError) as raised:
+    with pytest.raises(monedula.errors.OffsetOutOfRangeError) as raised:
         admin.delete_records({first: 11})
     assert (raised.value.topic, raised.value.partition) == (topic, 0)
     compacted = ground.topic(configs={"cleanup.policy": "compact"})
-    with pytest.raises(monedula.BrokerError, match=r"cleanup\.policy"):
+    with pytest.raises(monedula.errors.BrokerError, match=r"cleanup\.policy"):
         admin.delete_records({(compacted, 0): -1})
 
 
@@ -145,7 +146,7 @@ def test_what_brokers_keep_on_their_disks(ground: Ground, admin: Admin) -> None:
     assert held >= {name, other}
     rows = pa.table(admin.describe_log_dirs(2, topics=[name]).to_arrow()).to_pylist()
     assert [(row["broker"], row["topic"], row["partition"]) for row in rows] == [(2, name, 0)]
-    with pytest.raises(monedula.BrokerError, match="there is no broker 9; those that are reached: 1, 2, 3"):
+    with pytest.raises(monedula.errors.BrokerError, match="there is no broker 9; those that are reached: 1, 2, 3"):
         admin.describe_log_dirs(9)
     assert list(admin.describe_log_dirs([1, 9], errors="return").errors) == [9]
     with pytest.raises(UnknownTopicError):
@@ -194,10 +195,10 @@ def test_partitions_move_to_other_brokers(ground: Ground, admin: Admin) -> None:
     ground.until(moved)
     assert admin.list_partition_reassignments([first]) == {}
     assert admin.list_offsets(name)[first].offset == 3
-    with pytest.raises(monedula.BrokerError) as raised:
+    with pytest.raises(monedula.errors.BrokerError) as raised:
         admin.alter_partition_reassignments({first: None})
     assert raised.value.code == "NO_REASSIGNMENT_IN_PROGRESS"
-    with pytest.raises(monedula.BrokerError, match="no such broker") as raised:
+    with pytest.raises(monedula.errors.BrokerError, match="no such broker") as raised:
         admin.alter_partition_reassignments({first: [9]})
     assert raised.value.code == "INVALID_REPLICA_ASSIGNMENT"
     with pytest.raises(UnknownTopicError):

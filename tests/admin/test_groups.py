@@ -6,14 +6,15 @@ import time
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import Admin, AdminErrors, GroupInUseError, GroupNotFoundError, OffsetAndMetadata, TopicPartition
+from monedula import Admin, OffsetAndMetadata, TopicPartition
 from monedula.admin import OffsetReset
+from monedula.errors import AdminErrors, GroupInUseError, GroupNotFoundError
 
 from tests.admin.conftest import Ground
 from tests.kafka import jars
 
 
-@pytest.mark.seed("S090")
+@pytest.mark.req("S090")
 def test_groups_are_listed_from_any_broker_and_described_by_name(ground: Ground) -> None:
     topic = ground.topic(2)
     groups = [ground.name("group") for _ in range(8)]
@@ -151,7 +152,7 @@ def test_a_group_is_reset_wherever_it_is_to_go(ground: Ground, admin: Admin) -> 
     assert reset({"shift": 100}, topics=topic) == {0: 15, 1: 0}
     assert reset({first: 5}) == {0: 5}
     assert {at: found.offset for at, found in admin.list_group_offsets(group).items() if found} == {first: 5, second: 0}
-    with pytest.raises(monedula.OffsetOutOfRangeError, match=r"2\.\.15"):
+    with pytest.raises(monedula.errors.OffsetOutOfRangeError, match=r"2\.\.15"):
         admin.reset_group_offsets(group, {first: 16})
     with pytest.raises(AdminErrors) as raised:
         admin.reset_group_offsets(group, {first: 1, second: 0})
@@ -167,7 +168,7 @@ def test_a_group_that_never_ran_may_be_given_offsets(ground: Ground, admin: Admi
         admin.reset_group_offsets(ground.name("group"), {"shift": 1}, partitions=[(topic, 0)])
 
 
-@pytest.mark.seed("S156")
+@pytest.mark.req("S156")
 def test_only_a_group_without_members_is_rewound(ground: Ground, admin: Admin) -> None:
     topic, group = ground.topic(2), ground.name("group")
     for partition in range(2):

@@ -44,7 +44,7 @@ def test_a_lost_answer_is_asked_for_again(broker: Broker) -> None:
         broker.fault(api="DeleteTopics", reset=True, on="answer", count=1)
         assert admin.delete_topics("orders") == {"orders": None}, "gone by the first attempt"
         broker.fault(api="CreateTopics", reset=True, on="answer", count=1)
-        with pytest.raises(monedula.TopicExistsError, match="an earlier attempt of this call"):
+        with pytest.raises(monedula.errors.TopicExistsError, match="an earlier attempt of this call"):
             admin.create_topics("new")
 
 
@@ -95,12 +95,12 @@ def test_nobody_there() -> None:
         address = broker.bootstrap_servers
     with (
         Admin(bootstrap_servers=address, bootstrap_timeout_ms=200) as admin,
-        pytest.raises(monedula.BrokerConnectionError, match=re.escape(address)),
+        pytest.raises(monedula.errors.BrokerConnectionError, match=re.escape(address)),
     ):
         admin.list_topics()
 
 
-@pytest.mark.seed("S168")
+@pytest.mark.req("S168")
 def test_only_what_the_broker_offers_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "monedula.broker")
     offered = {
@@ -137,7 +137,7 @@ def test_only_what_the_broker_offers_is_sent(caplog: pytest.LogCaptureFixture) -
             lambda: admin.elect_leaders([("orders", 0)], unclean=True),
             lambda: admin.list_offsets("orders", "max_timestamp"),
         ):
-            with pytest.raises(monedula.UnsupportedVersionError, match="no common version of"):
+            with pytest.raises(monedula.errors.UnsupportedVersionError, match="no common version of"):
                 call()
 
 
@@ -148,7 +148,7 @@ async def test_the_same_verbs_in_a_loop(broker: Broker) -> None:
         )
         assert created["new"].partitions == 2
         assert [node.id for node in cluster.nodes] == [1, 2, 3]
-        with pytest.raises(monedula.TopicExistsError):
+        with pytest.raises(monedula.errors.TopicExistsError):
             await admin.create_topics("new")
         await admin.alter_group_offsets("etl", {("new", 0): 0})
         assert (await admin.group_lag("etl")).total == 0
@@ -183,7 +183,7 @@ def test_closing_ends_waits_in_other_threads(broker: Broker) -> None:
     def work() -> None:
         try:
             admin.list_groups()
-        except monedula.ClosedError as error:
+        except monedula.errors.ClosedError as error:
             raised.append(error)
 
     thread = threading.Thread(target=work)
@@ -192,7 +192,7 @@ def test_closing_ends_waits_in_other_threads(broker: Broker) -> None:
     admin.close()
     thread.join(timeout=20)
     assert len(raised) == 1
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         admin.list_topics()
     admin.close()
     held.release()
@@ -264,7 +264,7 @@ if child == 0:
     for use in (admin.list_topics, admin.close, lambda: admin.group_lag("etl")):
         try:
             use()
-        except monedula.ForkError as error:
+        except monedula.errors.ForkError as error:
             assert "Make a new one in the child" in str(error)
         else:
             os._exit(1)

@@ -44,7 +44,7 @@ def test_a_replica_moves_to_no_directory_that_its_broker_does_not_have(ground: G
     (directory,) = admin.describe_log_dirs(owner)[owner]
     assert TopicPartition(topic, 0) in directory.replicas
     assert admin.alter_replica_log_dirs({replica: directory.path}) == {replica: None}
-    with pytest.raises(monedula.BrokerError) as raised:
+    with pytest.raises(monedula.errors.BrokerError) as raised:
         admin.alter_replica_log_dirs({(topic, 0, owner): "/no/such/directory"})
     assert raised.value.code == "LOG_DIR_NOT_FOUND"
     assert (raised.value.topic, raised.value.partition) == (topic, 0)

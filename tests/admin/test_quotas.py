@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
-from monedula import Admin, AdminErrors, ArgumentError
+from monedula import Admin, ArgumentError
 from monedula.admin import ANY, DEFAULT, QuotaEntity
+from monedula.errors import AdminErrors
 
 from tests.admin.protected import ProtectedBroker
 from tests.interop.java import CONFIGS, tool

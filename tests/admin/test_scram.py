@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from monedula import Admin, AdminErrors, ArgumentError, BrokerError
+from monedula import Admin, ArgumentError
 from monedula.admin import ScramCredential, ScramDeletion, ScramUpsertion, Secret
+from monedula.errors import AdminErrors, BrokerError
 
 from tests.admin.protected import ProtectedBroker
 from tests.kafka.secured import ANNA, SCRAM, SecuredKafka, User

@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from monedula import Admin, ArgumentError, AuthenticationError, AuthorizationError, BrokerError, Producer
+from monedula import Admin, ArgumentError, Producer
 from monedula.admin import AclBinding, AclFilter, DelegationToken, QuotaEntity, ScramDeletion, Secret
+from monedula.errors import AuthenticationError, AuthorizationError, BrokerError
 
 from tests.admin.protected import ProtectedBroker
 from tests.conftest import TopicFactory

@@ -3,8 +3,9 @@
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import Admin, AdminErrors, NewTopic, TopicExistsError, UnknownTopicError
+from monedula import Admin, NewTopic, UnknownTopicError
 from monedula.admin import NewPartitions
+from monedula.errors import AdminErrors, TopicExistsError
 
 from tests.admin.conftest import Ground
 
@@ -61,7 +62,7 @@ def test_a_single_topic_raises_its_own_error(ground: Ground, admin: Admin) -> No
     with pytest.raises(TopicExistsError, match=f"creating topic {there}: .*already exists"):
         admin.create_topics(there)
     assert admin.create_topics(there, exist_ok=True) == {}
-    with pytest.raises(monedula.BrokerError, match="replication factor") as raised:
+    with pytest.raises(monedula.errors.BrokerError, match="replication factor") as raised:
         admin.create_topics(ground.name(), replication_factor=9)
     assert raised.value.code == "INVALID_REPLICATION_FACTOR"
 
@@ -79,7 +80,7 @@ def test_topics_get_more_partitions(ground: Ground, admin: Admin) -> None:
     ground.until(lambda: len(admin.describe_topics(one)[one].partitions) == 3)
     # Each broker learns of it at another time, and each answer may be another broker's.
     ground.until(lambda: [each.replicas for each in admin.describe_topics(two)[two].partitions][1:] == [(3,)])
-    with pytest.raises(monedula.BrokerError) as raised:
+    with pytest.raises(monedula.errors.BrokerError) as raised:
         admin.create_partitions({one: 2})
     assert raised.value.code == "INVALID_PARTITIONS"
 

@@ -98,7 +98,7 @@ def test_an_empty_batch_has_the_same_schema(kafka: KafkaCluster, topic: TopicFac
     empty.validate(full=True)
 
 
-@pytest.mark.seed("S089")
+@pytest.mark.req("S089")
 def test_pyarrow_reads_a_batch(batch: monedula.Batch, name: str) -> None:
     arrow = pa.record_batch(batch)
     arrow.validate(full=True)

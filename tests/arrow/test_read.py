@@ -130,7 +130,7 @@ def test_records_that_come_later_are_not_part_of_a_read(
 
 @pytest.mark.parametrize("bounds", [{"start": 21}, {"end": 21}, {"start": 30, "end": 31}])
 def test_a_range_outside_of_the_log_is_an_error(settings: dict[str, Any], name: str, bounds: dict[str, int]) -> None:
-    with pytest.raises(monedula.OffsetOutOfRangeError, match=r"the log holds 0\.\.20"):
+    with pytest.raises(monedula.errors.OffsetOutOfRangeError, match=r"the log holds 0\.\.20"):
         monedula.read(settings, (name, 0), **bounds)  # type: ignore[arg-type]
 
 

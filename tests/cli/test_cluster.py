@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from monedula.admin import Admin, ConfigResource, NewTopic
 from monedula.cli.balance import balanced
-from monedula.partitions import TopicPartition
 from monedula.testing import Broker
+from monedula.types.partitions import TopicPartition
 
 from tests.cli.processes import output, problem, run, running
 

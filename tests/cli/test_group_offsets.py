@@ -6,6 +6,7 @@ from pathlib import Path
 import monedula
 import pytest
 from monedula.testing import Broker
+from monedula.types.times import time_of
 
 from tests.cli.processes import output, problem, run
 
@@ -153,7 +154,7 @@ def test_a_group_is_moved_by_a_duration(broker: Broker) -> None:
     broker.create_topic("orders", 1)
     hours = 3_600_000
     with monedula.Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-        now = monedula.times.time_of("0s ago")
+        now = time_of("0s ago")
         assert now is not None
         at = int(now.timestamp() * 1000)
         broker.append("orders", ["a", "b", "c"], timestamps=[at - 50 * hours, at - 3 * hours, at - hours])

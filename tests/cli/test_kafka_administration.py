@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from monedula.admin import Admin, NewTopic
 from monedula.cli.throttle import throttle
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 from tests.cli.processes import output, problem, run
 from tests.conftest import TopicFactory

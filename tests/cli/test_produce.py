@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from monedula.cli.running import Failure
+from monedula.cli.failures import Failure
 from monedula.cli.sources import json_lines
 from monedula.testing import Broker
 

@@ -17,8 +17,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from monedula.cli.encoded import Apart, BadValue, convert_to, joined, nulls_of, shape_of
 from monedula.cli.sources import json_of
+from monedula.formats._typed import Typed
 from monedula.testing import Broker
-from monedula.typed import Typed
 
 from tests.cli.processes import output, problem, running
 

@@ -2,7 +2,7 @@
 
 import json
 
-from monedula.schemas import schema_of
+from monedula.formats.schemas import schema_of
 from monedula.testing import Broker
 
 from tests.cli.processes import output, problem, run

@@ -222,7 +222,7 @@ def test_whole_topics_of_a_closed_consumer(settings: dict[str, Any]) -> None:
     consumer.assign("orders")
     consumer.close()
     for verb in (consumer.pause, consumer.resume):
-        with pytest.raises(monedula.ClosedError, match="the consumer is closed"):
+        with pytest.raises(monedula.errors.ClosedError, match="the consumer is closed"):
             verb()
 
 
@@ -249,9 +249,9 @@ def test_whoever_subscribes_without_a_group_hears_of_both_ways_out(settings: dic
 def test_a_closed_subscriber_says_that_it_is_closed(settings: dict[str, Any]) -> None:
     consumer = monedula.Consumer(settings, "orders")
     consumer.close()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.assign("orders")
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.enforce_rebalance("now")
 
 
@@ -267,5 +267,5 @@ def test_a_commit_beside_the_members_of_a_group_says_that_it_is_in_use(settings:
     with monedula.Consumer(settings, "orders") as member, monedula.Consumer(settings) as alone:
         assert member.poll(timeout=20)
         alone.assign([ZERO])
-        with pytest.raises(monedula.GroupInUseError, match="in use by running consumers"):
+        with pytest.raises(monedula.errors.GroupInUseError, match="in use by running consumers"):
             alone.commit({ZERO: 1})

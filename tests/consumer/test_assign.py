@@ -36,7 +36,7 @@ def test_a_topic_stands_for_all_of_its_partitions(
     assert reader.assignment() == {(name, 0), (name, 1), (name, 2)}
 
 
-@pytest.mark.seed("S082", "S154")
+@pytest.mark.req("S082", "S154")
 @pytest.mark.parametrize("form", ["pairs", "topic_partitions", "one pair", "numpy index"])
 def test_single_partitions_are_read_alone(
     kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory, form: str
@@ -56,7 +56,7 @@ def test_single_partitions_are_read_alone(
     assert reader.assignment() == {(name, 1)}
 
 
-@pytest.mark.seed("S082")
+@pytest.mark.req("S082")
 def test_each_partition_starts_where_the_dict_says(
     kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory
 ) -> None:

@@ -137,7 +137,7 @@ async def test_closing_ends_the_waits_of_other_tasks(open_consumer: Open, topic:
     await asyncio.sleep(0)  # each task runs until it waits
     await consumer.close()
     ended = await asyncio.wait_for(asyncio.gather(*waits, iterating, return_exceptions=True), 10)
-    assert [type(error) for error in ended] == [monedula.ClosedError] * 4
+    assert [type(error) for error in ended] == [monedula.errors.ClosedError] * 4
     await consumer.close()
 
 

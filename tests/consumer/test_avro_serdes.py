@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from monedula import Avro
+from monedula.formats._typed import Typed
 from monedula.testing import Broker
-from monedula.typed import Typed
 
 from tests.consumer.avro_values import records, written
 from tests.consumer.test_avro_values import decoded

@@ -90,7 +90,7 @@ def test_poll_does_not_wait_for_more_than_what_is_there(
     assert len(reader.poll(timeout=HOUR_SECONDS)) == 1
 
 
-@pytest.mark.seed("S081")
+@pytest.mark.req("S081")
 @pytest.mark.parametrize("timeout", [0, 0.2, 1.0])
 def test_poll_returns_control_on_time_without_data(
     topic: TopicFactory, consumer: ConsumerFactory, timeout: float
@@ -101,7 +101,7 @@ def test_poll_returns_control_on_time_without_data(
     assert time.monotonic_ns() - started_ns >= timeout * 1e9
 
 
-@pytest.mark.seed("S081")
+@pytest.mark.req("S081")
 def test_poll_returns_as_soon_as_there_is_data(
     kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory
 ) -> None:
@@ -134,7 +134,7 @@ def test_an_empty_batch_is_false_and_has_the_same_schema(
     assert (empty.spans, empty.offsets, list(empty.records())) == ([], {}, [])
 
 
-@pytest.mark.seed("S089")
+@pytest.mark.req("S089")
 def test_every_record_carries_topic_partition_and_offset(
     kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory
 ) -> None:

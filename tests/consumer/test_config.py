@@ -117,12 +117,12 @@ def test_errors_are_also_what_python_calls_them() -> None:
     assert issubclass(monedula.ConfigError, ValueError)
     assert issubclass(monedula.ArgumentError, ValueError)
     assert issubclass(monedula.KafkaTimeoutError, TimeoutError)
-    assert issubclass(monedula.BrokerConnectionError, ConnectionError)
+    assert issubclass(monedula.errors.BrokerConnectionError, ConnectionError)
     assert issubclass(monedula.UnknownTopicError, LookupError)
 
 
 @pytest.mark.parametrize(
-    "kind", [monedula.UnknownTopicError, monedula.BrokerConnectionError, monedula.KafkaTimeoutError]
+    "kind", [monedula.UnknownTopicError, monedula.errors.BrokerConnectionError, monedula.KafkaTimeoutError]
 )
 def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[monedula.KafkaError]) -> None:
     error = kind("gone", code="CODE", topic="t", partition=3, retriable=True)
@@ -131,7 +131,7 @@ def test_an_error_keeps_its_message_and_attributes_through_pickle(kind: type[mon
     assert (str(copy), copy.code, copy.topic, copy.partition, copy.retriable) == ("gone", "CODE", "t", 3, True)
 
 
-@pytest.mark.seed("S107")
+@pytest.mark.req("S107")
 @pytest.mark.parametrize(
     ("role", "settings", "words"),
     [

@@ -29,7 +29,7 @@ VERBS: dict[str, Callable[[Uniform], Any]] = {
 }
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_unreachable_cluster_is_an_error_on_time_that_names_addresses_and_reasons(
     consumer: ConsumerFactory, silent: str, verb: str
@@ -42,7 +42,7 @@ def test_an_unreachable_cluster_is_an_error_on_time_that_names_addresses_and_rea
     servers = ["127.0.0.1:1", silent, "no-such-host.invalid:9092"]
     reader = consumer("orders", bootstrap_servers=servers, **settings)
     started = time.monotonic()
-    with pytest.raises(monedula.BrokerConnectionError) as caught:
+    with pytest.raises(monedula.errors.BrokerConnectionError) as caught:
         VERBS[verb](reader)
     waited = time.monotonic() - started
     assert 1.0 < waited < 1.5 + 3, waited
@@ -57,7 +57,7 @@ def test_an_unreachable_cluster_is_an_error_on_time_that_names_addresses_and_rea
 def test_an_unreachable_cluster_is_an_error_on_every_call(consumer: ConsumerFactory) -> None:
     reader = consumer("orders", bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=300)
     for _ in range(3):
-        with pytest.raises(monedula.BrokerConnectionError):
+        with pytest.raises(monedula.errors.BrokerConnectionError):
             reader.poll(timeout=30)
 
 
@@ -143,7 +143,7 @@ def test_an_unknown_partition_is_named_and_stops_no_other(
     assert f"{name}-9" in reader.health()["partitions"][name, 9]["error"]
 
 
-@pytest.mark.seed("S071")
+@pytest.mark.req("S071")
 @pytest.mark.parametrize(
     ("start", "policy", "position"),
     [
@@ -182,7 +182,7 @@ def test_a_position_outside_of_the_log_is_an_error_without_a_policy(
     reader = consumer(auto_offset_reset="none")
     reader.assign({(name, 0): start})
     for _ in range(2):
-        with pytest.raises(monedula.OffsetOutOfRangeError, match=re.escape("the log holds 2..5")) as caught:
+        with pytest.raises(monedula.errors.OffsetOutOfRangeError, match=re.escape("the log holds 2..5")) as caught:
             reader.poll(timeout=30)
         error = caught.value
         assert (error.topic, error.partition, error.offset, error.code) == (name, 0, start, "OFFSET_OUT_OF_RANGE")
@@ -193,6 +193,6 @@ def test_a_position_outside_of_the_log_is_an_error_without_a_policy(
 def test_no_position_is_an_error_without_a_policy(topic: TopicFactory, consumer: ConsumerFactory) -> None:
     reader = consumer(topic(), auto_offset_reset="none")
     with pytest.raises(
-        monedula.OffsetOutOfRangeError, match=r"no starting offset is known and auto\.offset\.reset is none"
+        monedula.errors.OffsetOutOfRangeError, match=r"no starting offset is known and auto\.offset\.reset is none"
     ):
         reader.poll(timeout=30)

@@ -64,5 +64,5 @@ def test_a_broker_that_connects_and_tells_nothing_of_the_cluster_is_named(
     with monedula.Consumer(settings) as consumer:
         consumer.assign("orders")
         address = broker.bootstrap_servers
-        with pytest.raises(monedula.BrokerConnectionError, match=f"{address}: the broker closed the connection"):
+        with pytest.raises(monedula.errors.BrokerConnectionError, match=f"{address}: the broker closed the connection"):
             consumer.poll(timeout=20)

@@ -38,7 +38,7 @@ def test_a_closed_consumer_says_so(consumer: ConsumerFactory, verb: str) -> None
     reader = consumer(bootstrap_servers="127.0.0.1:1")
     reader.assign([PARTITION])
     reader.close()
-    with pytest.raises(monedula.ClosedError, match="the consumer is closed"):
+    with pytest.raises(monedula.errors.ClosedError, match="the consumer is closed"):
         AFTER_CLOSE[verb](reader)
 
 
@@ -46,7 +46,7 @@ def test_a_closed_consumer_says_so(consumer: ConsumerFactory, verb: str) -> None
 def test_a_closed_client_enters_no_block(kind: Any) -> None:
     client = kind(bootstrap_servers="127.0.0.1:1")
     client.close()
-    with pytest.raises(monedula.ClosedError, match="is closed"), client:
+    with pytest.raises(monedula.errors.ClosedError, match="is closed"), client:
         pytest.fail("entered")
 
 
@@ -54,7 +54,7 @@ def test_a_closed_client_enters_no_block(kind: Any) -> None:
 async def test_a_closed_client_for_asyncio_enters_no_block(kind: Any) -> None:
     client = kind(bootstrap_servers="127.0.0.1:1")
     await client.close()
-    with pytest.raises(monedula.ClosedError, match="is closed"):
+    with pytest.raises(monedula.errors.ClosedError, match="is closed"):
         async with client:
             pytest.fail("entered")
 
@@ -79,7 +79,7 @@ def test_closing_is_bounded_when_nothing_answers(consumer: ConsumerFactory) -> N
 def test_wakeup_ends_the_next_wait_and_only_that(topic: TopicFactory, consumer: ConsumerFactory) -> None:
     reader = consumer(topic())
     reader.wakeup()
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         reader.poll(timeout=30)
     assert not reader.poll(timeout=0.1)
 
@@ -87,7 +87,7 @@ def test_wakeup_ends_the_next_wait_and_only_that(topic: TopicFactory, consumer: 
 def test_wakeup_from_another_thread_ends_the_wait_under_way(topic: TopicFactory, consumer: ConsumerFactory) -> None:
     reader = consumer(topic())
     threading.Timer(0.3, reader.consumer.wakeup).start()
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         reader.poll(timeout=3600)
 
 
@@ -98,7 +98,7 @@ def test_wakeup_ends_an_iteration_without_an_error(topic: TopicFactory, consumer
         assert list(iterator) == []
 
 
-@pytest.mark.seed("S076")
+@pytest.mark.req("S076")
 def test_metrics_and_health_tell_what_happened(
     kafka: KafkaCluster, topic: TopicFactory, consumer: ConsumerFactory
 ) -> None:
@@ -147,7 +147,7 @@ def test_health_tells_for_how_long_and_why_the_cluster_cannot_be_reached(consume
     assert health["retried_errors"]
 
 
-@pytest.mark.seed("S076", "S175")
+@pytest.mark.req("S076", "S175")
 def test_a_failed_connection_is_logged_with_broker_attempt_and_next_delay(
     consumer: ConsumerFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

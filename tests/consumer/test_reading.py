@@ -29,7 +29,7 @@ def test_a_range_outside_of_the_log_advises_what_a_read_can_do(
     settings: dict[str, Any], bounds: dict[str, int]
 ) -> None:
     told = r"out of range: the log holds 0\.\.20\. Give the read a start and an end in it$"
-    with pytest.raises(monedula.OffsetOutOfRangeError, match=told) as raised:
+    with pytest.raises(monedula.errors.OffsetOutOfRangeError, match=told) as raised:
         monedula.read(settings, ("orders", 0), **bounds)  # type: ignore[arg-type]
     error = raised.value
     assert (error.topic, error.partition, error.code) == ("orders", 0, "OFFSET_OUT_OF_RANGE")
@@ -42,14 +42,16 @@ def test_records_that_are_gone_while_a_read_goes_on(broker: Broker, settings: di
     stream = monedula.read(settings, "orders")
     broker.delete_records("orders", 0, 10)
     held.remove()
-    with pytest.raises(monedula.OffsetOutOfRangeError, match="Give the read a start") as raised:
+    with pytest.raises(monedula.errors.OffsetOutOfRangeError, match="Give the read a start") as raised:
         list(stream)
     assert raised.value.offset == 0
 
 
 def test_a_damaged_batch_names_where_to_read_on(broker: Broker, settings: dict[str, Any]) -> None:
     broker.fault(api="Fetch", corrupt=True)
-    with pytest.raises(monedula.CorruptRecordError, match="A read that starts at 20 goes on behind it") as raised:
+    with pytest.raises(
+        monedula.errors.CorruptRecordError, match="A read that starts at 20 goes on behind it"
+    ) as raised:
         list(monedula.read(settings, "orders"))
     assert (raised.value.offset, raised.value.next_offset) == (0, 20)
 
@@ -79,4 +81,4 @@ def test_a_closed_stream_says_that_it_is_the_stream(
     stream.close()
     with pytest.raises(Exception, match="the stream is closed; start another read") as raised:
         ask(stream)
-    assert ask is not next or isinstance(raised.value, monedula.ClosedError)
+    assert ask is not next or isinstance(raised.value, monedula.errors.ClosedError)

@@ -72,7 +72,7 @@ def test_health_and_log_tell_of_a_registry_that_fails(broker: Broker, caplog: py
         consumer.assign({("orders", 0): "earliest"})
         health = consumer.health()
         assert (health["registry_failing_for"], health["registry_last_error"]) == (None, None)
-        with pytest.raises(monedula.SchemaRegistryError):
+        with pytest.raises(monedula.errors.SchemaRegistryError):
             consumer.poll(timeout=20)
         health = consumer.health()
         assert health["ok"] is False
@@ -84,7 +84,7 @@ def test_health_and_log_tell_of_a_registry_that_fails(broker: Broker, caplog: py
             # For a second, the error stands for all that ask.
             try:
                 read = rows(consumer)
-            except monedula.SchemaRegistryError:
+            except monedula.errors.SchemaRegistryError:
                 continue
         health = consumer.health()
         assert (health["ok"], health["registry_failing_for"], health["registry_last_error"]) == (True, None, None)
@@ -118,5 +118,5 @@ def test_a_schema_with_rules_is_refused(broker: Broker) -> None:
     broker.append("orders", [framed(number, ORDER, order(1))])
     with monedula.Consumer(settings(broker), value=Avro(ORDER)) as consumer:
         consumer.assign({("orders", 0): "earliest"})
-        with pytest.raises(monedula.SchemaRegistryError, match="has rules"):
+        with pytest.raises(monedula.errors.SchemaRegistryError, match="has rules"):
             consumer.poll(timeout=20)

@@ -120,7 +120,7 @@ def test_a_registry_that_fails_says_nothing_about_values(broker: Broker, registr
     number = register(registry, "s", OLD)
     broker.append(topic, [framed(number, b"\x00", written(1))], partition=0)
     registry.instead = lambda _: (500, b"{}")
-    with pytest.raises(monedula.SchemaRegistryError, match="answered 500"):
+    with pytest.raises(monedula.errors.SchemaRegistryError, match="answered 500"):
         values(broker, registry, topic, Protobuf(Order, mode="drop"), schema_registry_max_retries=0)
 
 
@@ -162,10 +162,12 @@ def test_ids_of_a_context_are_asked_for_in_it(broker: Broker, registry: Registry
 def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
     broker: Broker, registry: Registry
 ) -> None:
-    with pytest.raises(monedula.SchemaRegistryError, match=r"latest version of subject none: .*40401"):
+    with pytest.raises(monedula.errors.SchemaRegistryError, match=r"latest version of subject none: .*40401"):
         monedula.Consumer(settings(broker, registry), value=Protobuf(subject="none"))
     registry.avro("avro", "int")
-    with pytest.raises(monedula.SchemaRegistryError, match="is a schema of type AVRO, where Protobuf is expected"):
+    with pytest.raises(
+        monedula.errors.SchemaRegistryError, match="is a schema of type AVRO, where Protobuf is expected"
+    ):
         monedula.Consumer(settings(broker, registry), value=Protobuf(subject="avro"))
     register(registry, "two", MOVED)
     with pytest.raises(monedula.ArgumentError, match=r"several messages; give message=, one of t\.Header, t\.Order"):

@@ -69,7 +69,7 @@ def test_a_subject_that_cannot_be_had_is_an_error_where_the_consumer_is_made(
     value = Avro(subject="none")
     assert repr(pickle.loads(pickle.dumps(value))) == "Avro(framing='confluent', subject='none')"
     with pytest.raises(
-        monedula.SchemaRegistryError, match=r"latest version of subject none: .*40401 Subject 'none' not found"
+        monedula.errors.SchemaRegistryError, match=r"latest version of subject none: .*40401 Subject 'none' not found"
     ):
         monedula.Consumer(settings(broker, registry), value=value)
     with pytest.raises(monedula.ArgumentError, match=r"schema\.registry\.url is not given"):
@@ -102,7 +102,7 @@ def test_a_registry_lists_shows_and_takes_schemas(registry: Registry) -> None:
     latest = client.get("b/1")
     assert (latest.version, latest.id, latest.kind, latest.references) == (2, 3, "AVRO", (("x", "a", 1),))
     assert client.get("b/1", 1).id == 1
-    with pytest.raises(monedula.SchemaRegistryError, match="40402 Version 3 not found"):
+    with pytest.raises(monedula.errors.SchemaRegistryError, match="40402 Version 3 not found"):
         client.get("b/1", 3)
 
 
@@ -148,7 +148,7 @@ def test_advice_stands_behind_a_question_without_a_full_stop(broker: Broker, reg
     registry.instead = lambda _: (404, b"nothing")
     with (
         monedula.read(settings(broker, registry), "advice", value=Avro(ORDER)) as stream,
-        pytest.raises(monedula.SchemaRegistryError, match=r"that of a registry\? Read again to ask again$"),
+        pytest.raises(monedula.errors.SchemaRegistryError, match=r"that of a registry\? Read again to ask again$"),
     ):
         list(stream)
 
@@ -163,5 +163,5 @@ def test_a_registry_that_does_not_answer_is_told_with_the_setting() -> None:
                 "schema.registry.max.retries": 0,
             }
         )
-        with pytest.raises(monedula.SchemaRegistryError, match=r"within schema\.registry\.request\.timeout\.ms"):
+        with pytest.raises(monedula.errors.SchemaRegistryError, match=r"within schema\.registry\.request\.timeout\.ms"):
             client.subjects()

@@ -168,7 +168,7 @@ def test_a_registry_that_fails_loses_nothing(
         consumer.assign({(topic, 0): "earliest"})
         assert ids(consumer.poll(timeout=20)) == [0]
         for _ in range(2):
-            with pytest.raises(monedula.SchemaRegistryError) as caught:
+            with pytest.raises(monedula.errors.SchemaRegistryError) as caught:
                 consumer.poll(timeout=20)
             error = caught.value
             assert says in str(error)
@@ -186,7 +186,7 @@ def test_a_registry_that_fails_loses_nothing(
         while not rows:
             try:
                 rows = ids(consumer.poll(timeout=20))
-            except monedula.SchemaRegistryError:
+            except monedula.errors.SchemaRegistryError:
                 continue  # a failure stands for a second
         assert rows == [1]
 
@@ -303,7 +303,7 @@ def test_urls_are_tried_in_their_order(broker: Broker, registry: Registry, topic
     only_gone = {**given, "schema.registry.url": gone.url}
     with (
         monedula.read(only_gone, topic, value=Avro(ORDER)) as stream,
-        pytest.raises(monedula.SchemaRegistryError, match=r"attempts: 4.*check schema\.registry\.url"),
+        pytest.raises(monedula.errors.SchemaRegistryError, match=r"attempts: 4.*check schema\.registry\.url"),
     ):
         stream.to_pyarrow()
 
@@ -386,7 +386,7 @@ def test_an_error_that_a_seek_leaves_behind_is_not_raised(broker: Broker, regist
     with monedula.Consumer(given, value=Avro(ORDER)) as consumer:
         consumer.assign({(topic, 0): "earliest"})
         assert ids(consumer.poll(timeout=20)) == [0]
-        with pytest.raises(monedula.SchemaRegistryError) as caught:
+        with pytest.raises(monedula.errors.SchemaRegistryError) as caught:
             consumer.poll(timeout=20)
         consumer.seek((topic, 0), caught.value.next_offset or 0)
         assert ids(consumer.poll(timeout=20)) == [2]
@@ -401,7 +401,7 @@ def test_an_error_is_raised_once_each_time_that_the_registry_was_asked(
     with monedula.Consumer(settings(broker, registry, schema_registry_max_retries=0), value=Avro(ORDER)) as consumer:
         consumer.assign({(topic, 0): "earliest"})
         for times in (1, 2):
-            with pytest.raises(monedula.SchemaRegistryError):
+            with pytest.raises(monedula.errors.SchemaRegistryError):
                 consumer.poll(timeout=20)
             assert len(registry.asked) == times
         registry.instead = lambda _path: None
@@ -419,7 +419,7 @@ def test_an_error_says_that_a_proxy_of_the_environment_was_asked(
     given = settings(broker, registry, schema_registry_max_retries=0)
     with (
         monedula.read(given, topic, value=Avro(ORDER)) as stream,
-        pytest.raises(monedula.SchemaRegistryError, match="the environment names a proxy") as caught,
+        pytest.raises(monedula.errors.SchemaRegistryError, match="the environment names a proxy") as caught,
     ):
         stream.to_pyarrow()
     assert "hush" not in str(caught.value)

@@ -51,7 +51,7 @@ def of_partition(request: Request, layout: str) -> tuple[Any, ...]:
 GIVEN = Said(7000, 70_000, 77, 3, 77_777, 7777, "earliest")
 
 
-@pytest.mark.seed("S172")
+@pytest.mark.req("S172")
 def test_settings_have_documented_defaults_and_take_effect() -> None:
     documented = {key.name.replace(".", "_"): key for key in monedula.config_keys()}
     assert all(documented[name].description for name in Said._fields)
@@ -68,7 +68,7 @@ def test_settings_have_documented_defaults_and_take_effect() -> None:
                     assert said(relay) == expected
 
 
-@pytest.mark.seed("S172")
+@pytest.mark.req("S172")
 @pytest.mark.parametrize("by", ["auto_commit_interval_ms", "auto_commit_records"])
 def test_the_pace_of_heartbeats_and_commits_is_the_one_that_is_set(by: str) -> None:
     documented = {key.name: key.default for key in monedula.config_keys()}

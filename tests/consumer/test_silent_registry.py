@@ -33,13 +33,13 @@ def settings(broker: Broker, **more: Any) -> dict[str, Any]:
 def test_a_wait_that_ends_without_records_names_the_registry(broker: Broker) -> None:
     with monedula.Consumer(settings(broker), value=Avro(ORDER)) as consumer:
         consumer.assign({("orders", 0): "earliest"})
-        with pytest.raises(monedula.SchemaRegistryError, match="the schema registry has not answered") as told:
+        with pytest.raises(monedula.errors.SchemaRegistryError, match="the schema registry has not answered") as told:
             list(consumer.batches(timeout=3))
         assert told.value.retriable
 
 
 def test_a_read_names_the_registry(broker: Broker) -> None:
-    with pytest.raises(monedula.SchemaRegistryError, match="the schema registry has not answered"):
+    with pytest.raises(monedula.errors.SchemaRegistryError, match="the schema registry has not answered"):
         list(monedula.read(settings(broker), "orders", value=Avro(ORDER)))
 
 

@@ -141,12 +141,12 @@ class Raised:
         """Raise what this call has raised, and look whether it tells enough."""
         error = self._errors[name]
         assert error is not None, "it did not fail"
-        if isinstance(error, monedula.KafkaTimeoutError | monedula.BrokerConnectionError):
+        if isinstance(error, monedula.KafkaTimeoutError | monedula.errors.BrokerConnectionError):
             assert_tells(error, self._servers)
         raise error
 
 
-FAILS = (monedula.KafkaTimeoutError, monedula.BrokerConnectionError)
+FAILS = (monedula.KafkaTimeoutError, monedula.errors.BrokerConnectionError)
 
 
 def assert_tells(error: BaseException, servers: str) -> None:
@@ -236,7 +236,7 @@ def test_a_commit_of_a_member(broker: Broker, kill: Callable[[], object]) -> Non
     consumer = monedula.Consumer(settings, ["orders"])
     assert consumer.poll(timeout=20)
     kill()
-    with pytest.raises(monedula.CommitFailedError) as raised:
+    with pytest.raises(monedula.errors.CommitFailedError) as raised:
         consumer.commit(timeout=TIMEOUT)
     consumer.close(timeout=0)
     assert broker.bootstrap_servers in str(raised.value)
@@ -269,7 +269,7 @@ def test_a_record_that_was_not_delivered_in_time(broker: Broker, kill: Callable[
     producer = monedula.Producer(bootstrap_servers=broker.bootstrap_servers, **settings)
     producer.send("orders", "x").result()
     kill()
-    with pytest.raises(monedula.DeliveryTimeoutError) as raised:
+    with pytest.raises(monedula.errors.DeliveryTimeoutError) as raised:
         producer.send("orders", "x").result()
     producer.close(timeout=0)
     assert broker.bootstrap_servers in str(raised.value)
@@ -280,7 +280,7 @@ def test_a_full_buffer(broker: Broker, kill: Callable[[], object]) -> None:
     producer = monedula.Producer(bootstrap_servers=broker.bootstrap_servers, **settings)
     producer.send("orders", "x").result()
     kill()
-    with pytest.raises(monedula.BufferFullError) as raised:
+    with pytest.raises(monedula.errors.BufferFullError) as raised:
         deque(producer.send("orders", "x" * 10_000) for _ in range(10))
     producer.close(timeout=0)
     assert broker.bootstrap_servers in str(raised.value)

@@ -8,7 +8,7 @@ import monedula
 import pyarrow
 import pytest
 from monedula.testing import Broker
-from monedula.times import time_of
+from monedula.types.times import time_of
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_dead_letter_that_is_too_large_is_passed_by_a_seek(broker: Broker, top
     value = Json(SCHEMA, dead_letter=f"{topic}-failed")
     reader = opens(topic, value=value, settings={"max.request.size": 500_000})
     for _ in range(2):
-        with pytest.raises(monedula.RecordTooLargeError) as raised:
+        with pytest.raises(monedula.errors.RecordTooLargeError) as raised:
             reader.poll(timeout=30)
         assert "to go on without it, seek() that partition to 1" in raised.value.__notes__[0]
     reader.seek((topic, 0), 1)
@@ -123,7 +123,7 @@ def test_wakeup_and_a_timeout_end_a_poll_whose_dead_letter_waits(broker: Broker,
 
     thread = threading.Thread(target=wake)
     thread.start()
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         reader.poll(timeout=60)
     thread.join()
     assert len(reader.poll(timeout=0.1)) == 0
@@ -145,7 +145,7 @@ def test_wakeup_and_a_timeout_end_a_poll_whose_dead_letters_find_no_room(
 
     thread = threading.Thread(target=wake)
     thread.start()
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         reader.poll(timeout=60)
     thread.join()
     assert len(reader.poll(timeout=0.1)) == 0
@@ -230,7 +230,7 @@ def test_closing_while_a_dead_letter_waits_ends_the_poll(broker: Broker, topic: 
             polling = asyncio.create_task(consumer.poll(timeout=60))
             await asyncio.to_thread(held.wait)
             await consumer.close(timeout=0.1)
-            with pytest.raises(monedula.ClosedError):
+            with pytest.raises(monedula.errors.ClosedError):
                 await polling
 
     asyncio.run(main())

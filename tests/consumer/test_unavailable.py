@@ -42,7 +42,7 @@ def test_a_member_whose_coordinator_does_not_answer_raises(consumer: ConsumerFac
         reader.subscribe("orders")
         reader.take(1)
         way(broker)
-        with pytest.raises(monedula.BrokersUnavailableError):
+        with pytest.raises(monedula.errors.BrokersUnavailableError):
             list(reader.batches(timeout=3))
         # It would wait for an answer to its leaving.
         reader.close(timeout=0)
@@ -53,7 +53,7 @@ def test_a_coordinator_that_is_not_reached_before_the_first_assignment(consumer:
         broker.fault(api="FindCoordinator", error="COORDINATOR_NOT_AVAILABLE")
         reader = consumer(bootstrap_servers=broker.bootstrap_servers, group_id="etl")
         reader.subscribe("orders")
-        with pytest.raises(monedula.BrokersUnavailableError, match=r"coordinator.*COORDINATOR_NOT_AVAILABLE"):
+        with pytest.raises(monedula.errors.BrokersUnavailableError, match=r"coordinator.*COORDINATOR_NOT_AVAILABLE"):
             list(reader.batches(timeout=3))
 
 
@@ -94,7 +94,7 @@ def test_a_bounded_read_says_that_brokers_do_not_answer(way: Way) -> None:
             stream = monedula.read(settings, "orders")
             held.wait()
             way(broker)
-            with pytest.raises(monedula.BrokersUnavailableError, match="no broker that leads"):
+            with pytest.raises(monedula.errors.BrokersUnavailableError, match="no broker that leads"):
                 list(stream)
 
 
@@ -105,7 +105,7 @@ def test_a_partition_without_a_leader_is_not_drained(consumer: ConsumerFactory) 
         reader = consumer("orders", bootstrap_servers=broker.bootstrap_servers)
         reader.take(1)
         broker.stop_node(leader)
-        with pytest.raises(monedula.BrokersUnavailableError):
+        with pytest.raises(monedula.errors.BrokersUnavailableError):
             list(reader.batches(timeout=3))
 
 
@@ -119,6 +119,6 @@ def leader_of_orders(broker: Broker) -> int:
 
 
 def test_the_error_survives_pickling() -> None:
-    error = monedula.BrokersUnavailableError("no answer", failing_for=12.0, last_error="refused", retriable=True)
+    error = monedula.errors.BrokersUnavailableError("no answer", failing_for=12.0, last_error="refused", retriable=True)
     copy = pickle.loads(pickle.dumps(error))
     assert (copy.failing_for, copy.last_error, copy.since, copy.retriable) == (12.0, "refused", error.since, True)

@@ -22,14 +22,14 @@ def test_a_loop_that_ends_while_no_broker_answers_raises(
         reader = reading(consumer, broker)
         way(broker)
         began = datetime.now(UTC)
-        with pytest.raises(monedula.BrokersUnavailableError, match="no broker that leads") as raised:
+        with pytest.raises(monedula.errors.BrokersUnavailableError, match="no broker that leads") as raised:
             list(reader.batches(timeout=3))
         assert raised.value.failing_for >= 1
         assert abs(raised.value.since - began) < timedelta(seconds=3)
         assert raised.value.last_error
         assert "127.0.0.1:" in str(raised.value)
         assert isinstance(raised.value, monedula.KafkaTimeoutError)
-        assert isinstance(raised.value, monedula.BrokerConnectionError)
+        assert isinstance(raised.value, monedula.errors.BrokerConnectionError)
         assert raised.value.retriable
 
 
@@ -37,9 +37,9 @@ def test_records_and_long_polls_raise_too(consumer: ConsumerFactory) -> None:
     with Broker(topics={"orders": 1}) as broker:
         reader = reading(consumer, broker)
         stop(broker)
-        with pytest.raises(monedula.BrokersUnavailableError, match="refused"):
+        with pytest.raises(monedula.errors.BrokersUnavailableError, match="refused"):
             list(reader.records(timeout=2))
-        with pytest.raises(monedula.BrokersUnavailableError, match="refused"):
+        with pytest.raises(monedula.errors.BrokersUnavailableError, match="refused"):
             reader.poll(timeout=5)
 
 
@@ -47,7 +47,7 @@ def test_a_loop_that_never_reached_a_broker_raises(consumer: ConsumerFactory) ->
     with Broker(topics={"orders": 1}) as broker:
         swallow(broker)
         reader = consumer("orders", bootstrap_servers=broker.bootstrap_servers)
-        with pytest.raises(monedula.BrokersUnavailableError, match="no broker has answered yet"):
+        with pytest.raises(monedula.errors.BrokersUnavailableError, match="no broker has answered yet"):
             list(reader.batches(timeout=2))
 
 
@@ -97,5 +97,5 @@ def test_a_loop_with_long_polls_that_ends_while_no_broker_answers_raises(consume
         reader = reading(consumer, broker, fetch_max_wait_ms=25_000)
         assert list(reader.batches(timeout=1)) == []
         stop(broker)
-        with pytest.raises(monedula.BrokersUnavailableError, match="no broker that leads"):
+        with pytest.raises(monedula.errors.BrokersUnavailableError, match="no broker that leads"):
             list(reader.batches(timeout=3))

@@ -39,5 +39,5 @@ def test_the_limits_of_both_sides_name_their_setting() -> None:
         with monedula.Consumer(given) as consumer:
             consumer.assign("zeros")
             told = rf"decompress to more than the allowed {1 << 19} bytes; raise {limit.replace('.', '[.]')}"
-            with pytest.raises(monedula.CorruptRecordError, match=told):
+            with pytest.raises(monedula.errors.CorruptRecordError, match=told):
                 consumer.poll(timeout=60)

@@ -13,7 +13,7 @@ class Scenario:
     name: str
     run: Callable[[Script], None]
     nodes: int
-    seeds: tuple[str, ...]
+    reqs: tuple[str, ...]
     secured: bool = False
     fresh: bool = False
 
@@ -26,7 +26,7 @@ def scenario(
     versions: Iterable[int] | None = None,
     *,
     nodes: int = 1,
-    seeds: tuple[str, ...] = (),
+    reqs: tuple[str, ...] = (),
     secured: bool = False,
     fresh: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -39,10 +39,10 @@ def scenario(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         stem = f"{api}-{function.__name__}"
         if versions is None:
-            SCENARIOS[stem] = Scenario(stem, function, nodes, seeds, secured, fresh)
+            SCENARIOS[stem] = Scenario(stem, function, nodes, reqs, secured, fresh)
         for version in versions or ():
             name = f"{stem}-v{version}"
-            SCENARIOS[name] = Scenario(name, _bound(function, version), nodes, seeds, secured, fresh)
+            SCENARIOS[name] = Scenario(name, _bound(function, version), nodes, reqs, secured, fresh)
         return function
 
     return register

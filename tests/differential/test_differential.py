@@ -22,7 +22,7 @@ occurred: set[Allowed] = set()
 def parameters() -> list[object]:
     assert ALL, "scenarios register themselves when they are imported"
     return [
-        pytest.param(scenario, id=scenario.name, marks=[pytest.mark.seed(*scenario.seeds)] if scenario.seeds else [])
+        pytest.param(scenario, id=scenario.name, marks=[pytest.mark.req(*scenario.reqs)] if scenario.reqs else [])
         # Those of as many nodes one after the other: one pair of clusters is alive at a time.
         for scenario in sorted(SCENARIOS.values(), key=lambda each: (each.secured, each.nodes, each.fresh))
     ]

@@ -50,7 +50,7 @@ class ByWeight:
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
-@pytest.mark.seed("S125")
+@pytest.mark.req("S125")
 def test_an_assignor_of_the_users_own_and_its_user_data(
     ground: Ground, member: MemberFactory, cooperative: bool
 ) -> None:
@@ -113,7 +113,7 @@ def test_an_assignor_that_fails_is_told_to_the_user(
     broker.create_topic("t")
     consumer = member("etl", "t", assignors=[Bad()])
     for _ in range(2):
-        with caplog.at_level(logging.ERROR), pytest.raises(monedula.AssignorError, match=reason) as caught:
+        with caplog.at_level(logging.ERROR), pytest.raises(monedula.errors.AssignorError, match=reason) as caught:
             until(lambda: False, consumer)
         assert (caught.value.assignor, caught.value.group) == ("bad", "etl")
         consumer.subscribe("t")
@@ -134,7 +134,7 @@ def test_what_is_no_assignor(ground: Ground, member: MemberFactory, assignors: A
         member(ground.name("group"), assignors=assignors)
 
 
-@pytest.mark.seed("S148")
+@pytest.mark.req("S148")
 def test_an_unknown_strategy_is_refused_at_start(ground: Ground, member: MemberFactory) -> None:
     with pytest.raises(monedula.ConfigError, match=r"there is no assignor .*cooperative-stiky") as caught:
         member(ground.name("group"), partition_assignment_strategy="cooperative-stiky")
@@ -161,7 +161,7 @@ def test_strategies_are_named_as_elsewhere(ground: Ground, member: MemberFactory
     assert chosen == ("cooperative-sticky" if "ooperative" in strategy else "range")
 
 
-@pytest.mark.seed("S045")
+@pytest.mark.req("S045")
 def test_a_rebalance_can_be_asked_for_now_and_later(ground: Ground, member: MemberFactory) -> None:
     topic = ground.topic()
     consumer = member(ground.name("group"), topic)

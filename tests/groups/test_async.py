@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import monedula
-import monedula._bridge
+import monedula._asyncio.bridge
 import pytest
 from monedula import TopicPartition
 from monedula.testing import Broker
@@ -191,7 +191,7 @@ async def test_max_poll_exceeded_and_rejoin(broker: Broker) -> None:
     async with opened(broker, "etl", "orders", max_poll_interval_ms=1000, session_timeout_ms=1500) as consumer:
         assert values(await consumer.poll(timeout=20, max_rows=1)) == [0]
         await until(lambda: consumer.metrics()["group_partitions_lost"] == 1)  # without a poll
-        with pytest.raises(monedula.MaxPollExceededError):
+        with pytest.raises(monedula.errors.MaxPollExceededError):
             await consumer.poll(timeout=20)
         assert await take(consumer, 2) == [0, 1]
 
@@ -218,7 +218,7 @@ async def test_a_wait_in_an_idle_topic_is_polling_and_gives_up_partitions(ground
         assert len(revoked) == 1
         assert not waiting.done()
         first.wakeup()
-        with pytest.raises(monedula.WakeupError):
+        with pytest.raises(monedula.errors.WakeupError):
             await waiting
 
 
@@ -274,7 +274,7 @@ async def test_close_is_bounded_though_a_callback_never_ends(ground: Ground) -> 
     await until(lambda: bool(consumer.assignment()), consumer)
     async with asyncio.timeout(PATIENCE_SECONDS):
         await consumer.close(timeout=0.5)
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         await consumer.poll()
 
 
@@ -282,8 +282,8 @@ async def test_what_callbacks_take_is_not_counted_as_waiting(broker: Broker, mon
     broker.create_topic("orders")
     broker.append("orders", ["0"])
     held, slow = broker.fault(api="Fetch", hold=True), [0.0]
-    time = monedula._bridge.Bridge.time
-    monkeypatch.setattr(monedula._bridge.Bridge, "time", lambda self: time(self) + slow[0])
+    time = monedula._asyncio.bridge.Bridge.time
+    monkeypatch.setattr(monedula._asyncio.bridge.Bridge, "time", lambda self: time(self) + slow[0])
 
     def told(_: object) -> None:
         slow[0] += 1000 * PATIENCE_SECONDS
@@ -318,7 +318,7 @@ def test_a_consumer_that_is_not_closed_leaves_when_its_loop_ends(
         asyncio.run(first())
     assert not broker.group("etl").members
     assert "was not closed before its event loop ended" in caplog.text
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         kept[0].assignment()
     caplog.clear()
     assert asyncio.run(second()) == [0, 1, 2], "the row in hand was not committed"

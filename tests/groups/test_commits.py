@@ -59,7 +59,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one
     # Either the coordinator refuses it, or the member knows already that the topic is another one, and may have begun
     # to read that one.
     done: dict[Any, int] = {}
-    with contextlib.suppress(monedula.CommitFailedError):
+    with contextlib.suppress(monedula.errors.CommitFailedError):
         done = consumer.commit()
     assert done in ({}, {TopicPartition(topic, 0): 0})
     assert committed(consumer, topic) == [0 if done else None]
@@ -70,7 +70,7 @@ def test_an_offset_of_a_topic_that_was_made_anew_is_not_committed_to_the_new_one
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S149")
+@pytest.mark.req("S149")
 def test_metadata_and_leader_epochs_come_back(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(3), member(ground.name("group"))
     consumer.subscribe(topic)
@@ -88,7 +88,7 @@ def test_metadata_and_leader_epochs_come_back(ground: Ground, member: MemberFact
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S155")
+@pytest.mark.req("S155")
 def test_a_chosen_lower_offset_is_where_the_next_owner_starts(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -101,7 +101,7 @@ def test_a_chosen_lower_offset_is_where_the_next_owner_starts(ground: Ground, me
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S150")
+@pytest.mark.req("S150")
 def test_commits_are_made_in_order_and_their_futures_tell(ground: Ground, member: MemberFactory) -> None:
     topic, consumer = ground.topic(), member(ground.name("group"))
     consumer.subscribe(topic)
@@ -130,7 +130,7 @@ def test_a_commit_callback_runs_while_a_poll_waits(ground: Ground, member: Membe
     consumer.subscribe(topic)
     until(lambda: bool(consumer.assignment()), consumer)
     consumer.commit_async({(topic, 0): 1}).add_done_callback(lambda _: consumer.wakeup())
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         consumer.poll(timeout=60)
 
 
@@ -154,7 +154,7 @@ def test_what_a_commit_callback_raises_comes_out_of_the_poll(ground: Ground, mem
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S028")
+@pytest.mark.req("S028")
 def test_finished_rows_are_committed_every_interval_and_no_others(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -184,7 +184,7 @@ def test_auto_commit_by_records_does_not_wait_for_the_interval(ground: Ground, m
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S154")
+@pytest.mark.req("S154")
 def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(6))
@@ -207,7 +207,7 @@ def test_without_auto_commit_nothing_is_ever_committed(ground: Ground, member: M
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S083")
+@pytest.mark.req("S083")
 def test_a_seek_is_not_overwritten_by_a_commit_that_was_due(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(10))
@@ -247,17 +247,19 @@ def test_a_commit_that_comes_too_late_is_refused(ground: Ground, member: MemberF
     until(shared(2, first, second), first, second)
     (gone,) = second.assignment()
     (kept,) = first.assignment()
-    with pytest.raises(monedula.CommitFailedError, match="not assigned to this consumer, or not any more") as caught:
+    with pytest.raises(
+        monedula.errors.CommitFailedError, match="not assigned to this consumer, or not any more"
+    ) as caught:
         first.commit(held[gone.partition])
     assert set(caught.value.failures) == {gone}
     assert caught.value.failures[gone].code is None
     assert not caught.value.retriable
-    with pytest.raises(monedula.CommitFailedError) as caught:
+    with pytest.raises(monedula.errors.CommitFailedError) as caught:
         first.commit({gone: 1, kept: 2})
     assert (set(caught.value.failures), caught.value.committed) == ({gone}, {kept: 2})
     future = first.commit_async({gone: 1})
-    assert isinstance(future.exception(timeout=30), monedula.CommitFailedError)
-    with pytest.raises(monedula.CommitFailedError):
+    assert isinstance(future.exception(timeout=30), monedula.errors.CommitFailedError)
+    with pytest.raises(monedula.errors.CommitFailedError):
         future.result()
 
 
@@ -284,7 +286,7 @@ def test_errors_of_single_partitions_are_reported_by_partition(broker: Broker, m
     with pytest.raises(monedula.ArgumentError, match="metadata of 40000 bytes"):
         consumer.commit({("orders", 0): (1, "x" * 40_000)})
     too_long = "x" * 5000
-    with pytest.raises(monedula.CommitFailedError, match="OFFSET_METADATA_TOO_LARGE") as caught:
+    with pytest.raises(monedula.errors.CommitFailedError, match="OFFSET_METADATA_TOO_LARGE") as caught:
         consumer.commit({("orders", 0): (1, too_long), ("orders", 1): (2, "")})
     partition = TopicPartition("orders", 0)
     assert caught.value.committed == {TopicPartition("orders", 1): 2}
@@ -298,7 +300,7 @@ def test_a_commit_that_is_not_answered_ends_with_its_timeout(broker: Broker, mem
     consumer = member("etl", "orders")
     until(lambda: bool(consumer.assignment()), consumer)
     with broker.fault(api="OffsetCommit", hold=True):
-        with pytest.raises(monedula.CommitFailedError, match="in time") as caught:
+        with pytest.raises(monedula.errors.CommitFailedError, match="in time") as caught:
             consumer.commit({("orders", 0): 1}, timeout=0.3)
         assert caught.value.retriable
         future = consumer.commit_async({("orders", 0): 2})
@@ -309,7 +311,7 @@ def test_a_commit_that_is_not_answered_ends_with_its_timeout(broker: Broker, mem
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S123")
+@pytest.mark.req("S123")
 def test_each_partition_in_a_thread_of_its_own_and_a_slow_one_delays_no_other(
     ground: Ground, member: MemberFactory
 ) -> None:

@@ -27,7 +27,7 @@ def older_broker() -> Iterator[Broker]:
         yield broker
 
 
-@pytest.mark.seed("S147")
+@pytest.mark.req("S147")
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 def test_the_coordinator_assigns_by_the_strategy_that_is_named(
     ground: Ground, member: MemberFactory, caplog: pytest.LogCaptureFixture, assignor: str
@@ -59,12 +59,12 @@ def test_the_coordinator_assigns_by_the_strategy_that_is_named(
 def test_an_assignor_that_the_broker_lacks_is_an_error_on_every_call(ground: Ground, member: MemberFactory) -> None:
     consumer = member(ground.name("group"), ground.topic(), **CONSUMER, group_remote_assignor="rnage")
     for _ in range(2):
-        with pytest.raises(monedula.UnsupportedAssignorError, match=r"group\.remote\.assignor=rnage") as caught:
+        with pytest.raises(monedula.errors.UnsupportedAssignorError, match=r"group\.remote\.assignor=rnage") as caught:
             consumer.poll(timeout=30)
         assert caught.value.code == "UNSUPPORTED_ASSIGNOR"
 
 
-@pytest.mark.seed("S158")
+@pytest.mark.req("S158")
 def test_the_interval_that_the_coordinator_sets_is_followed(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     consumer = member(group, topic, **CONSUMER)
@@ -110,7 +110,7 @@ def test_auto_falls_back_and_says_so(
 def test_a_broker_without_the_protocol_is_an_error_on_every_call(older_broker: Broker, member: MemberFactory) -> None:
     consumer = member("etl", "orders", bootstrap_servers=older_broker.bootstrap_servers, **CONSUMER)
     for _ in range(2):
-        with pytest.raises(monedula.UnsupportedGroupProtocolError, match=r"group\.protocol=classic") as caught:
+        with pytest.raises(monedula.errors.UnsupportedGroupProtocolError, match=r"group\.protocol=classic") as caught:
             consumer.poll(timeout=30)
         assert caught.value.group == "etl"
 
@@ -173,7 +173,7 @@ def test_a_pattern_that_the_broker_cannot_read(ground: Ground, member: MemberFac
     consumer = member(ground.name("group"), **CONSUMER)
     consumer.subscribe(server_pattern="orders(")
     for _ in range(2):
-        with pytest.raises(monedula.InvalidPatternError, match=r"orders\(") as caught:
+        with pytest.raises(monedula.errors.InvalidPatternError, match=r"orders\(") as caught:
             consumer.poll(timeout=30)
         assert caught.value.code == "INVALID_REGULAR_EXPRESSION"
     topic = ground.topic()
@@ -209,7 +209,7 @@ def test_a_static_id_that_is_in_use_is_refused_and_free_again_after_close(
     until(lambda: len(first.assignment()) == 2, first)
     second = member(group, topic, **static)
     for _ in range(2):
-        with pytest.raises(monedula.FencedInstanceError, match="worker-1") as caught:
+        with pytest.raises(monedula.errors.FencedInstanceError, match="worker-1") as caught:
             second.poll(timeout=30)
         assert (caught.value.code, caught.value.instance_id) == ("UNRELEASED_INSTANCE_ID", "worker-1")
     until(lambda: len(first.assignment()) == 2, first)
@@ -263,7 +263,7 @@ def test_a_full_group_says_so(member: MemberFactory) -> None:
         first = member("etl", "orders", bootstrap_servers=broker.bootstrap_servers, **CONSUMER)
         until(lambda: bool(first.assignment()), first)
         last = member("etl", "orders", bootstrap_servers=broker.bootstrap_servers, **CONSUMER)
-        with pytest.raises(monedula.GroupError, match=r"group\.consumer\.max\.size") as caught:
+        with pytest.raises(monedula.errors.GroupError, match=r"group\.consumer\.max\.size") as caught:
             last.poll(timeout=30)
         assert caught.value.code == "GROUP_MAX_SIZE_REACHED"
         first.close()

@@ -115,7 +115,7 @@ def test_health_and_metrics_of_a_member(ground: Ground, member: MemberFactory, p
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S030")
+@pytest.mark.req("S030")
 def test_retried_errors_are_counted_and_shown_to_nobody_else(
     broker: Broker, member: MemberFactory, protocol: str
 ) -> None:
@@ -188,5 +188,5 @@ def test_timing_settings_go_out_in_the_join(broker: Broker, member: MemberFactor
         if session >= 1000:
             until(lambda consumer=consumer: bool(consumer.assignment()), consumer)  # type: ignore[misc]
         else:
-            with pytest.raises(monedula.InvalidSessionTimeoutError, match=str(session)):
+            with pytest.raises(monedula.errors.InvalidSessionTimeoutError, match=str(session)):
                 until(lambda: False, consumer)

@@ -15,7 +15,7 @@ SHORT_POLL = {"max_poll_interval_ms": 1000, "session_timeout_ms": 1500}
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S007")
+@pytest.mark.req("S007")
 def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     ground.append(topic, range(4))
@@ -29,7 +29,7 @@ def test_a_user_busy_for_longer_than_the_session_stays_a_member(ground: Ground, 
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S009")
+@pytest.mark.req("S009")
 def test_who_does_not_poll_leaves_with_an_error_and_joins_again(broker: Broker, member: MemberFactory) -> None:
     broker.create_topic("orders")
     broker.append("orders", [str(number) for number in range(4)])
@@ -39,9 +39,9 @@ def test_who_does_not_poll_leaves_with_an_error_and_joins_again(broker: Broker, 
     held = consumer.poll(timeout=20, max_rows=2)
     assert values(held) == [0, 1]
     until(lambda: broker.group("etl").members == ())
-    with pytest.raises(monedula.CommitFailedError):
+    with pytest.raises(monedula.errors.CommitFailedError):
         consumer.commit(held)
-    with pytest.raises(monedula.MaxPollExceededError, match="keep_alive") as caught:
+    with pytest.raises(monedula.errors.MaxPollExceededError, match="keep_alive") as caught:
         consumer.poll(timeout=20)
     assert (caught.value.group, caught.value.retriable) == ("etl", True)
     # Nothing was committed: the same records come again, after the callback.
@@ -78,7 +78,7 @@ def test_a_call_that_waits_counts_as_polling(broker: Broker, member: MemberFacto
 
         timer = threading.Thread(target=wake_later)
         timer.start()
-        with pytest.raises(monedula.WakeupError):
+        with pytest.raises(monedula.errors.WakeupError):
             consumer.poll(timeout=60)
         timer.join()
     assert consumer.health()["group"]["generation"] == generation, "it has not left"
@@ -124,7 +124,7 @@ def test_a_long_batch_is_told_that_a_rebalance_waits_for_it(ground: Ground, memb
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S034", "S044")
+@pytest.mark.req("S034", "S044")
 def test_a_member_reads_on_while_another_takes_its_time_to_revoke(ground: Ground, member: MemberFactory) -> None:
     own, common, group = ground.topic(), ground.topic(4), ground.name("group")
     reader, slow = member(group, own), member(group)
@@ -154,7 +154,7 @@ def test_a_member_reads_on_while_another_takes_its_time_to_revoke(ground: Ground
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S055")
+@pytest.mark.req("S055")
 def test_reading_goes_on_while_the_coordinator_is_away(broker: Broker, member: MemberFactory, protocol: str) -> None:
     broker.create_topic("orders")
     consumer = member("etl", "orders", session_timeout_ms=30_000)
@@ -219,15 +219,15 @@ def test_close_is_bounded_with_a_broker_that_answers_nothing(broker: Broker, mem
     take(consumer, 1)
     with broker.fault(black_hole="requests"):
         consumer.close(timeout=1.0)
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.poll()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.commit({("orders", 0): 1})
     consumer.close()
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S029")
+@pytest.mark.req("S029")
 def test_who_closes_is_replaced_at_once(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(2), ground.name("group")
     first, second = (member(group, topic, session_timeout_ms=60_000) for _ in range(2))
@@ -251,7 +251,7 @@ def test_a_denied_group_is_an_error_on_every_call(broker: Broker, member: Member
     with broker.fault(api="JoinGroup", error="GROUP_AUTHORIZATION_FAILED"):
         consumer = member("etl", "orders")
         for _ in range(2):
-            with pytest.raises(monedula.GroupAuthorizationError, match="READ") as caught:
+            with pytest.raises(monedula.errors.GroupAuthorizationError, match="READ") as caught:
                 until(lambda: False, consumer)
             assert (caught.value.group, caught.value.code) == ("etl", "GROUP_AUTHORIZATION_FAILED")
     assert consumer.health()["group"]["state"] == "Fatal"

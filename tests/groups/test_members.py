@@ -29,7 +29,7 @@ def test_a_group_reads_a_topic_and_the_next_consumer_goes_on(ground: Ground, mem
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-@pytest.mark.seed("S010")
+@pytest.mark.req("S010")
 def test_members_share_and_take_over(ground: Ground, member: MemberFactory, strategy: str) -> None:
     topic, group = ground.topic(30), ground.name("group")
     members = [member(group, topic, partition_assignment_strategy=strategy) for _ in range(10)]
@@ -42,7 +42,7 @@ def test_members_share_and_take_over(ground: Ground, member: MemberFactory, stra
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S027")
+@pytest.mark.req("S027")
 def test_clean_rebalances_lose_and_repeat_nothing(ground: Ground, member: MemberFactory) -> None:
     topic, group, seen = ground.topic(4), ground.name("group"), list[int]()
     settings = {"auto_commit_interval_ms": 100}
@@ -90,7 +90,7 @@ class Told:
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S042", "S085")
+@pytest.mark.req("S042", "S085")
 def test_callbacks_are_told_what_changes(ground: Ground, member: MemberFactory) -> None:
     topic, group, told, other = ground.topic(4), ground.name("group"), Told(), Told()
     first, second = member(group), member(group)
@@ -110,7 +110,7 @@ def test_callbacks_are_told_what_changes(ground: Ground, member: MemberFactory) 
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S025")
+@pytest.mark.req("S025")
 def test_the_assigned_callback_runs_before_any_record_comes(ground: Ground, member: MemberFactory) -> None:
     topic, order = ground.topic(2), list[str]()
     for partition in range(2):
@@ -217,7 +217,7 @@ def test_unsubscribe_gives_up_everything_and_subscribe_joins_again(ground: Groun
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S067")
+@pytest.mark.req("S067")
 def test_a_changed_subscription_joins_again_and_members_may_differ(ground: Ground, member: MemberFactory) -> None:
     one, two, group = ground.topic(2), ground.topic(2), ground.name("group")
     first, second = member(group, one), member(group, [one, two])
@@ -229,7 +229,7 @@ def test_a_changed_subscription_joins_again_and_members_may_differ(ground: Groun
     assert first.assignment() == {(two, 0), (two, 1)}
 
 
-@pytest.mark.seed("S152")
+@pytest.mark.req("S152")
 def test_subscribing_and_assigning_at_once_is_refused(ground: Ground, member: MemberFactory) -> None:
     topic = ground.topic()
     ground.append(topic, [1, 2, 3])
@@ -273,7 +273,7 @@ def test_what_subscribe_does_not_take(ground: Ground, member: MemberFactory) -> 
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S066")
+@pytest.mark.req("S066")
 def test_a_pattern_finds_topics_that_come_and_leaves_some_out(ground: Ground, member: MemberFactory) -> None:
     stem, group = ground.name("logs"), ground.name("group")
     for suffix in ("a", "b.test"):
@@ -289,7 +289,7 @@ def test_a_pattern_finds_topics_that_come_and_leaves_some_out(ground: Ground, me
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S065")
+@pytest.mark.req("S065")
 def test_topics_that_grow_or_come_to_exist_start_a_rebalance(ground: Ground, member: MemberFactory) -> None:
     topic, late, group = ground.topic(1), ground.name("late"), ground.name("group")
     consumer = member(group, [topic, late], metadata_max_age_ms=100)
@@ -301,7 +301,7 @@ def test_topics_that_grow_or_come_to_exist_start_a_rebalance(ground: Ground, mem
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S084")
+@pytest.mark.req("S084")
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_partitions_start_by_the_policy_but_added_ones_at_their_smallest_offset(
     ground: Ground, member: MemberFactory, reset: str
@@ -339,24 +339,24 @@ def test_a_second_consumer_with_the_same_instance_id_fences_the_first(ground: Gr
     first.subscribe(topic, **told.callbacks())
     until(shared(1, first), first)
     second = member(group, topic, group_instance_id="one")
-    with pytest.raises(monedula.FencedInstanceError) as caught:
+    with pytest.raises(monedula.errors.FencedInstanceError) as caught:
         until(lambda: False, first, second)
     assert (caught.value.instance_id, caught.value.group) == ("one", group)
     assert caught.value.code == "FENCED_INSTANCE_ID"
     until(shared(1, second), second)
     for _ in range(2):
-        with pytest.raises(monedula.FencedInstanceError):
+        with pytest.raises(monedula.errors.FencedInstanceError):
             first.poll()
 
 
-@pytest.mark.seed("S020")
+@pytest.mark.req("S020")
 def test_members_without_a_common_assignor_raise_an_error(ground: Ground, member: MemberFactory) -> None:
     topic, group = ground.topic(), ground.name("group")
     first = member(group, topic, partition_assignment_strategy="range")
     until(shared(1, first), first)
     second = member(group, topic, partition_assignment_strategy="roundrobin")
     for _ in range(2):
-        with pytest.raises(monedula.InconsistentGroupProtocolError, match="roundrobin") as caught:
+        with pytest.raises(monedula.errors.InconsistentGroupProtocolError, match="roundrobin") as caught:
             until(lambda: False, second)
         assert (caught.value.code, caught.value.group) == ("INCONSISTENT_GROUP_PROTOCOL", group)
     first.poll(timeout=0)
@@ -367,7 +367,7 @@ def test_a_session_timeout_that_the_broker_refuses_is_an_error(
     ground: Ground, member: MemberFactory, timeout_ms: int
 ) -> None:
     consumer = member(ground.name("group"), ground.topic(), session_timeout_ms=timeout_ms)
-    with pytest.raises(monedula.InvalidSessionTimeoutError, match=str(timeout_ms)) as caught:
+    with pytest.raises(monedula.errors.InvalidSessionTimeoutError, match=str(timeout_ms)) as caught:
         until(lambda: False, consumer)
     assert (caught.value.code, caught.value.key) == ("INVALID_SESSION_TIMEOUT", "session.timeout.ms")
 
@@ -378,7 +378,7 @@ def test_wakeup_ends_a_wait_of_a_member(ground: Ground, member: MemberFactory) -
     until(lambda: bool(consumer.assignment()), consumer)
     timer = threading.Timer(0.1, consumer.wakeup)
     timer.start()
-    with pytest.raises(monedula.WakeupError):
+    with pytest.raises(monedula.errors.WakeupError):
         consumer.poll(timeout=60)
     timer.join()
     assert values(consumer.poll(timeout=0)) == []

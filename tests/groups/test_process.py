@@ -61,7 +61,7 @@ if child == 0:
     for call in calls:
         try:
             call()
-        except monedula.ForkError:
+        except monedula.errors.ForkError:
             continue
         os._exit(3)
     mine = monedula.Consumer({**settings, "group.id": "child"}, topics=["orders"])

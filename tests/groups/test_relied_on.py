@@ -78,7 +78,7 @@ def test_what_is_lost_is_reported_before_the_error_that_ends_the_membership(
     until(lambda: len(consumer.assignment()) == 1, consumer)
     with (
         broker.fault(api=HEARTBEAT[protocol], error="GROUP_AUTHORIZATION_FAILED"),
-        pytest.raises(monedula.GroupAuthorizationError),
+        pytest.raises(monedula.errors.GroupAuthorizationError),
     ):
         until(lambda: False, consumer)
     assert lost == [{TopicPartition("orders", 0)}]
@@ -89,7 +89,7 @@ def test_a_group_of_librdkafkas_default_says_what_to_set(ground: Ground, member:
     librdkafka = member(group, topic, partition_assignment_strategy="range,roundrobin")
     until(shared(4, librdkafka), librdkafka)
     stranger = member(group, topic)
-    with pytest.raises(monedula.InconsistentGroupProtocolError, match=r"range,roundrobin") as caught:
+    with pytest.raises(monedula.errors.InconsistentGroupProtocolError, match=r"range,roundrobin") as caught:
         until(lambda: False, stranger)
     assert "partition.assignment.strategy" in str(caught.value)
     assert "cooperative-sticky" in str(caught.value)

@@ -8,9 +8,9 @@ from typing import Any
 import monedula
 import pytest
 from monedula import TopicPartition
-from monedula.running.plans import as_plan
-from monedula.running.runs import Ending, Run
 from monedula.testing import Broker
+from monedula.workers.plans import as_plan
+from monedula.workers.runs import Ending, Run
 
 from tests.groups.conftest import MemberFactory
 from tests.groups.ground import PATIENCE_SECONDS, SETTINGS, Ground, committed, take, until
@@ -195,7 +195,7 @@ def test_closing_a_consumer_ends_its_run(ground: Ground, member: MemberFactory) 
 
     closer = threading.Thread(target=close)
     closer.start()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.run(lambda _: begun.set(), concurrency=2)
     closer.join()
 
@@ -214,7 +214,7 @@ def test_closing_a_consumer_in_a_handler_commits_what_other_handlers_have_finish
             consumer.close()
 
     consumer = monedula.Consumer(settings, topic)
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.run(handle)
     with monedula.Consumer(ground.settings(group)) as watching:
         assert committed(watching, topic, [0]) == [20], "the record whose handler closed it is not finished"
@@ -265,13 +265,13 @@ def test_a_dead_letter_that_is_not_written_at_the_end_fails_nothing(broker: Brok
 
 def test_handlers_and_the_last_commit_share_the_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("monedula.running.runs.monotonic", lambda: now)
+    monkeypatch.setattr("monedula.workers.runs.monotonic", lambda: now)
     settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "etl"}
     signature = inspect.signature(monedula.Consumer.run).parameters.values()
     given = {each.name: each.default for each in signature if each.name not in ("self", "handler")}
     with monedula.Consumer(settings, topics=["orders"]) as consumer:
-        run = Run(consumer, consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None)
-        woken, at_its_end = Ending(run, monedula.WakeupError("woken up")), Ending(run, None)
+        run = Run(consumer._member, as_plan(handler=print, **{**given, "grace": 30.0}), None, None)
+        woken, at_its_end = Ending(run, monedula.errors.WakeupError("woken up")), Ending(run, None)
         now = 112.0
         assert (woken.seconds_left(), at_its_end.seconds_left()) == (18.0, 30.0)
         now = 129.0

@@ -159,10 +159,10 @@ def test_a_wakeup_that_a_handler_raises_is_an_error(ground: Ground, face: str) -
 
     def handle(record: monedula.Record) -> None:
         if record.offset == 1:
-            raise monedula.WakeupError("of another consumer, that the handler reads")
+            raise monedula.errors.WakeupError("of another consumer, that the handler reads")
 
     runner = Runner(face, ground.settings(ground.name("group")), topic, handle, order="partition")
-    with pytest.raises(monedula.WakeupError, match="of another consumer"):
+    with pytest.raises(monedula.errors.WakeupError, match="of another consumer"):
         runner.join()
 
 

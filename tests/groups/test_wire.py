@@ -25,7 +25,7 @@ MEMBERSHIP = ["JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "ConsumerGrou
 
 
 @pytest.mark.both_protocols
-@pytest.mark.seed("S075")
+@pytest.mark.req("S075")
 def test_a_consumer_that_is_assigned_by_hand_never_joins_its_group(
     broker: Broker, member: MemberFactory, protocol: str
 ) -> None:
@@ -50,7 +50,7 @@ def test_a_consumer_that_is_assigned_by_hand_never_joins_its_group(
     assert broker.group("etl").offsets == {("orders", 0): 2, ("orders", 1): 1}
 
 
-@pytest.mark.seed("S114")
+@pytest.mark.req("S114")
 def test_one_eager_rebalance_is_a_commit_a_join_a_sync_a_lookup_and_a_fetch(
     broker: Broker, member: MemberFactory
 ) -> None:
@@ -78,7 +78,7 @@ def test_one_eager_rebalance_is_a_commit_a_join_a_sync_a_lookup_and_a_fetch(
     assert FETCH in sent[sent.index(OFFSET_FETCH) :]
 
 
-@pytest.mark.seed("S143")
+@pytest.mark.req("S143")
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_after_a_crash_in_a_rebalance_the_group_is_whole_as_it_was_or_as_it_was_to_be(
     member: MemberFactory, is_stored: bool

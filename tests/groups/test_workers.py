@@ -136,5 +136,5 @@ def test_what_cannot_be_handed_over_is_refused(broker: Broker, member: MemberFac
         consumer.hand_over(batch)
     assert consumer.hand_over(consumer.poll(timeout=0)) == []
     consumer.close()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         consumer.finish(batch)

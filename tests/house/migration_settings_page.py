@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import monedula
-from monedula._moving.settings import PREFIXES, SETTINGS
+from monedula._migration_hints.settings import PREFIXES, SETTINGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/migration/settings.md"
 
@@ -56,7 +56,7 @@ OURS = {
     ),
     "scheduled.rebalance.max.delay.ms": "Kafka Connect's setting of this name",
 }
-"""Settings that neither Java's client nor librdkafka has; `tests/moving/test_settings.py` compares."""
+"""Settings that neither Java's client nor librdkafka has; `tests/migration_hints/test_settings.py` compares."""
 
 
 def spelled(name: str) -> str:

@@ -22,7 +22,7 @@ MODULES = (
     "monedula.admin",
     "monedula.testing",
     "monedula.spark",
-    "monedula.schemas",
+    "monedula.formats.schemas",
     "monedula.prometheus",
     "monedula.otel",
     "monedula.assignors",
@@ -76,7 +76,7 @@ def test_every_public_name_stands_in_the_reference(module: str) -> None:
 
 def test_every_error_stands_in_the_reference() -> None:
     names = [name for name, made in vars(monedula.errors).items() if _is_error(made)]
-    assert [name for name in names if f"monedula.{name}" not in told()] == []
+    assert [name for name in names if f"monedula.errors.{name}" not in told()] == []
 
 
 def _is_error(made: object) -> bool:

@@ -12,7 +12,7 @@ import polars
 import pyarrow
 import pytest
 from monedula.testing import Broker
-from monedula.times import time_of
+from monedula.types.times import time_of
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs/consumer.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)

@@ -51,7 +51,7 @@ def test_a_crate_points_only_where_the_design_lets_it(crate: str) -> None:
     assert ours == ARROWS[crate]
 
 
-@pytest.mark.seed("S153")
+@pytest.mark.req("S153")
 def test_the_client_needs_neither_the_broker_nor_a_python_package() -> None:
     needed, open_ends = set(), {"client"}
     while open_ends:

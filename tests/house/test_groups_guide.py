@@ -65,7 +65,7 @@ def test_every_error_and_every_setting_of_groups_is_described() -> None:
     errors = [
         name
         for name in monedula.__all__
-        if isinstance(made := getattr(monedula, name), type) and issubclass(made, monedula.GroupError)
+        if isinstance(made := getattr(monedula, name), type) and issubclass(made, monedula.errors.GroupError)
     ]
     assert [name for name in errors if f"`{name}`" not in guide and name != "GroupInUseError"] == []
     words = ("group.i", "session", "heartbeat", "max.poll", "auto.commit", "assignment.strategy", "exclude.internal")

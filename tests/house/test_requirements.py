@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/requirements.md"
 LINE = re.compile(r"^- \*\*(\w+)\*\* \S", flags=re.MULTILINE)
-COMMENT = re.compile(r"^\s*// seed:(.*)$", flags=re.MULTILINE)
+COMMENT = re.compile(r"^\s*// req:(.*)$", flags=re.MULTILINE)
 
 
 def in_python(source: str) -> Iterator[str]:
@@ -19,10 +19,10 @@ def in_python(source: str) -> Iterator[str]:
             continue
         given: list[ast.expr] = []
         match call.func:
-            case ast.Attribute(value=ast.Attribute(attr="mark"), attr="seed"):
+            case ast.Attribute(value=ast.Attribute(attr="mark"), attr="req"):
                 given = call.args
             case ast.Name(id="scenario"):
-                given = [keyword.value for keyword in call.keywords if keyword.arg == "seeds"]
+                given = [keyword.value for keyword in call.keywords if keyword.arg == "reqs"]
         for argument in given:
             for part in ast.walk(argument):
                 if isinstance(part, ast.Constant):

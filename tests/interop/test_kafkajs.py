@@ -52,7 +52,7 @@ def numbered(count: int, partitions: int = 1, **fields: Any) -> list[dict[str, A
     return [{"key": f"k{n}", "value": f"v{n:05}", "partition": n % partitions, **fields} for n in range(count)]
 
 
-@pytest.mark.seed("S108")
+@pytest.mark.req("S108")
 @pytest.mark.parametrize(("acks", "compression"), [(-1, "None"), (1, "None"), (0, "None"), (-1, "GZIP")])
 def test_a_topic_that_metadata_creates_is_produced_to_and_consumed(
     server: Server, kafkajs_on: KafkaJS, unique: Unique, acks: int, compression: str
@@ -76,7 +76,7 @@ def test_a_topic_that_is_not_created_is_an_error_for_the_producer(server: Server
     assert "invalid topic" in str(refused.value)
 
 
-@pytest.mark.seed("S096")
+@pytest.mark.req("S096")
 def test_a_consumer_asks_in_the_order_of_the_protocol(server: Server, kafkajs_on: KafkaJS, unique: Unique) -> None:
     topic = unique("topic")
     kafkajs = kafkajs_on(server)

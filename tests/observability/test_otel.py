@@ -207,7 +207,7 @@ def test_a_failed_send_says_why(broker: Broker, topic: str, seen: Seen) -> None:
     broker.fault(api="Produce", error="INVALID_RECORD", topic=topic, count=1)
     with otel.Producer({"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry()) as producer:
         future = producer.send(topic, b"value")
-        assert isinstance(future.exception(), monedula.InvalidRecordError)
+        assert isinstance(future.exception(), monedula.errors.InvalidRecordError)
         with pytest.raises(monedula.ArgumentError):
             producer.send(topic, b"value", timestamp=-2)
     failed, refused = seen.spans(f"send {topic}")
@@ -220,12 +220,12 @@ def test_a_failed_send_says_why(broker: Broker, topic: str, seen: Seen) -> None:
 def test_a_failure_that_only_telemetry_saw_is_raised_at_the_end(broker: Broker, topic: str, seen: Seen) -> None:
     broker.fault(api="Produce", error="INVALID_RECORD", topic=topic, count=2)
     with (
-        pytest.raises(monedula.UndeliveredRecordsError, match="a record was not"),
+        pytest.raises(monedula.errors.UndeliveredRecordsError, match="a record was not"),
         otel.Producer({"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry()) as producer,
     ):
         producer.send(topic, b"value")
     with (
-        pytest.raises(monedula.UndeliveredRecordsError, match="2 records were not"),
+        pytest.raises(monedula.errors.UndeliveredRecordsError, match="2 records were not"),
         otel.Producer({"bootstrap.servers": broker.bootstrap_servers}, telemetry=seen.telemetry()) as producer,
     ):
         producer.send_batch(polars.DataFrame({"value": ["a", "b"]}), topic)
@@ -352,7 +352,7 @@ def test_a_failed_poll_has_a_span_and_an_empty_one_has_none(broker: Broker, topi
         assert len(consumer.poll(0.0)) == 0
         assert seen.exporter.get_finished_spans() == ()
         consumer.close()
-        with pytest.raises(monedula.ClosedError):
+        with pytest.raises(monedula.errors.ClosedError):
             consumer.poll()
     assert attributes(seen.span("poll"))["error.type"] == "ClosedError"
 

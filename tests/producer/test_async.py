@@ -24,7 +24,7 @@ async def test_sending_awaiting_flushing(ground: Ground) -> None:
         assert await sender.partitions_for(topic) == [0, 1]
         assert sender.metrics()["records_acknowledged"] >= 101
         assert sender.health()["connections"] >= 1
-    with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+    with pytest.raises(monedula.errors.ClosedError, match="the producer is closed"):
         sender.send(topic, "x")
     assert len(stored(ground.bootstrap, topic)) == 101
 
@@ -77,7 +77,7 @@ async def test_closing_is_bounded(broker: Broker) -> None:
     future = sender.send("orders", "x")
     async with asyncio.timeout(PATIENCE):
         await sender.close(timeout=0.1)
-        with pytest.raises(monedula.ClosedError):
+        with pytest.raises(monedula.errors.ClosedError):
             await future
         await sender.close()
     fault.remove()

@@ -180,16 +180,16 @@ def test_rows_that_fail_are_named(broker: Broker, producer: ProducerFactory) -> 
     table = pyarrow.table({"topic": ["orders", "denied", "orders", "denied"], "value": ["0", "1", "2", "3"]})
     future = producer().send_batch(table)
     with pytest.raises(
-        monedula.BatchSendError, match=r"2 of 4 rows were not delivered; the first is row 1: .*denied"
+        monedula.errors.BatchSendError, match=r"2 of 4 rows were not delivered; the first is row 1: .*denied"
     ) as e:
         future.result(PATIENCE)
     report = future.report()
     assert e.value.report is report
-    assert isinstance(future.exception(), monedula.BatchSendError)
+    assert isinstance(future.exception(), monedula.errors.BatchSendError)
     assert (report.acknowledged, report.failed) == (2, 2)
     assert report.offsets == {("orders", 0): [(0, 1)]}
     assert [error.row for error in report.errors] == [1, 3]
-    assert all(isinstance(error.error, monedula.AuthorizationError) for error in report.errors)
+    assert all(isinstance(error.error, monedula.errors.AuthorizationError) for error in report.errors)
     assert repr(report) == "<monedula.BatchReport of 4 rows: 2 acknowledged, 2 failed>"
 
 
@@ -203,7 +203,7 @@ def test_rows_that_find_no_room_fail(broker: Broker, producer: ProducerFactory) 
     assert report.acknowledged + report.failed == 500
     assert report.errors[0].row == report.acknowledged
     assert len(report.errors) == report.failed
-    assert isinstance(report.errors[0].error, monedula.BufferFullError)
+    assert isinstance(report.errors[0].error, monedula.errors.BufferFullError)
 
 
 def test_more_rows_than_there_is_room_for_wait(ground: Ground, producer: ProducerFactory) -> None:

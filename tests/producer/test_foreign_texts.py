@@ -6,7 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from monedula import ArgumentError, Avro, BatchSendError, Json, Protobuf
+from monedula import ArgumentError, Avro, Json, Protobuf
+from monedula.errors import BatchSendError
 
 from tests.consumer.avro_values import field, record
 from tests.groups.ground import Ground

@@ -38,7 +38,7 @@ def test_where_a_record_is_can_be_pickled_and_copied(
         assert (made.topic, made.partition, made.offset, made.timestamp) == ("orders", 1, place.offset, 7)
 
 
-@pytest.mark.seed("S077")
+@pytest.mark.req("S077")
 def test_send_returns_a_future_at_once_which_tells_partition_and_offset_or_error(
     broker: Broker, producer: ProducerFactory
 ) -> None:
@@ -46,7 +46,7 @@ def test_send_returns_a_future_at_once_which_tells_partition_and_offset_or_error
     broker.create_topic("denied")
     broker.fault(api="Produce", topic="denied", error="TOPIC_AUTHORIZATION_FAILED")
     sender = producer()
-    assert isinstance(sender.send("denied", "x").exception(PATIENCE), monedula.AuthorizationError)
+    assert isinstance(sender.send("denied", "x").exception(PATIENCE), monedula.errors.AuthorizationError)
     held = broker.fault(api="Produce", topic="orders", hold=True)
     fine = sender.send("orders", "x", partition=1)
     held.wait(1)
@@ -139,7 +139,7 @@ def test_a_denied_topic_is_an_error_of_its_own_kind(broker: Broker, producer: Pr
     broker.create_topic("orders")
     broker.fault(api="Produce", topic="orders", error="TOPIC_AUTHORIZATION_FAILED")
     error = producer().send("orders", "x").exception(PATIENCE)
-    assert isinstance(error, monedula.AuthorizationError)
+    assert isinstance(error, monedula.errors.AuthorizationError)
     assert (error.topic, error.partition, error.code) == ("orders", 0, "TOPIC_AUTHORIZATION_FAILED")
 
 
@@ -148,7 +148,7 @@ def test_a_delivery_that_takes_too_long_says_so(broker: Broker, producer: Produc
     fault = broker.fault(api="Produce", hold=True)
     sender = producer(delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0)
     error = sender.send("orders", "x").exception(PATIENCE)
-    assert isinstance(error, monedula.DeliveryTimeoutError)
+    assert isinstance(error, monedula.errors.DeliveryTimeoutError)
     assert isinstance(error, TimeoutError)
     assert error.in_doubt
     assert (error.topic, error.partition) == ("orders", 0)
@@ -158,7 +158,7 @@ def test_a_delivery_that_takes_too_long_says_so(broker: Broker, producer: Produc
 
 def test_a_record_that_is_too_large_is_refused_at_once(producer: ProducerFactory) -> None:
     sender = producer(bootstrap_servers="127.0.0.1:1", max_request_size=1000)
-    with pytest.raises(monedula.RecordTooLargeError, match="1000"):
+    with pytest.raises(monedula.errors.RecordTooLargeError, match="1000"):
         sender.send("orders", b"x" * 1001)
 
 
@@ -166,7 +166,7 @@ def test_a_record_that_the_broker_finds_too_large_fails(ground: Ground, producer
     topic = ground.topic()
     sender = producer(max_request_size=8 << 20, batch_size=4 << 20)
     error = sender.send(topic, b"x" * (3 << 20)).exception(PATIENCE)
-    assert isinstance(error, monedula.RecordTooLargeError)
+    assert isinstance(error, monedula.errors.RecordTooLargeError)
     assert topic in str(error)
 
 
@@ -284,7 +284,9 @@ def test_a_thread_for_callbacks_that_ended_says_so_and_holds_nobody_up(
     sender, topic = producer(), ground.topic()
     with monkeypatch.context() as patch:
         # It lets go of its desk, and calls nothing.
-        patch.setattr("monedula._callbacks.start", lambda desk: threading.Thread(target=id, args=(desk,)).start())
+        patch.setattr(
+            "monedula.producer._callback_thread.start", lambda desk: threading.Thread(target=id, args=(desk,)).start()
+        )
         for _ in range(3):
             sender.send(topic, "x", on_delivery=called.append)
         sender.flush(PATIENCE)
@@ -358,7 +360,7 @@ async def test_a_future_goes_where_asyncios_own_do(broker: Broker, producer: Pro
 async def test_awaiting_raises_what_went_wrong(broker: Broker, producer: ProducerFactory) -> None:
     broker.create_topic("orders")
     broker.fault(api="Produce", error="TOPIC_AUTHORIZATION_FAILED", topic="orders")
-    with pytest.raises(monedula.AuthorizationError):
+    with pytest.raises(monedula.errors.AuthorizationError):
         await asyncio.wait_for(_of(producer().send("orders", "x")), PATIENCE)
 
 
@@ -442,7 +444,7 @@ def test_closing_delivers_and_is_an_end(ground: Ground) -> None:
     future = sender.send(topic, "x")
     sender.close()
     assert future.result().offset == 0
-    with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+    with pytest.raises(monedula.errors.ClosedError, match="the producer is closed"):
         sender.send(topic, "y")
     sender.flush()
     sender.close()
@@ -456,7 +458,7 @@ def test_what_is_not_done_when_closing_is_over_fails(broker: Broker) -> None:
     future = sender.send("orders", "x")
     fault.wait(1)
     sender.close(timeout=0.1)
-    assert isinstance(future.exception(PATIENCE), monedula.ClosedError)
+    assert isinstance(future.exception(PATIENCE), monedula.errors.ClosedError)
     fault.remove()
 
 

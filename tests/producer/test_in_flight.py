@@ -37,7 +37,7 @@ def round_trips(broker: Broker, topic: str, in_flight: int) -> int:
     return trips
 
 
-@pytest.mark.seed("S167")
+@pytest.mark.req("S167")
 def test_several_requests_in_flight_carry_a_multiple_of_one(broker: Broker) -> None:
     one, five = round_trips(broker, "one", 1), round_trips(broker, "five", 5)
     assert one == REQUESTS

@@ -7,7 +7,7 @@ import pytest
 from monedula.testing import Broker
 
 
-@pytest.mark.seed("S176")
+@pytest.mark.req("S176")
 def test_the_debug_log_has_connections_requests_answers_and_where_batches_went(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -56,7 +56,7 @@ def test_a_closed_producer_looks_nothing_up(producer: ProducerFactory) -> None:
     """It would connect again, and nothing would end that connection."""
     sender = producer(bootstrap_servers=NOWHERE)
     sender.close()
-    with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+    with pytest.raises(monedula.errors.ClosedError, match="the producer is closed"):
         sender.partitions_for("orders")
 
 

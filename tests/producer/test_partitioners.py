@@ -82,7 +82,7 @@ def test_the_wait_for_partitions_is_part_of_the_delivery(broker: Broker, produce
     held = broker.fault(api="Metadata", hold=True)
     # The lookup alone would have default.api.timeout.ms, a minute.
     errors = [future.exception(PATIENCE) for future in [sender.send("orders", "x") for _ in range(3)]]
-    assert [type(error) for error in errors] == [monedula.DeliveryTimeoutError] * 3
+    assert [type(error) for error in errors] == [monedula.errors.DeliveryTimeoutError] * 3
     assert "delivery.timeout.ms=1000" in str(errors[0])
     held.remove()
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.serialization import MessageField, SerializationContext
-from monedula import ArgumentError, Avro, SchemaRegistryError
+from monedula import ArgumentError, Avro
+from monedula.errors import SchemaRegistryError
 
 from tests.consumer.avro_values import field, record
 from tests.consumer.schema_registry import Registry, serving
@@ -163,10 +164,10 @@ def test_a_producer_that_can_send_nothing_registers_nothing(
 ) -> None:
     closed = producer(**at(registry))
     closed.close()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         closed.send_batch(TABLE, "t", value=Avro(ORDER))
     transactional = producer(**at(registry, transactional_id=ground.topic()))
-    with pytest.raises(monedula.TransactionError, match="sends in transactions only"):
+    with pytest.raises(monedula.errors.TransactionError, match="sends in transactions only"):
         transactional.send_batch(TABLE, "t", value=Avro(ORDER))
     assert registry.posted == []
 
@@ -190,7 +191,7 @@ def test_rows_whose_schema_is_asked_for_are_of_the_transaction_that_they_were_se
         sender.abort_transaction()
         sender.begin_transaction()
         answers.set()
-        with pytest.raises(monedula.TransactionError):
+        with pytest.raises(monedula.errors.TransactionError):
             late.result(PATIENCE)
     sent(sender, topic, ORDER)
     sender.commit_transaction()
@@ -243,7 +244,7 @@ def test_closing_ends_the_calls_of_other_threads_that_wait_for_the_registry(
         sending = pool.submit(sender.send_batch, TABLE, topic, value=form)
         assert asked.wait(PATIENCE)
         sender.close()
-        with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+        with pytest.raises(monedula.errors.ClosedError, match="the producer is closed"):
             sending.result(PATIENCE)
     assert stored(ground.bootstrap, topic) == []
 
@@ -260,7 +261,7 @@ def test_closing_ends_the_calls_of_other_tasks_that_wait_for_the_registry(
         sending = asyncio.create_task(sender.send_batch(TABLE, topic, value=form))
         assert await asyncio.to_thread(asked.wait, PATIENCE)
         await sender.close()
-        with pytest.raises(monedula.ClosedError, match="the producer is closed"):
+        with pytest.raises(monedula.errors.ClosedError, match="the producer is closed"):
             await asyncio.wait_for(sending, PATIENCE)
 
     with silent(registry) as asked:

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.serialization import MessageField, SerializationContext
-from monedula import ArgumentError, Avro, Json, Protobuf, SchemaRegistryError
+from monedula import ArgumentError, Avro, Json, Protobuf
+from monedula.errors import SchemaRegistryError
+from monedula.formats.schemas import schema_of
 from monedula.testing.registry import protobuf
 
 from tests.consumer.avro_values import field, record
@@ -135,7 +137,7 @@ def test_json_is_registered_with_the_schema_of_its_fields(
         sender.send_batch(TABLE, topic, value=form).result(PATIENCE)
     (kept,) = registry.schemas
     assert kept["schemaType"] == "JSON"
-    assert monedula.schemas.schema_of(kept["schema"]) == TABLE.schema
+    assert schema_of(kept["schema"]) == TABLE.schema
     deserializer = confluent_json.JSONDeserializer(
         None, schema_registry_client=SchemaRegistryClient({"url": registry.url})
     )

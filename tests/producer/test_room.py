@@ -23,12 +23,12 @@ def orders(broker: Broker) -> Broker:
     return broker
 
 
-def fill(sender: monedula.Producer) -> tuple[list[monedula.SendFuture], monedula.BufferFullError]:
+def fill(sender: monedula.Producer) -> tuple[list[monedula.SendFuture], monedula.errors.BufferFullError]:
     """Sends until there is no room; what was sent, and what the next one raised."""
     futures: list[monedula.SendFuture] = []
     try:
         futures.extend(sender.send("orders", b"x" * 1000) for _ in range(1000))
-    except monedula.BufferFullError as error:
+    except monedula.errors.BufferFullError as error:
         return futures, error
     pytest.fail("there was room for everything")
 
@@ -106,7 +106,7 @@ async def test_the_line_is_no_way_around_the_wait(orders: Broker) -> None:
         sender = monedula.AsyncProducer(bootstrap_servers=orders.bootstrap_servers, **SMALL, max_block_ms=200)
         futures = [sender.send("orders", b"x" * 1000) for _ in range(200)]
         error = await asyncio.to_thread(futures[-1].exception, PATIENCE)
-        assert isinstance(error, monedula.BufferFullError)
+        assert isinstance(error, monedula.errors.BufferFullError)
         # All stood there for the time of one: the wait counts from each one's own send.
         assert all(future.done() for future in futures[100:])
         with pytest.raises(monedula.ArgumentError, match="value=5"):
@@ -142,7 +142,7 @@ def test_a_wait_for_room_is_over_in_its_time_whatever_the_size(orders: Broker, p
     assert sender.send("orders", b"x" * 95_000).result(PATIENCE).offset == 1
     with orders.fault(api="Produce", hold=True):
         for size in (1000, 20_000, 5000, 40_000):
-            with pytest.raises(monedula.BufferFullError):
+            with pytest.raises(monedula.errors.BufferFullError):
                 send_for_ever(sender, size)
 
 

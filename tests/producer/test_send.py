@@ -20,7 +20,7 @@ def test_the_future_tells_partition_and_offset(ground: Ground, producer: Produce
     assert all(future.done() and future.exception() is None for future in futures)
 
 
-@pytest.mark.seed("S161")
+@pytest.mark.req("S161")
 @pytest.mark.parametrize(
     ("given", "bytes_stored"),
     [
@@ -83,7 +83,7 @@ def test_a_record_without_a_time_has_the_present(ground: Ground, producer: Produ
     assert record.timestamp == place.timestamp
 
 
-@pytest.mark.seed("S162")
+@pytest.mark.req("S162")
 def test_the_same_key_goes_to_the_same_partition_and_no_key_is_spread(
     ground: Ground, producer: ProducerFactory
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_record_for_a_missing_topic_takes_the_transaction_with_it(ground: Grou
             sender.send(topic, "alone")
             lost.append(sender.send(ground.name("missing"), "lost"))
 
-    with pytest.raises(monedula.TransactionAbortedError, match="does not exist"):
+    with pytest.raises(monedula.errors.TransactionAbortedError, match="does not exist"):
         send()
     assert isinstance(lost[0].exception(), monedula.UnknownTopicError)
     with sender.transaction():
@@ -90,27 +90,27 @@ def test_a_record_for_a_missing_topic_takes_the_transaction_with_it(ground: Grou
 
 def test_the_verbs_one_by_one(ground: Ground, producer: ProducerFactory) -> None:
     topic, sender = ground.topic(), producer(transactional_id=ground.name("id"))
-    with pytest.raises(monedula.TransactionError, match="init_transactions"):
+    with pytest.raises(monedula.errors.TransactionError, match="init_transactions"):
         sender.begin_transaction()
     sender.init_transactions(30)
-    with pytest.raises(monedula.TransactionError, match="begin_transaction"):
+    with pytest.raises(monedula.errors.TransactionError, match="begin_transaction"):
         sender.send(topic, "nowhere")
     sender.begin_transaction()
-    with pytest.raises(monedula.TransactionError, match="open already"):
+    with pytest.raises(monedula.errors.TransactionError, match="open already"):
         sender.begin_transaction()
     sender.send(topic, "a")
     sender.commit_transaction(30)
     sender.begin_transaction()
     sender.send(topic, "b")
     sender.abort_transaction(30)
-    with pytest.raises(monedula.TransactionError, match="no transaction is open"):
+    with pytest.raises(monedula.errors.TransactionError, match="no transaction is open"):
         sender.commit_transaction()
     assert committed(ground.bootstrap, topic) == ["a"]
 
 
 def test_without_a_transactional_id(broker: Broker, producer: ProducerFactory) -> None:
     sender = producer(bootstrap_servers=broker.bootstrap_servers)
-    with pytest.raises(monedula.TransactionError, match=r"transactional\.id"), sender.transaction():
+    with pytest.raises(monedula.errors.TransactionError, match=r"transactional\.id"), sender.transaction():
         pass
 
 
@@ -124,9 +124,9 @@ def test_a_second_producer_fences_the_first(ground: Ground, producer: ProducerFa
             with second.transaction():
                 second.send(topic, "second")
 
-    with pytest.raises(monedula.ProducerFencedError, match=name):
+    with pytest.raises(monedula.errors.ProducerFencedError, match=name):
         overtaken()
-    with pytest.raises(monedula.ProducerFencedError):
+    with pytest.raises(monedula.errors.ProducerFencedError):
         first.begin_transaction()
     assert committed(ground.bootstrap, topic) == ["second"]
 
@@ -195,7 +195,7 @@ def test_exactly_once_while_members_come_and_go(ground: Ground, producer: Produc
                     for _ in range(5 + 7 * number):
                         try:
                             transform_once(sender, consumer, target)
-                        except monedula.TransactionAbortedError:
+                        except monedula.errors.TransactionAbortedError:
                             continue
                         if done.is_set():
                             break
@@ -238,7 +238,7 @@ def test_offsets_of_a_member_that_was_put_out_are_refused(ground: Ground, produc
                 with sender.transaction(first):
                     sender.send(target, "twice")
 
-            with pytest.raises(monedula.TransactionAbortedError):
+            with pytest.raises(monedula.errors.TransactionAbortedError):
                 outdated()
             with sender.transaction():
                 sender.send(target, "once")
@@ -286,7 +286,7 @@ def test_a_commit_that_is_not_heard_of_may_be_called_again() -> None:
             with broker.fault(api="EndTxn", error="COORDINATOR_LOAD_IN_PROGRESS"):
                 with pytest.raises(monedula.KafkaTimeoutError, match="call it again"):
                     sender.commit_transaction(0.3)
-                with pytest.raises(monedula.TransactionError, match="commit_transaction"):
+                with pytest.raises(monedula.errors.TransactionError, match="commit_transaction"):
                     sender.abort_transaction()
             sender.commit_transaction()
         assert committed(broker.bootstrap_servers, "t") == ["v"]

@@ -34,7 +34,7 @@ def let_go_when_aborted(sender: monedula.Producer, held: Fault) -> None:
     for _ in range(6000):
         try:
             sender.send("orders", "part of it, or refused")
-        except monedula.TransactionError as error:
+        except monedula.errors.TransactionError as error:
             if "aborted" in str(error):
                 break
         threading.Event().wait(0.01)
@@ -205,7 +205,7 @@ def test_a_commit_whose_records_are_late_is_aborted(orders: Broker) -> None:
 
         remover = threading.Thread(target=let_go)
         remover.start()
-        with pytest.raises(monedula.TransactionAbortedError, match="the transaction was aborted: "):
+        with pytest.raises(monedula.errors.TransactionAbortedError, match="the transaction was aborted: "):
             send()
         remover.join(PATIENCE_SECONDS)
         with sender.transaction():
@@ -271,7 +271,7 @@ def test_offsets_that_are_late_abort_the_transaction(orders: Broker) -> None:
 
         remover = threading.Thread(target=let_go)
         remover.start()
-        with pytest.raises(monedula.TransactionAbortedError, match="the transaction was aborted: send_offsets"):
+        with pytest.raises(monedula.errors.TransactionAbortedError, match="the transaction was aborted: send_offsets"):
             transform()
         remover.join(PATIENCE_SECONDS)
         assert transform() == 2

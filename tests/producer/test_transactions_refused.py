@@ -56,7 +56,7 @@ def test_a_refused_row_spoils_the_transaction_and_no_other_row(
                 assert (report.acknowledged, [error.row for error in report.errors]) == (2, [1])
 
     for _ in range(2):
-        with pytest.raises(monedula.TransactionAbortedError, match=told):
+        with pytest.raises(monedula.errors.TransactionAbortedError, match=told):
             send()
         with sender.transaction():
             sender.send("orders", "kept")
@@ -68,13 +68,13 @@ async def test_asyncio_hears_of_refused_rows_as_well(orders: Broker) -> None:
 
     async def send(sender: monedula.AsyncProducer) -> None:
         async with sender.transaction():
-            with pytest.raises(monedula.BatchSendError, match=told):
+            with pytest.raises(monedula.errors.BatchSendError, match=told):
                 await sender.send_batch(table, "orders")
 
     async with monedula.AsyncProducer(
         bootstrap_servers=orders.bootstrap_servers, transactional_id="id", **SMALL
     ) as sender:
-        with pytest.raises(monedula.TransactionAbortedError, match=told):
+        with pytest.raises(monedula.errors.TransactionAbortedError, match=told):
             await send(sender)
         async with sender.transaction():
             await sender.send("orders", "kept")
@@ -130,7 +130,7 @@ def test_threads_that_wait_for_room_send_into_no_later_transaction(
             sender.send("orders", f"kept {block}")
             for thread, outcome in waiting:
                 thread.join(PATIENCE_SECONDS)
-                assert [type(error) for error in outcome] == [monedula.TransactionAbortedError]
+                assert [type(error) for error in outcome] == [monedula.errors.TransactionAbortedError]
     assert committed(orders.bootstrap_servers, "orders") == [f"kept {block}" for block in range(3)]
 
 
@@ -170,7 +170,7 @@ def test_who_was_fenced_hears_so_from_every_verb(ground: Ground, producer: Produ
         first.flush,
     ]
     for verb in verbs:
-        with pytest.raises(monedula.ProducerFencedError):
+        with pytest.raises(monedula.errors.ProducerFencedError):
             verb()
 
 
@@ -192,9 +192,9 @@ async def test_asyncio_hears_of_being_fenced_from_every_verb(ground: Ground) -> 
             first.abort_transaction,
             first.init_transactions,
         ):
-            with pytest.raises(monedula.ProducerFencedError):
+            with pytest.raises(monedula.errors.ProducerFencedError):
                 await verb()
-        with pytest.raises(monedula.ProducerFencedError):
+        with pytest.raises(monedula.errors.ProducerFencedError):
             first.send(topic, "x")
 
 
@@ -211,10 +211,10 @@ def test_a_partitioner_of_a_fenced_producer_is_not_asked(orders: Broker, produce
     first.begin_transaction()
     first.send("orders", "lost").result(PATIENCE_SECONDS)
     second.init_transactions()
-    with pytest.raises(monedula.ProducerFencedError):
+    with pytest.raises(monedula.errors.ProducerFencedError):
         first.commit_transaction()
     for topic in ("orders", "another"):
-        with pytest.raises(monedula.ProducerFencedError):
+        with pytest.raises(monedula.errors.ProducerFencedError):
             first.send(topic, "x")
     assert len(asked) == 1
 
@@ -223,6 +223,6 @@ def test_an_error_that_this_client_does_not_know_keeps_its_number(broker: Broker
     # Behind correlation id, tags and throttle time: the lower byte of the error code, whose bits are flipped.
     broker.fault(api="InitProducerId", corrupt_offset=10)
     sender = producer(transactional_id="id")
-    with pytest.raises(monedula.TransactionError, match=r"the broker answered UNKNOWN_CODE_255 \(") as raised:
+    with pytest.raises(monedula.errors.TransactionError, match=r"the broker answered UNKNOWN_CODE_255 \(") as raised:
         sender.init_transactions()
     assert raised.value.code == "UNKNOWN_CODE_255"

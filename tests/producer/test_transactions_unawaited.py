@@ -60,7 +60,9 @@ async def test_a_batch_that_nobody_awaits_aborts(
             sender.send_batch(rows(value), "orders")  # type: ignore[unused-coroutine]
 
     value = await read_once(consumer)
-    with pytest.raises(monedula.TransactionAbortedError, match=r"send_batch\(\) was called in it and never awaited"):
+    with pytest.raises(
+        monedula.errors.TransactionAbortedError, match=r"send_batch\(\) was called in it and never awaited"
+    ):
         await transform(value)
     gc.collect()
     assert (await consumer.committed([PLACE]))[PLACE] is None
@@ -89,7 +91,9 @@ async def test_other_calls_that_nobody_awaits(
             sender.send("orders", "lost")
             calls[verb]()
 
-    with pytest.raises(monedula.TransactionAbortedError, match=rf"{verb}\(\) was called in it and never awaited"):
+    with pytest.raises(
+        monedula.errors.TransactionAbortedError, match=rf"{verb}\(\) was called in it and never awaited"
+    ):
         await send()
     async with sender.transaction():
         sender.send("orders", "after")
@@ -102,11 +106,11 @@ async def test_the_verbs_one_by_one(orders: Broker, sender: monedula.AsyncProduc
     await sender.begin_transaction()
     dropped = sender.send_batch(rows("late"), "orders")
     for _ in range(2):
-        with pytest.raises(monedula.TransactionAbortedError, match="never awaited"):
+        with pytest.raises(monedula.errors.TransactionAbortedError, match="never awaited"):
             await sender.commit_transaction()
     await sender.abort_transaction()
     await sender.begin_transaction()
-    with pytest.raises(monedula.TransactionAbortedError, match=r"in which send_batch\(\) was called is over"):
+    with pytest.raises(monedula.errors.TransactionAbortedError, match=r"in which send_batch\(\) was called is over"):
         await dropped
     await sender.send_batch(rows("next"), "orders")
     await sender.commit_transaction()
@@ -137,7 +141,7 @@ async def test_a_task_that_fails_after_the_block_aborts(orders: Broker, sender: 
             sender.send("orders", "beside it")
             tasks.append(asyncio.create_task(sender.send_batch(5, "orders")))
 
-    with pytest.raises(monedula.TransactionAbortedError, match=r"send_batch\(\): int is no Arrow data"):
+    with pytest.raises(monedula.errors.TransactionAbortedError, match=r"send_batch\(\): int is no Arrow data"):
         await send()
     with pytest.raises(monedula.ArgumentError):
         await tasks[0]

@@ -51,7 +51,7 @@ async def test_what_an_aborted_transaction_has_in_line_is_in_no_other(ground: Gr
                 sender.send(topic, f"kept {number}")
     errors = errors_of(futures)
     # How many stand in line depends on the machine.
-    assert {type(error) for error in errors} == {monedula.TransactionAbortedError}
+    assert {type(error) for error in errors} == {monedula.errors.TransactionAbortedError}
     assert await asyncio.to_thread(committed, ground.bootstrap, topic) == ["kept 1", "kept 30", "kept 7"]
 
 
@@ -79,7 +79,7 @@ async def test_an_abort_takes_back_all_that_finds_no_room(orders: Broker) -> Non
         async with sender.transaction():
             sender.send("orders", "kept")
     errors = errors_of(futures)
-    assert {type(error) for error in errors} == {monedula.TransactionAbortedError}
+    assert {type(error) for error in errors} == {monedula.errors.TransactionAbortedError}
     # `buffer_memory` has room for fewer than 200 of them.
     assert len(errors) > 1800
     assert await asyncio.to_thread(committed, orders.bootstrap_servers, "orders") == ["kept"]
@@ -106,7 +106,7 @@ async def test_a_record_that_finds_no_room_takes_its_transaction_with_it(orders:
                 assert isinstance(error, monedula.KafkaError)
 
     async with monedula.AsyncProducer(**settings, **SMALL, max_block_ms=300) as sender:
-        with pytest.raises(monedula.TransactionAbortedError, match=r"max\.block\.ms"):
+        with pytest.raises(monedula.errors.TransactionAbortedError, match=r"max\.block\.ms"):
             await overfill(sender)
         async with sender.transaction():
             sender.send("orders", "kept")
@@ -130,7 +130,7 @@ async def test_what_waits_for_its_partitioner_is_taken_back(orders: Broker, flav
             waiting = [sender.send("later", "aborted") for _ in range(3)]
             sender.abort_transaction()
             errors = errors_of(waiting)
-            assert [type(error) for error in errors] == [monedula.TransactionAbortedError] * 3
+            assert [type(error) for error in errors] == [monedula.errors.TransactionAbortedError] * 3
             held.remove()
             with sender.transaction():
                 sender.send("later", "kept")
@@ -148,7 +148,7 @@ async def test_what_waits_for_its_partitioner_is_taken_back(orders: Broker, flav
             waiting = [sender.send("later", "aborted") for _ in range(3)]
             await sender.abort_transaction()
             errors = errors_of(waiting)
-            assert [type(error) for error in errors] == [monedula.TransactionAbortedError] * 3
+            assert [type(error) for error in errors] == [monedula.errors.TransactionAbortedError] * 3
             held.remove()
             async with sender.transaction():
                 sender.send("later", "kept")
@@ -184,7 +184,7 @@ def test_a_producer_that_is_closed_while_many_send(orders: Broker) -> None:
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
-    assert {type(error) for error in raised} == {monedula.ClosedError}
+    assert {type(error) for error in raised} == {monedula.errors.ClosedError}
     # What was taken was delivered, by the time that `close` returned.
     assert all(future.done() for future in sent)
     assert not errors_of(sent)

@@ -167,7 +167,7 @@ def test_a_frame_that_cannot_be_exported_is_a_bad_argument(ground: Ground, produ
         ) as told:
             sender.send_batch(Broken(ValueError("no such type")), ground.topic(), value=value)
         assert isinstance(told.value.__cause__, ValueError)
-    for error in (KeyboardInterrupt(), MemoryError(), monedula.ClosedError("closed")):
+    for error in (KeyboardInterrupt(), MemoryError(), monedula.errors.ClosedError("closed")):
         with pytest.raises(type(error)):
             sender.send_batch(Broken(error), ground.topic())
 

@@ -33,7 +33,9 @@ def test_leaving_the_block_raises_what_nobody_asked_for(broker: Broker) -> None:
         producer.send("orders", "x")
 
     broker.create_topic("orders")
-    with pytest.raises(monedula.UndeliveredRecordsError, match=r"3 records were not delivered.*ordres") as raised:
+    with pytest.raises(
+        monedula.errors.UndeliveredRecordsError, match=r"3 records were not delivered.*ordres"
+    ) as raised:
         in_a_block(send, settings(broker))
     assert raised.value.count == 3
     assert isinstance(raised.value.first, monedula.UnknownTopicError)
@@ -41,7 +43,7 @@ def test_leaving_the_block_raises_what_nobody_asked_for(broker: Broker) -> None:
 
 
 async def test_leaving_the_block_of_an_async_producer_raises_too(broker: Broker) -> None:
-    with pytest.raises(monedula.UndeliveredRecordsError) as raised:
+    with pytest.raises(monedula.errors.UndeliveredRecordsError) as raised:
         async with monedula.AsyncProducer(settings(broker)) as producer:
             producer.send("ordres", "x")
     assert raised.value.count == 1
@@ -77,7 +79,7 @@ def test_one_that_was_seen_leaves_the_others(broker: Broker) -> None:
         futures[1].exception()
         futures[1].exception()
 
-    with pytest.raises(monedula.UndeliveredRecordsError) as raised:
+    with pytest.raises(monedula.errors.UndeliveredRecordsError) as raised:
         in_a_block(look_at_one, settings(broker))
     assert raised.value.count == 2
 
@@ -90,7 +92,7 @@ def test_the_first_error_is_of_those_that_nobody_has_seen(broker: Broker) -> Non
         producer.send("misspelt", "x")
 
     broker.create_topic("orders")
-    with pytest.raises(monedula.UndeliveredRecordsError, match="misspelt") as raised:
+    with pytest.raises(monedula.errors.UndeliveredRecordsError, match="misspelt") as raised:
         in_a_block(look_at_the_first, settings(broker))
     assert raised.value.count == 1
 
@@ -100,7 +102,7 @@ def test_rows_of_a_table_count(broker: Broker) -> None:
 
     broker.create_topic("orders")
     table = pyarrow.table({"topic": ["orders", "ordres", "no topic!", "orders"], "value": list("abcd")})
-    with pytest.raises(monedula.UndeliveredRecordsError) as raised:
+    with pytest.raises(monedula.errors.UndeliveredRecordsError) as raised:
         in_a_block(lambda producer: producer.send_batch(table), settings(broker))
     assert raised.value.count == 2
     with monedula.Producer(settings(broker)) as producer:
@@ -113,7 +115,7 @@ def test_a_record_whose_partitioner_raises_counts(broker: Broker) -> None:
     def fails(*_: object) -> int:
         raise LookupError("no such customer")
 
-    with pytest.raises(monedula.UndeliveredRecordsError, match="no such customer") as raised:
+    with pytest.raises(monedula.errors.UndeliveredRecordsError, match="no such customer") as raised:
         in_a_block(lambda producer: producer.send("orders", "x"), settings(broker), partitioner=fails)
     assert (raised.value.count, type(raised.value.first)) == (1, LookupError)
 
@@ -141,9 +143,9 @@ def test_an_aborted_transaction_is_no_news(broker: Broker) -> None:
 
 def test_a_producer_that_reaches_no_broker_fails_after_the_time_for_the_first_contact() -> None:
     nobody = {"bootstrap.servers": "127.0.0.1:1", "bootstrap.timeout.ms": 300, "delivery.timeout.ms": 120_000}
-    with pytest.raises(monedula.UndeliveredRecordsError, match=r"127\.0\.0\.1:1") as raised:
+    with pytest.raises(monedula.errors.UndeliveredRecordsError, match=r"127\.0\.0\.1:1") as raised:
         in_a_block(lambda producer: producer.send("orders", "x"), nobody)
-    assert isinstance(raised.value.first, monedula.BrokerConnectionError)
+    assert isinstance(raised.value.first, monedula.errors.BrokerConnectionError)
 
 
 HELD_BACK = [
@@ -177,7 +179,7 @@ def test_the_end_tells_what_held_records_back(
     (told,) = [record.getMessage() for record in caplog.records if record.name == "monedula.producer.end"]
     assert told.startswith("a record was not delivered before the producer ended; the last error: ")
     assert reason in told
-    with pytest.raises(monedula.ClosedError, match=re.escape(reason)):
+    with pytest.raises(monedula.errors.ClosedError, match=re.escape(reason)):
         future.result(0)
 
 

@@ -11,7 +11,7 @@ from tests.relay import Relay
 PRODUCE = 0
 
 
-@pytest.mark.seed("S170")
+@pytest.mark.req("S170")
 @pytest.mark.parametrize(("acks", "number"), [("all", -1), ("-1", -1), ("1", 1), ("0", 0)])
 @pytest.mark.parametrize("request_timeout_ms", [1234, 30_000])
 def test_acks_and_request_timeout_go_out_in_produce(acks: str, number: int, request_timeout_ms: int) -> None:

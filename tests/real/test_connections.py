@@ -21,7 +21,7 @@ def dead_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 def test_dead_bootstrap_addresses_are_passed_over(kafka: KafkaCluster, topic: TopicFactory) -> None:
     name = topic()
     kafka.helper.produce(name, [{"value": "x"}])
@@ -30,19 +30,19 @@ def test_dead_bootstrap_addresses_are_passed_over(kafka: KafkaCluster, topic: To
         assert values(take(reader, 1)) == [b"x"]
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 def test_none_but_dead_addresses_are_an_error_that_names_each() -> None:
     first, second = dead_address(), dead_address()
     with consumer(f"{first},{second}", bootstrap_timeout_ms=500) as reader:
         reader.assign("any")
         for _ in range(2):
-            with pytest.raises(monedula.BrokerConnectionError) as raised:
+            with pytest.raises(monedula.errors.BrokerConnectionError) as raised:
                 poll_until(reader, lambda: False)
             assert first in str(raised.value)
             assert second in str(raised.value)
 
 
-@pytest.mark.seed("S094")
+@pytest.mark.req("S094")
 def test_the_next_address_is_tried_at_once_and_each_of_them_again_after_a_growing_delay(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -53,7 +53,7 @@ def test_the_next_address_is_tried_at_once_and_each_of_them_again_after_a_growin
         consumer(f"{first},{second}", **settings) as reader,
     ):
         reader.assign("any")
-        with pytest.raises(monedula.BrokerConnectionError):
+        with pytest.raises(monedula.errors.BrokerConnectionError):
             poll_until(reader, lambda: False)
     # After the end: until then more attempts are made.
     failed = reader.metrics()["connections_failed"]
@@ -154,7 +154,7 @@ def test_brokers_replaced_by_others_are_found_through_the_bootstrap_addresses() 
             forwarder.target = ("127.0.0.1", second.nodes[1].port)
         with reader:
             # The other cluster's topic has another id: an error, not a jump, and a seek goes on there.
-            with pytest.raises(monedula.TopicRecreatedError):
+            with pytest.raises(monedula.errors.TopicRecreatedError):
                 poll_until(reader, lambda: False)
             reader.seek(("moved", 0), 0)
             assert values(take(reader, 1)) == [b"second"]

@@ -48,7 +48,7 @@ def test_a_denied_topic_is_a_typed_error_and_others_go_on(guarded: KafkaCluster,
     deny(guarded, denied, operation)
     with consumer(guarded.bootstrap) as reader:
         reader.assign({(denied, 0): 0, (open_topic, 0): 0})
-        with pytest.raises(monedula.AuthorizationError) as raised:
+        with pytest.raises(monedula.errors.AuthorizationError) as raised:
             poll_until(reader, lambda: False)
         assert (raised.value.topic, raised.value.partition) == (denied, 0)
         assert raised.value.code == "TOPIC_AUTHORIZATION_FAILED"
@@ -60,9 +60,9 @@ def test_a_denied_topic_is_an_error_of_reads_and_lookups(guarded: KafkaCluster) 
     guarded.helper.create_topic("secret")
     deny(guarded, "secret", "DESCRIBE")
     settings = {"bootstrap.servers": guarded.bootstrap}
-    with pytest.raises(monedula.AuthorizationError, match="secret"):
+    with pytest.raises(monedula.errors.AuthorizationError, match="secret"):
         monedula.read(settings, "secret")
-    with consumer(guarded.bootstrap) as reader, pytest.raises(monedula.AuthorizationError, match="secret"):
+    with consumer(guarded.bootstrap) as reader, pytest.raises(monedula.errors.AuthorizationError, match="secret"):
         reader.end_offsets([("secret", 0)])
 
 
@@ -72,7 +72,7 @@ def test_a_denied_group_is_a_typed_error(guarded: KafkaCluster, operation: str) 
     guarded.helper.create_topic(topic)
     deny(guarded, group, operation, kind="GROUP")
     with core(guarded.bootstrap) as client:
-        with pytest.raises(monedula.GroupAuthorizationError, match=f"group {group} is not allowed") as raised:
+        with pytest.raises(monedula.errors.GroupAuthorizationError, match=f"group {group} is not allowed") as raised:
             client.commit_group_offsets(group, [((topic, 0), 1)], 30.0)
         assert raised.value.code == "GROUP_AUTHORIZATION_FAILED"
 

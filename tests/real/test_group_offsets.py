@@ -90,7 +90,7 @@ def test_a_group_with_running_members_is_a_typed_error(kafka: KafkaCluster, topi
         pytest.skip("KIP-848 is there from Kafka 4.0 on")
     name, group = topic(), f"busy-{protocol}"
     with core(kafka.bootstrap) as client, member(kafka, group, name, protocol):
-        with pytest.raises(monedula.GroupInUseError, match=f"{group} is in use by running consumers") as raised:
+        with pytest.raises(monedula.errors.GroupInUseError, match=f"{group} is in use by running consumers") as raised:
             client.commit_group_offsets(group, [((name, 0), 1)], TIMEOUT_SECONDS)
         assert raised.value.code is not None
         assert not raised.value.retriable

@@ -67,7 +67,7 @@ def listen() -> Iterator[Callable[[Callable[[bytes], bytes | None]], Listener]]:
 
 
 def expect_unreachable(address: str) -> str:
-    return expect_error(address, monedula.BrokerConnectionError)
+    return expect_error(address, monedula.errors.BrokerConnectionError)
 
 
 def expect_error(address: str, kind: type[monedula.KafkaError]) -> str:

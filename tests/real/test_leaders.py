@@ -24,7 +24,7 @@ def replicated(kafka3: KafkaCluster, topic: TopicFactory) -> str:
     return topic(cluster=kafka3, assignment=assignment, config=REPLICATED)
 
 
-@pytest.mark.seed("S071")
+@pytest.mark.req("S071")
 def test_moved_leaders_lose_nothing_and_repeat_nothing(kafka3: KafkaCluster, replicated: str) -> None:
     with writing(kafka3.bootstrap, replicated, PARTITIONS) as writer, consumer(kafka3.bootstrap) as reader:
         reader.assign(replicated)
@@ -87,7 +87,7 @@ def test_with_every_broker_down_reading_waits_and_goes_on_afterwards(kafka: Kafk
     assert (after["offset"], after["value"]) == (10, b"after")
 
 
-@pytest.mark.seed("S089")
+@pytest.mark.req("S089")
 def test_the_closest_replica_is_fetched_from(
     kafka3: KafkaCluster, topic: TopicFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -85,7 +85,7 @@ def test_without_a_policy_a_position_before_the_log_is_an_error_and_a_seek_mends
     kafka.helper.delete_records(name, {0: 12})
     with consumer(kafka.bootstrap, auto_offset_reset="none") as reader:
         reader.assign({(name, 0): 3})
-        with pytest.raises(monedula.OffsetOutOfRangeError) as raised:
+        with pytest.raises(monedula.errors.OffsetOutOfRangeError) as raised:
             poll_until(reader, lambda: False)
         assert (raised.value.topic, raised.value.partition, raised.value.offset) == (name, 0, 3)
         reader.seek((name, 0), 15)
@@ -133,6 +133,6 @@ def test_retention_that_overtakes_a_bounded_read_is_an_error(kafka: KafkaCluster
     with monedula.read(settings, name, max_rows=1) as stream:
         found = [row.offset for row in next(stream).records()]
         kafka.helper.delete_records(name, {0: 40})
-        with pytest.raises(monedula.OffsetOutOfRangeError):
+        with pytest.raises(monedula.errors.OffsetOutOfRangeError):
             found.extend(row.offset for batch in stream for row in batch.records())
     assert found == list(range(len(found)))

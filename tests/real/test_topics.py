@@ -8,7 +8,7 @@ from tests.kafka import KafkaCluster
 from tests.real.reading import consumer, offsets, poll_until, take, values
 
 
-@pytest.mark.seed("S084")
+@pytest.mark.req("S084")
 def test_added_partitions_are_found_and_start_at_their_smallest_offset(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:
@@ -50,7 +50,7 @@ def test_a_recreated_topic_is_an_error_and_a_seek_goes_on(kafka: KafkaCluster, t
         kafka.helper.create_topic(name)
         kafka.helper.produce(name, [{"value": f"new {number}"} for number in range(9)])
         # Deletion is seen first if it lasts for long enough: both are errors that name the partition.
-        with pytest.raises((monedula.TopicRecreatedError, monedula.UnknownTopicError)) as raised:
+        with pytest.raises((monedula.errors.TopicRecreatedError, monedula.UnknownTopicError)) as raised:
             poll_until(reader, lambda: False)
         assert (raised.value.topic, raised.value.partition) == (name, 0)
         reader.seek((name, 0), 3)
@@ -70,7 +70,7 @@ def test_a_topic_recreated_unseen_is_no_silent_jump(kafka: KafkaCluster, topic: 
         kafka.helper.create_topic(name)
         kafka.helper.produce(name, [{"value": f"new {number}"} for number in range(9)])
         reader.resume((name, 0))
-        with pytest.raises(monedula.TopicRecreatedError):
+        with pytest.raises(monedula.errors.TopicRecreatedError):
             poll_until(reader, lambda: False)
 
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import monedula
 import pyarrow as pa
-from monedula import Json
-from monedula.schemas import infer
+from monedula import Json, infer
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster

@@ -49,7 +49,7 @@ async def use(kind):
         await producer.flush()
         if kind == "closed producer":
             await producer.close()
-            with suppress(monedula.ClosedError):
+            with suppress(monedula.errors.ClosedError):
                 await producer.flush()
     else:
         consumer = monedula.AsyncConsumer(settings)
@@ -57,7 +57,7 @@ async def use(kind):
         assert await consumer.poll(timeout=20)
         if kind == "closed consumer":
             await consumer.close()
-            with suppress(monedula.ClosedError):
+            with suppress(monedula.errors.ClosedError):
                 await consumer.poll()
 
 async def main():
@@ -110,7 +110,7 @@ async def test_closing_ends_a_poll_that_waits_for_a_callback(broker: Broker) -> 
     poll = asyncio.create_task(consumer.poll(timeout=30))
     await began.wait()
     await consumer.close(timeout=0)
-    with pytest.raises(monedula.ClosedError, match="closed"):
+    with pytest.raises(monedula.errors.ClosedError, match="closed"):
         await poll
 
 

@@ -159,7 +159,7 @@ CALLS = {
         "client = consumer(); client.assign('orders')",
         (
             "\n        while True:\n            inside.set()\n            try: client.poll(timeout=600)\n"
-            "            except monedula.ClosedError: break"
+            "            except monedula.errors.ClosedError: break"
         ),
     ),
 }
@@ -185,7 +185,7 @@ def work():
         try:
             inside.set()
             client.poll(timeout=600)
-        except monedula.ClosedError:
+        except monedula.errors.ClosedError:
             raised += 1
 
 threading.Thread(target=work, daemon=True).start()

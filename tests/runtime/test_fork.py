@@ -65,7 +65,7 @@ batch = consumer.poll(timeout=20, max_rows=1)
 def work():
     try:
         exec(sys.argv[4])
-    except monedula.ForkError as error:
+    except monedula.errors.ForkError as error:
         assert "Make a new one in the child" in str(error)
     else:
         raise AssertionError("no error")
@@ -88,7 +88,7 @@ next(records)
 def work():
     try:
         next(records)
-    except monedula.ForkError:
+    except monedula.errors.ForkError:
         return
     raise AssertionError("no error")
 

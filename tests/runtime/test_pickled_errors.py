@@ -13,8 +13,10 @@ KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and is
 
 
 def make(kind: type[errors.KafkaError]) -> errors.KafkaError:
-    if kind is monedula.AdminErrors:
-        return monedula.AdminErrors({"orders": 1}, {"returns": monedula.TopicExistsError("there", topic="returns")})
+    if kind is monedula.errors.AdminErrors:
+        return monedula.errors.AdminErrors(
+            {"orders": 1}, {"returns": monedula.errors.TopicExistsError("there", topic="returns")}
+        )
     return kind("told")
 
 

@@ -77,7 +77,7 @@ wait_until(lambda: "/monedula/" in sys._current_frames()[thread.ident].f_code.co
 consumer.close()
 thread.join(10)
 assert not thread.is_alive(), "still waiting"
-assert [type(error) for error in raised] == [monedula.ClosedError], raised
+assert [type(error) for error in raised] == [monedula.errors.ClosedError], raised
 """
     run(OPEN + code, kafka.bootstrap, name, verb)
 

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from monedula._consumer_base import MAX_BYTES
+from monedula.consumer._base import MAX_BYTES
 from monedula.testing import Broker
 
 from tests.runtime.script import run

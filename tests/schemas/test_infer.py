@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from monedula import infer
 from monedula.errors import ArgumentError, NoSchemaError, UnknownTopicError
-from monedula.producer import Producer
-from monedula.schemas import infer, schema_of
+from monedula.formats.schemas import schema_of
+from monedula.producer.sync import Producer
 from monedula.testing import Broker
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from monedula.errors import ArgumentError
-from monedula.schemas import ddl_of, schema_of
+from monedula.formats.schemas import ddl_of, schema_of
 
 UTC = pa.timestamp("us", "UTC")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import monedula
 import pytest
-from monedula._properties import properties
-from monedula._providers import ALLOWED_VARIABLE, resolved
-from monedula.cli.running import UsageError
+from monedula._config.properties import properties
+from monedula._config.providers import ALLOWED_VARIABLE, resolved
+from monedula.cli.failures import UsageError
 from monedula.cli.settings import settings_of
 
 SECRET = "canary-9f3a"

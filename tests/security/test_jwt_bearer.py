@@ -141,7 +141,9 @@ def test_an_assertion_that_the_provider_refuses_is_final(broker: Broker, tmp_pat
         settings |= {"bootstrap.timeout.ms": 600_000}
         with monedula.Admin(settings) as admin:
             for _ in range(2):
-                with pytest.raises(monedula.AuthenticationError, match=r"invalid_grant \(the signature is wrong\)"):
+                with pytest.raises(
+                    monedula.errors.AuthenticationError, match=r"invalid_grant \(the signature is wrong\)"
+                ):
                     admin.list_topics()
     assert len(provider.endpoint.asked) == 1
 

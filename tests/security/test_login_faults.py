@@ -6,7 +6,8 @@ from typing import Any, Literal, get_args
 
 import monedula
 import pytest
-from monedula import AuthenticationError, KafkaError
+from monedula import KafkaError
+from monedula.errors import AuthenticationError
 from monedula.testing import Broker
 from monedula.testing.security import Flaw
 

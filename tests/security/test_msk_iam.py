@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import monedula
 import pytest
-from monedula._aws import MskIam, session_name
+from monedula._config.msk_iam import MskIam, session_name
 
 BROKERS = "b-1.demo.ab12.c3.kafka.eu-central-1.amazonaws.com:9098"
 JAAS = "software.amazon.msk.auth.iam.IAMLoginModule required"

@@ -235,7 +235,7 @@ def raised_by(call: Callable[[Settings], object], refusal: Callable[[Broker], Se
         limits = limited(limit_ms) if refusal is no_token else {}
         with pytest.raises(monedula.KafkaError) as raised:
             call({**refusal(broker), **QUICK, **limits})
-        if isinstance(raised.value, monedula.AuthenticationError):
+        if isinstance(raised.value, monedula.errors.AuthenticationError):
             break
     return raised.value
 
@@ -257,7 +257,7 @@ def test_a_client_that_is_not_let_in_says_so_whatever_it_is_asked(
     if refusal is no_token and call in TIMED:
         pytest.skip("a source of tokens may come to its senses, and these calls have a limit of their own")
     error = raised_by(CALLS[call], refusal, broker)
-    assert isinstance(error, monedula.AuthenticationError)
+    assert isinstance(error, monedula.errors.AuthenticationError)
     assert REFUSALS[refusal] in str(error)
     assert error.broker == broker.bootstrap_servers
     assert error.mechanism
@@ -267,7 +267,7 @@ def test_a_client_that_is_not_let_in_says_so_whatever_it_is_asked(
 @pytest.mark.timeout(PATIENCE_SECONDS)
 @pytest.mark.parametrize("call", ["Producer.partitions_for", "AsyncProducer.partitions_for"])
 def test_a_call_without_a_token_ends_by_the_time_of_the_bootstrap(broker: Broker, call: str) -> None:
-    with pytest.raises(monedula.AuthenticationError, match="the vault is sealed"):
+    with pytest.raises(monedula.errors.AuthenticationError, match="the vault is sealed"):
         CALLS[call]({**no_token(broker), **QUICK, "max.block.ms": NEVER_MS})
 
 
@@ -276,13 +276,13 @@ def test_a_record_that_is_sent_once_the_client_is_refused_is_refused_at_once(
     broker: Broker, refusal: Callable[[Broker], Settings]
 ) -> None:
     with monedula.Producer({**refusal(broker), **QUICK}) as producer:
-        with pytest.raises(monedula.AuthenticationError):
+        with pytest.raises(monedula.errors.AuthenticationError):
             producer.send("orders", b"x").result(PATIENCE_SECONDS)
         # Nobody asks for the results of these sends.
         for topic in ("orders", "others"):
-            with pytest.raises(monedula.AuthenticationError, match=REFUSALS[refusal].replace(".", r"\.")):
+            with pytest.raises(monedula.errors.AuthenticationError, match=REFUSALS[refusal].replace(".", r"\.")):
                 producer.send(topic, b"y")
-            with pytest.raises(monedula.AuthenticationError):
+            with pytest.raises(monedula.errors.AuthenticationError):
                 producer.send_batch(pyarrow.table({"value": ["y"]}), topic=topic)
 
 
@@ -308,9 +308,9 @@ def test_a_transaction_that_is_open_while_the_login_is_refused_fails_because_of_
                         producer.send("orders", b"x")
 
             for _ in range(2):
-                with pytest.raises(monedula.AuthenticationError):
+                with pytest.raises(monedula.errors.AuthenticationError):
                     work()
-            with pytest.raises(monedula.AuthenticationError):
+            with pytest.raises(monedula.errors.AuthenticationError):
                 producer.send("orders", b"x")
 
 
@@ -324,7 +324,7 @@ def test_a_call_that_ends_by_its_own_limit_has_the_words_of_the_source_of_tokens
 def test_rows_that_were_not_delivered_say_why(broker: Broker, refusal: Callable[[Broker], Settings]) -> None:
     with (
         monedula.Producer({**refusal(broker), **QUICK}) as producer,
-        pytest.raises(monedula.BatchSendError, match=REFUSALS[refusal].replace(".", r"\.")),
+        pytest.raises(monedula.errors.BatchSendError, match=REFUSALS[refusal].replace(".", r"\.")),
     ):
         producer.send_batch(pyarrow.table({"value": ["x"]}), topic="orders").result(PATIENCE_SECONDS)
 
@@ -355,7 +355,7 @@ def test_a_source_of_tokens_that_hangs_is_named(broker: Broker, call: str) -> No
         "socket.connection.setup.timeout.ms": "500",
     }
     try:
-        with pytest.raises(monedula.AuthenticationError, match="its source has not returned"):
+        with pytest.raises(monedula.errors.AuthenticationError, match="its source has not returned"):
             CALLS[call]({**settings, **QUICK, "oauth_cb": is_over.wait})
     finally:
         is_over.set()
@@ -365,7 +365,7 @@ def test_a_source_of_tokens_that_comes_to_its_senses_is_asked_again(broker: Brok
     """Not like a refused password: no broker was asked."""
     answers: list[Callable[[], str]] = [sealed]
     with monedula.Admin({**no_token(broker), **QUICK, "oauth_cb": lambda: answers[0]()}) as admin:
-        with pytest.raises(monedula.AuthenticationError, match="the vault is sealed"):
+        with pytest.raises(monedula.errors.AuthenticationError, match="the vault is sealed"):
             admin.list_topics()
         answers[0] = lambda: broker.mint_token("anna")
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -373,7 +373,7 @@ def test_a_source_of_tokens_that_comes_to_its_senses_is_asked_again(broker: Brok
             try:
                 assert "orders" in admin.list_topics()
                 return
-            except (monedula.AuthenticationError, monedula.BrokerConnectionError):
+            except (monedula.errors.AuthenticationError, monedula.errors.BrokerConnectionError):
                 assert time.monotonic() < deadline
 
 

@@ -87,7 +87,7 @@ def test_a_broker_s_bad_certificate_is_refused_at_once_and_for_good(secured: Sec
     try:
         with monedula.Admin(settings) as admin:
             for _ in range(2):
-                with pytest.raises(monedula.AuthenticationError) as raised:
+                with pytest.raises(monedula.errors.AuthenticationError) as raised:
                     admin.list_topics(timeout=30.0)
                 assert raised.value.mechanism == "TLS"
                 assert raised.value.broker
@@ -110,7 +110,7 @@ def test_a_client_s_bad_certificate_is_refused_at_once(secured: SecuredKafka, wh
             "ssl.enabled.protocols": version,
         },
     )
-    with monedula.Admin(settings) as admin, pytest.raises(monedula.AuthenticationError, match="certificate"):
+    with monedula.Admin(settings) as admin, pytest.raises(monedula.errors.AuthenticationError, match="certificate"):
         admin.list_topics(timeout=30.0)
 
 
@@ -120,13 +120,13 @@ def test_a_missing_certificate_of_the_client_is_said(secured: SecuredKafka, vers
     settings = server_only(secured, "SSL_REQUIRED", **{"ssl.ca.location": ca, "ssl.enabled.protocols": version})
     with (
         monedula.Admin(settings) as admin,
-        pytest.raises(monedula.AuthenticationError, match=r"ssl\.keystore\.location"),
+        pytest.raises(monedula.errors.AuthenticationError, match=r"ssl\.keystore\.location"),
     ):
         admin.list_topics(timeout=30.0)
 
 
 def test_the_error_crosses_processes() -> None:
-    error = monedula.AuthenticationError("refused", broker="b:1", mechanism="TLS")
+    error = monedula.errors.AuthenticationError("refused", broker="b:1", mechanism="TLS")
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.broker, copy.mechanism) == ("refused", "b:1", "TLS")
     assert isinstance(copy, PermissionError)

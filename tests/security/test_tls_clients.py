@@ -25,9 +25,9 @@ def stranger(secured: SecuredKafka) -> dict[str, str]:
     return {"bootstrap.servers": servers, "security.protocol": "SSL", "ssl.ca.location": str(authority.file)}
 
 
-def refusal(call: Callable[[], object]) -> monedula.AuthenticationError:
+def refusal(call: Callable[[], object]) -> monedula.errors.AuthenticationError:
     """What the call raises. A call that did not end with the refusal would end with the time-out of its test."""
-    with pytest.raises(monedula.AuthenticationError, match="no authority that is trusted") as raised:
+    with pytest.raises(monedula.errors.AuthenticationError, match="no authority that is trusted") as raised:
         call()
     return raised.value
 
@@ -60,10 +60,10 @@ def test_a_producer_fails_its_records_with_the_refusal(stranger: dict[str, str])
 async def test_the_clients_of_asyncio_end_with_the_refusal(stranger: dict[str, str]) -> None:
     async with monedula.AsyncConsumer(stranger) as consumer:
         consumer.assign({("orders", 0): 0})
-        with pytest.raises(monedula.AuthenticationError):
+        with pytest.raises(monedula.errors.AuthenticationError):
             await consumer.poll(timeout=TIMEOUT_SECONDS)
     async with monedula.AsyncAdmin(stranger) as admin:
-        with pytest.raises(monedula.AuthenticationError):
+        with pytest.raises(monedula.errors.AuthenticationError):
             await admin.list_topics()
 
 

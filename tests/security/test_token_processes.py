@@ -45,7 +45,7 @@ quick = {"sasl.login.retry.backoff.ms": 1, "sasl.login.retry.backoff.max.ms": 1}
 admin = monedula.Admin({**settings, **quick, "oauth_cb": fail, "bootstrap.timeout.ms": 200})
 try:
     admin.list_topics()
-except monedula.AuthenticationError:
+except monedula.errors.AuthenticationError:
     pass
 assert asked.is_set()
 """
@@ -77,7 +77,7 @@ if child == 0:
     try:
         producer.send("orders", b"of the child")
         os._exit(3)
-    except monedula.ForkError:
+    except monedula.errors.ForkError:
         pass
     with monedula.Producer({**settings, "oauth_cb": at_once}) as own:
         own.send("orders", b"of the child").result(15)

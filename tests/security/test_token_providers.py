@@ -6,7 +6,7 @@ from typing import Any
 
 import monedula
 import pytest
-from monedula._tokens import TokenSource
+from monedula._config.oauth_tokens import TokenSource
 from monedula.config import raw_settings
 from monedula.testing import Broker
 
@@ -136,7 +136,7 @@ def test_a_provider_that_has_to_be_corrected_is_told_at_once(
     settings = {**broker.client_settings("anna", mechanism="OAUTHBEARER"), "bootstrap.timeout.ms": NEVER_MS}
     with (
         monedula.Admin({**settings, "oauth_cb": lambda: answer(broker)}) as admin,
-        pytest.raises(monedula.AuthenticationError, match=says) as raised,
+        pytest.raises(monedula.errors.AuthenticationError, match=says) as raised,
     ):
         admin.list_topics()
     assert broker.mint_token("anna")[:20] not in str(raised.value)
@@ -155,7 +155,7 @@ def endpoint_settings(broker: Broker, url: str) -> dict[str, Any]:
 def test_a_token_endpoint_of_an_unknown_authority_is_told_at_once(broker: Broker) -> None:
     settings = endpoint_settings(broker, broker.token_endpoint) | {"bootstrap.timeout.ms": NEVER_MS}
     says = r"comes from no authority that is trusted: give that authority's certificate in https\.ca\.location"
-    with monedula.Admin(settings) as admin, pytest.raises(monedula.AuthenticationError, match=says) as raised:
+    with monedula.Admin(settings) as admin, pytest.raises(monedula.errors.AuthenticationError, match=says) as raised:
         admin.list_topics()
     assert broker.token_endpoint in str(raised.value)
     assert "UnknownIssuer" not in str(raised.value)
@@ -174,7 +174,10 @@ def test_a_token_endpoint_that_is_a_broker_s_port_is_named_as_one(broker: Broker
             "bootstrap.timeout.ms": 3_000,
         }
         says = "may lead to a broker's port|does not speak (TLS|HTTP)"
-        with monedula.Admin(settings) as admin, pytest.raises(monedula.AuthenticationError, match=says) as raised:
+        with (
+            monedula.Admin(settings) as admin,
+            pytest.raises(monedula.errors.AuthenticationError, match=says) as raised,
+        ):
             admin.list_topics()
         assert "docs.rs" not in str(raised.value)
         assert SECRET not in str(raised.value)

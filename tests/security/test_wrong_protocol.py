@@ -72,7 +72,7 @@ def test_a_client_of_another_protocol_fails_at_once(
     }
     if protocol.endswith("SSL") and port.endswith("SSL"):
         settings["ssl.ca.pem"] = brokers[port].ca_pem
-    with pytest.raises((monedula.ConfigError, monedula.AuthenticationError)) as raised:
+    with pytest.raises((monedula.ConfigError, monedula.errors.AuthenticationError)) as raised:
         CLIENTS[client](settings)
     error = raised.value
     assert brokers[port].bootstrap_servers in str(error)
@@ -80,7 +80,7 @@ def test_a_client_of_another_protocol_fails_at_once(
     assert port in str(error) or port.removeprefix("SASL_") in str(error)
     # The broker refuses a login on a listener without SASL.
     is_refused = protocol.startswith("SASL") and not port.startswith("SASL") and protocol[5:] == port
-    assert isinstance(error, monedula.AuthenticationError) == is_refused
+    assert isinstance(error, monedula.errors.AuthenticationError) == is_refused
     if isinstance(error, monedula.ConfigError):
         assert error.key == "security.protocol"
         assert not error.retriable
@@ -133,7 +133,7 @@ def test_a_port_that_closes_at_once_may_be_a_broker_that_starts(
             "max.block.ms": 3_000,
         }
         settings |= {"enable.ssl.certificate.verification": "false"} if protocol == "SSL" else {}
-        with pytest.raises(monedula.BrokerConnectionError, match=r"security\.protocol") as raised:
+        with pytest.raises(monedula.errors.BrokerConnectionError, match=r"security\.protocol") as raised:
             client(settings)
         assert raised.value.retriable
         assert address in str(raised.value)

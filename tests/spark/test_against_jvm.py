@@ -251,6 +251,7 @@ ORDINARY_PATTERNS = r"""
     orders-.* (a|b)\.v[0-9]+ (?!internal)[a-z]+ ^topic-\d{3}$ orders|payments .* [a-zA-Z0-9._-]+ prod\..*\.events
     ^(?!_).* (?i)orders.* topic_[0-9]{1,3} (eu|us)-(east|west)-[1-3] dev-(.+) \w+-\w+ [^.]+\.[^.]+ a+b*c?
     .*(?<!-dlq)$ ^(?:prod|stage)\.(?!tmp).+$ orders(-dlq)? \Qa.b\E.* [\w.-]*events \p{Alpha}+ (.*)-(.*) ^.+-changelog$
+    ^(?!.*tmp).* ^(?!(.*-)?dlq$).+
 """
 
 

@@ -94,7 +94,7 @@ class Coordinator:
         self.asked.release()
         assert self.open.wait(WAIT_SECONDS)
         if self.closed.is_set():
-            raise monedula.ClosedError("the consumer is closed")
+            raise monedula.errors.ClosedError("the consumer is closed")
         outcome = self.outcomes.pop(0) if self.outcomes else {}
         if isinstance(outcome, Exception):
             raise outcome
@@ -272,7 +272,7 @@ def test_what_cannot_succeed_is_given_up_until_the_next_batch(
     coordinator: Coordinator, committing: Callable[..., LagListener], caplog: pytest.LogCaptureFixture
 ) -> None:
     listener = committing()
-    refused = [monedula.GroupInUseError("g is in use by running consumers", code="UNKNOWN_MEMBER_ID")] * 2
+    refused = [monedula.errors.GroupInUseError("g is in use by running consumers", code="UNKNOWN_MEMBER_ID")] * 2
     coordinator.outcomes = [*refused]
     with caplog.at_level(logging.WARNING, "monedula.spark"):
         for offset in (1, 2, 3):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from monedula.errors import ArgumentError, NoSchemaError
-from monedula.schemas import Inference, ddl_of, schema_of
+from monedula.formats.schemas import Inference, ddl_of, schema_of
 
 from tests.spark.from_json import DDL, documents
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from monedula import ConfigError, DataLossError, UnknownTopicError
+from monedula import ConfigError, UnknownTopicError
+from monedula.errors import DataLossError
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
@@ -137,7 +138,7 @@ def test_available_now_stops_at_what_was_there_first(kafka: KafkaCluster, topic:
     reader.stop()
 
 
-@pytest.mark.seed("S084")
+@pytest.mark.req("S084")
 def test_new_partitions_start_at_their_beginning_and_their_start_is_kept(
     kafka: KafkaCluster, topic: TopicFactory
 ) -> None:

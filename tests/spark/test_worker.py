@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from monedula import DataLossError, OffsetOutOfRangeError, TopicPartition
+from monedula import TopicPartition
 from monedula._monedula import ReaderCore
+from monedula.errors import DataLossError, OffsetOutOfRangeError
 from monedula.spark import idle, worker
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.cluster import Cluster, Layout

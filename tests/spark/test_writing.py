@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import monedula
 import pyarrow as pa
 import pytest
-from monedula import BatchSendError, ClosedError, ConfigError, Producer, TopicPartition
+from monedula import ConfigError, Producer, TopicPartition
+from monedula.errors import BatchSendError, ClosedError
 from monedula.spark import idle, sink, writing
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients

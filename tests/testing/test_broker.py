@@ -240,7 +240,7 @@ def test_the_log_goes_to_logging_with_requests_at_debug(caplog: pytest.LogCaptur
     assert any("answer to ListOffsets" in line for line in lines)
 
 
-@pytest.mark.seed("S177")
+@pytest.mark.req("S177")
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 104_857_601])
 def test_a_frame_of_a_wrong_length_closes_its_connection_with_a_line_in_the_log(length: int) -> None:
     with Broker(topics=["orders"]) as broker:
@@ -308,7 +308,7 @@ pid = os.fork()
 if pid == 0:
     try:
         broker.create_topic("orders")
-    except monedula.ForkError:
+    except monedula.errors.ForkError:
         with Broker(topics=["own"]) as own:  # one of its own works
             own.append("own", ["a"])
         sys.exit(7)

@@ -17,7 +17,7 @@ def lacking(**max_versions: int) -> Broker:
     return Broker(topics=["t"], max_versions=max_versions)
 
 
-@pytest.mark.seed("S173")
+@pytest.mark.req("S173")
 def test_idempotence() -> None:
     with lacking(InitProducerId=-1) as broker:
         settings = {"bootstrap.servers": broker.bootstrap_servers}
@@ -30,7 +30,7 @@ def test_idempotence() -> None:
         assert stored(broker) == [b"plain"]
 
 
-@pytest.mark.seed("S173")
+@pytest.mark.req("S173")
 @pytest.mark.parametrize("missing", TRANSACTIONS)
 def test_transactions(missing: str) -> None:
     # Since version 2 of transactions (EndTxn 5 and later), clients send neither AddPartitionsToTxn nor AddOffsetsToTxn.
@@ -56,7 +56,7 @@ def test_transactions(missing: str) -> None:
             assert consumer.poll(timeout=0.2).num_rows == 0
 
 
-@pytest.mark.seed("S173")
+@pytest.mark.req("S173")
 def test_a_compression_type() -> None:
     """Those who speak Produce up to version 6 cannot read zstd, so that version does not take it (KIP-110)."""
     with lacking(Produce=6) as broker:

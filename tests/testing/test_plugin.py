@@ -32,7 +32,7 @@ def test_another_test_of_the_session(monedula_session_broker):
     assert list(monedula_session_broker.append("first", ["a"])) == [0]
 
 def test_they_stop_with_their_tests():
-    from monedula import ClosedError
+    from monedula.errors import ClosedError
     for broker in STARTED:
         try:
             broker.create_topic("late")

@@ -137,6 +137,6 @@ if not TYPE_CHECKING:  # type checkers would take any name
     def __getattr__(name: str) -> object:
         from sys import _getframe
 
-        from monedula._moving import no_name
+        from monedula._migration_hints import no_name
 
         raise no_name(__name__, name, is_imported=_getframe(1).f_code.co_name == "_handle_fromlist")

@@ -3,12 +3,12 @@
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from monedula._moving import tells
-from monedula.admin.calls import Call, Function, with_methods
+from monedula._migration_hints import tells
+from monedula.admin.calls import Awaited, Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
 if TYPE_CHECKING:
-    from monedula._bridge import Bridge
+    from monedula._asyncio.bridge import Bridge
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def _awaited(call: Function) -> Function:
 
 @tells
 @with_methods(_awaited)
-class AsyncAdmin(AdminMethods):
+class AsyncAdmin(AdminMethods, Awaited):
     """Administers a cluster from an event loop.
 
     Arguments, results and errors as `Admin`. Cancelling a wait ends the call; requests that were sent before may still
@@ -54,7 +54,7 @@ class AsyncAdmin(AdminMethods):
 
     async def _run(self, call: Call[T]) -> T:
         if self._bridge is None:
-            from monedula._bridge import Bridge
+            from monedula._asyncio.bridge import Bridge
 
             self._bridge = Bridge()
         return call.end(await self._bridge.run(call.start))

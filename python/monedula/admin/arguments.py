@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
-from monedula._texts import is_utf8
+from monedula._arguments import raw_partition, raw_partitions, timestamp_ms, whole_number
+from monedula._config.texts import is_utf8
 from monedula.admin.types import Append, NewTopic, ResourceType, Subtract
 from monedula.errors import ArgumentError
-from monedula.partitions import raw_partition, raw_partitions, timestamp_ms, whole_number
-from monedula.times import EXPECTED_TIME, time_of
+from monedula.types.times import EXPECTED_TIME, time_of
 
 P = TypeVar("P", bound=tuple[str, int])
 """A partition as a dict key: a type variable, because the key type of a Mapping is invariant.

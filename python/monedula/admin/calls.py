@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Coroutine
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, get_args, overload
 
-from monedula._client_names import names_in
+from monedula._config.client_names import names_in
 from monedula._monedula import AdminCore, Operation
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import ClosedError
-
-if TYPE_CHECKING:
-    from monedula.admin.admin import Admin
-    from monedula.admin.aio import AsyncAdmin
 
 Arguments = ParamSpec("Arguments")
 C = TypeVar("C", bound=type)
@@ -40,15 +36,15 @@ class Method(Generic[Arguments, T]):
         self.call = call
 
     @overload
-    def __get__(self, client: "Admin", owner: type) -> Callable[Arguments, T]: ...
+    def __get__(self, client: "Waits", owner: type) -> Callable[Arguments, T]: ...
     @overload
-    def __get__(self, client: "AsyncAdmin", owner: type) -> Callable[Arguments, Coroutine[Any, Any, T]]: ...
+    def __get__(self, client: "Awaited", owner: type) -> Callable[Arguments, Coroutine[Any, Any, T]]: ...
     @overload
-    def __get__(self, client: None, owner: "type[Admin]") -> "Callable[Concatenate[Admin, Arguments], T]": ...
+    def __get__(self, client: None, owner: "type[Waits]") -> "Callable[Concatenate[Waits, Arguments], T]": ...
     @overload
     def __get__(
-        self, client: None, owner: "type[AsyncAdmin]"
-    ) -> "Callable[Concatenate[AsyncAdmin, Arguments], Coroutine[Any, Any, T]]": ...
+        self, client: None, owner: "type[Awaited]"
+    ) -> "Callable[Concatenate[Awaited, Arguments], Coroutine[Any, Any, T]]": ...
     def __get__(self, client: object, owner: type) -> Any:
         return self
 
@@ -103,3 +99,11 @@ class AdminBase(Unpicklable):
         """
         if self._is_closed:
             raise ClosedError("the admin is closed")
+
+
+class Waits(AdminBase):
+    """Marks the client whose methods wait for their results, for type checkers."""
+
+
+class Awaited(AdminBase):
+    """Marks the client whose methods are awaited."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from monedula._arguments import raw_partition, raw_partitions
 from monedula.admin import values
 from monedula.admin.arguments import Errors, P, as_mapping, raw_brokers
 from monedula.admin.calls import AdminBase, Call, Method
 from monedula.admin.results import Results, of_items
 from monedula.admin.types import ClusterDescription, QuorumDescription
 from monedula.admin.views import Reassignments
-from monedula.partitions import TopicPartition, raw_partition, raw_partitions
+from monedula.types.partitions import TopicPartition
 
 
 class ClusterMethods(AdminBase):

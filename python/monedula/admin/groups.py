@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from monedula._arguments import raw_partition, raw_partitions
 from monedula.admin import values
 from monedula.admin.arguments import (
     Errors,
@@ -19,7 +20,7 @@ from monedula.admin.results import Results, answered, of_items
 from monedula.admin.types import OffsetReset
 from monedula.admin.views import GroupLag, GroupOffsets, Groups, GroupsDescribed
 from monedula.errors import ArgumentError
-from monedula.partitions import TopicPartition, raw_partition, raw_partitions
+from monedula.types.partitions import TopicPartition
 
 
 class GroupMethods(AdminBase):

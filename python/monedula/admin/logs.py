@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from monedula._arguments import is_pair, raw_partition, whole_number
 from monedula.admin import values
 from monedula.admin.arguments import (
     Errors,
@@ -21,7 +22,7 @@ from monedula.admin.results import Results, of_items
 from monedula.admin.types import OffsetSpec, TopicPartitionReplica
 from monedula.admin.views import LogDirs, Offsets
 from monedula.errors import ArgumentError
-from monedula.partitions import TopicPartition, is_pair, raw_partition, whole_number
+from monedula.types.partitions import TopicPartition
 
 
 class LogMethods(AdminBase):

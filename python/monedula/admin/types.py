@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from monedula._moving import tells
-from monedula.partitions import TopicPartition
+from monedula._migration_hints import tells
+from monedula.types.partitions import TopicPartition
 
 ResourceType = Literal["topic", "broker", "group", "broker_logger", "client_metrics"]
 

@@ -28,7 +28,7 @@ from monedula.admin.types import (
     TopicPartitionReplica,
 )
 from monedula.errors import KafkaError
-from monedula.partitions import OffsetAndMetadata, TopicPartition
+from monedula.types.partitions import OffsetAndMetadata, TopicPartition
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from monedula._moving import tells
+from monedula._migration_hints import tells
 from monedula.admin.results import Columns, TableResults, Tabular
 from monedula.admin.security_types import AclBinding, DelegationToken, QuotaEntity, QuotaName, ScramCredential
 from monedula.admin.types import (
@@ -18,7 +18,7 @@ from monedula.admin.types import (
     TopicListing,
 )
 from monedula.errors import KafkaError
-from monedula.partitions import OffsetAndMetadata, TopicPartition
+from monedula.types.partitions import OffsetAndMetadata, TopicPartition
 
 
 @tells

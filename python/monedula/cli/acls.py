@@ -8,7 +8,8 @@ import typer
 from monedula.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclResourceType
 from monedula.admin.security_types import CLUSTER
 from monedula.cli.administration import Connection, Yes, administration
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.failures import Failure, UsageError
+from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, Row, show
 
 Principals = Annotated[

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 Assignment = dict[TopicPartition, list[int]]
 

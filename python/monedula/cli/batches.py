@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monedula.avro import Avro
 from monedula.cli.encoded import (
     Apart,
     BadValue,
@@ -21,14 +20,16 @@ from monedula.cli.encoded import (
     shape_of,
 )
 from monedula.cli.encoding import in_words
+from monedula.cli.failures import Failure
 from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
 from monedula.cli.records import LAST_WORDS_SECONDS, Common, report
-from monedula.cli.running import Failure, say
+from monedula.cli.running import say
 from monedula.cli.sources import Line
 from monedula.errors import ArgumentError, KafkaTimeoutError, SchemaRegistryError
-from monedula.producer import Producer
-from monedula.typed import Typed
+from monedula.formats._typed import Typed
+from monedula.formats.avro import Avro
+from monedula.producer.sync import Producer
 
 # The most Arrow batches in flight: so the next batch is read while earlier ones are sent.
 _TABLES = 4

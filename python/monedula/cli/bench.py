@@ -11,11 +11,12 @@ import typer
 
 import monedula
 from monedula.admin import Admin
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.progress import Bar
-from monedula.cli.running import Failure, UsageError, command
+from monedula.cli.running import command
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, settings_of
 from monedula.cli.tables import AsJson, Headings, headings, show
-from monedula.producer import Producer
+from monedula.producer.sync import Producer
 from monedula.testing import Broker
 
 # The number of different values: with a single one records would compress too well, without repetition too badly.

@@ -7,9 +7,9 @@ import typer
 
 from monedula.cli.administration import Connection, administration
 from monedula.cli.cluster import described
-from monedula.cli.running import Failure
+from monedula.cli.failures import Failure
 from monedula.cli.tables import AsJson, Row, show
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 LIST_EXAMPLES = """
 monedula brokers list

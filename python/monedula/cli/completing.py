@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from monedula.admin import Admin, ConfigResource
-from monedula.cli.running import Failure, UsageError
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.settings import settings_of
 from monedula.errors import KafkaError
 

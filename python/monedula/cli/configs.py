@@ -10,8 +10,9 @@ import typer
 from monedula.admin import Admin, Append, ConfigEntry, ConfigResource, Subtract
 from monedula.cli.administration import Connection, DryRun, Yes, administration
 from monedula.cli.completing import complete_pairs, complete_resources, complete_settings
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import standard_input
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.settings import pair, read_properties
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import expanded

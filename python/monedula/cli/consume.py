@@ -13,7 +13,6 @@ from typing import Any
 
 import monedula
 from monedula import Admin, Batch, TopicPartition
-from monedula._consumer_base import MAX_ROWS
 from monedula.cli.consume_options import (
     BadValues,
     Columns,
@@ -44,21 +43,23 @@ from monedula.cli.consume_options import (
 )
 from monedula.cli.decoding import Schema, decoder
 from monedula.cli.elsewhere import POSITIONS
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, named, remove_broken
 from monedula.cli.filters import Filter
 from monedula.cli.formats import WHOLE, Format, format_of, open_sink
 from monedula.cli.positions import Place, partitions_of, place_of
 from monedula.cli.progress import Bar
 from monedula.cli.rendering import Form
-from monedula.cli.running import Failure, Interrupts, UsageError, command, say
+from monedula.cli.running import Interrupts, command, say
 from monedula.cli.settings import BootstrapServers, Setting, SettingsFile, names_registry, settings_of
 from monedula.cli.silence import Silence
 from monedula.cli.sinks import Look, Sink
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import Names, check_names, compiled, expanded, is_pattern
+from monedula.consumer._base import MAX_ROWS
 from monedula.errors import BrokersUnavailableError, KafkaTimeoutError
-from monedula.partitions import Position
-from monedula.typed import Typed
+from monedula.formats._typed import Typed
+from monedula.types.partitions import Position
 
 _logger = logging.getLogger(__name__)
 

@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from monedula.avro import Avro
+from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.formats import BINARY, Format
-from monedula.cli.running import Failure, UsageError, require
 from monedula.cli.templates import Template
 from monedula.cli.topic_names import is_pattern
 from monedula.errors import ArgumentError
-from monedula.protobuf import Protobuf
-from monedula.schemas_by_id import schemas_by_id
-from monedula.typed import Json, Typed
+from monedula.formats._schemas_by_id import schemas_by_id
+from monedula.formats._typed import Typed
+from monedula.formats.avro import Avro
+from monedula.formats.json import Json
+from monedula.formats.protobuf import Protobuf
 
 
 class Decode(StrEnum):

@@ -3,12 +3,13 @@
 import re
 from typing import NamedTuple
 
-from monedula.avro import Avro
 from monedula.cli.decoding import Decode, in_options, proto_of, text_of
-from monedula.cli.running import UsageError, require
+from monedula.cli.failures import UsageError, require
 from monedula.errors import ArgumentError
-from monedula.protobuf import Protobuf
-from monedula.typed import Json, Typed
+from monedula.formats._typed import Typed
+from monedula.formats.avro import Avro
+from monedula.formats.json import Json
+from monedula.formats.protobuf import Protobuf
 
 Encode = Decode
 

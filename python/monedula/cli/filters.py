@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from monedula import Batch, Record
-from monedula.cli.running import UsageError
+from monedula.cli.failures import UsageError
 
 SYNTAX = "=TEXT exactly, :TEXT contains, ~REGEX matches; ! before it for the opposite"
 

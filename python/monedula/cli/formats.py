@@ -7,7 +7,7 @@ from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
-from monedula.cli.running import Failure, UsageError, require
+from monedula.cli.failures import Failure, UsageError, require
 from monedula.cli.sinks import CsvSink, JsonSink, Look, ScreenSink, Sink, TemplateSink, TextSink
 from monedula.cli.templates import LETTERS, Template
 

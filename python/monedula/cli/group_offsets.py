@@ -10,13 +10,14 @@ import typer
 from monedula.admin import Admin
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_groups
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import write_text
 from monedula.cli.offset_files import OffsetsFormat, offsets_format, read_offsets, written_offsets
 from monedula.cli.positions import Place, duration_of, partitions_of, place_of
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import OnlyTopics, expanded, topics_of
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 Group = Annotated[str, typer.Argument(help="Id of the group.", autocompletion=complete_groups)]
 

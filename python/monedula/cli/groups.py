@@ -12,14 +12,15 @@ from monedula.admin import Admin, GroupLag, Groups
 from monedula.cli import group_offsets
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.completing import complete_groups
+from monedula.cli.failures import UsageError
 from monedula.cli.group_offsets import Group, name_of
 from monedula.cli.rendering import counted
-from monedula.cli.running import UsageError, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.silence import no_answer
 from monedula.cli.tables import AsJson, Row, drawn, heading_of, line_of, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.errors import BrokerConnectionError, GroupNotFoundError, KafkaTimeoutError
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 _STATES = {
     name.lower(): name

@@ -6,8 +6,9 @@ import typer
 
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
+from monedula.cli.failures import Failure
 from monedula.cli.positions import partitions_of
-from monedula.cli.running import Failure, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.topic_names import OnlyTopics, expanded
 

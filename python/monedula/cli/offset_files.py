@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from monedula.cli.running import Failure, UsageError, text_in
-from monedula.partitions import TopicPartition
+from monedula.cli.failures import Failure, UsageError
+from monedula.cli.running import text_in
+from monedula.types.partitions import TopicPartition
 
 OffsetRow = tuple[str, str, int, int, str]
 """Group, topic, partition, offset, metadata."""

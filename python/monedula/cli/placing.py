@@ -6,7 +6,7 @@ from typing import Any
 from monedula.cli.rendering import counted
 from monedula.cli.running import say
 from monedula.errors import KafkaError
-from monedula.producer import Producer
+from monedula.producer.sync import Producer
 
 
 class Placing:

@@ -3,8 +3,8 @@
 import re
 from datetime import datetime, timedelta
 
-from monedula.cli.running import UsageError
-from monedula.times import TIME_TEXTS, time_of
+from monedula.cli.failures import UsageError
+from monedula.types.times import TIME_TEXTS, time_of
 
 Place = int | str | datetime
 """An offset (if negative, counted from the end), `"earliest"`, `"latest"`, or a time."""

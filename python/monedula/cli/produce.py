@@ -7,6 +7,7 @@ from typing import Any
 
 from monedula.cli.batches import Tables, TypedLines
 from monedula.cli.encoding import Options, Where, encoder, in_words
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.placing import Placing
 from monedula.cli.positions import partitions_of
 from monedula.cli.produce_options import (
@@ -34,7 +35,7 @@ from monedula.cli.produce_options import (
 )
 from monedula.cli.progress import Bar
 from monedula.cli.records import Common, Lines
-from monedula.cli.running import Failure, UsageError, command, say
+from monedula.cli.running import command, say
 from monedula.cli.settings import (
     BootstrapServers,
     Setting,
@@ -60,8 +61,8 @@ from monedula.cli.sources import (
 )
 from monedula.cli.topic_names import check_name
 from monedula.errors import ArgumentError, SchemaRegistryError
-from monedula.producer import Producer
-from monedula.typed import Typed
+from monedula.formats._typed import Typed
+from monedula.producer.sync import Producer
 
 EXAMPLES = """
 echo hello | monedula produce orders

@@ -11,7 +11,7 @@ import monedula
 from monedula.cli.running import command, say
 from monedula.cli.tables import show
 from monedula.errors import BrokerStartError
-from monedula.producer import Producer
+from monedula.producer.sync import Producer
 from monedula.testing import Broker
 
 _RECORDS = 10

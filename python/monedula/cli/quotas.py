@@ -6,7 +6,8 @@ import typer
 
 from monedula.admin import DEFAULT, QuotaEntity, QuotaName
 from monedula.cli.administration import Connection, Yes, administration
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.failures import Failure, UsageError
+from monedula.cli.running import confirm, say
 from monedula.cli.settings import pair
 from monedula.cli.tables import AsJson, show
 

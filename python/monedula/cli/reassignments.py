@@ -13,13 +13,14 @@ from monedula.admin import Admin, Reassignment
 from monedula.cli.administration import Connection, Yes, administration
 from monedula.cli.balance import Assignment, balanced
 from monedula.cli.cluster import described
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import write_text
-from monedula.cli.running import Failure, UsageError, confirm, say, text_in
+from monedula.cli.running import confirm, say, text_in
 from monedula.cli.tables import AsJson, Row, show
 from monedula.cli.throttle import Replicas, rate_of, throttle, unthrottle
 from monedula.cli.topic_names import OnlyTopics, expanded
 from monedula.errors import KafkaError
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 # Between two looks of `status --wait`.
 _INTERVAL_SECONDS = 1.0

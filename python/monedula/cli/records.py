@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from monedula.cli.failures import Failure
 from monedula.cli.placing import Placing
 from monedula.cli.progress import Bar
-from monedula.cli.running import Failure, say
+from monedula.cli.running import say
 from monedula.cli.sources import Headers, Line
 from monedula.errors import KafkaError, KafkaTimeoutError
-from monedula.producer import Producer
+from monedula.producer.sync import Producer
 
 LAST_WORDS_SECONDS = 5.0
 """How long the command still delivers records after Ctrl-C."""

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import STANDARD_OUTPUT, StreamClosedError, prepare_streams, standard_input
 from monedula.errors import ArgumentError, ConfigError, DecodeError, KafkaError
 
@@ -30,22 +31,6 @@ _RAISED = frozenset({"records_failed", "partition_stopped", "group_failed"})
 
 _CALM_SECONDS = 3.0
 _REPEAT_SECONDS = 30.0
-
-
-class UsageError(Exception):
-    """The command line is invalid, whatever the cluster is like; the message says what is expected."""
-
-
-class Failure(Exception):
-    """The command cannot be executed, as the cluster or a file is now; the message says why.
-
-    Attributes:
-        cause: the error behind it, if there is one.
-    """
-
-    def __init__(self, message: str, cause: BaseException | None = None) -> None:
-        super().__init__(message)
-        self.cause = cause
 
 
 def text_in(file: Path) -> str:
@@ -169,18 +154,6 @@ def confirm(question: str, yes: bool) -> None:
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise Failure("nothing was done")
-
-
-def require(package: str, extra: str, purpose: str) -> None:
-    """Check that a package is installed.
-
-    Raises:
-        Failure: if it is not; the message says what to install.
-    """
-    from importlib.util import find_spec
-
-    if find_spec(package) is None:
-        raise Failure(f'{purpose} needs {package}: pip install "monedula[cli,{extra}]"')
 
 
 class _Calm(logging.Filter):

@@ -47,7 +47,7 @@ def infer(
     """Infer the schema of JSON records, as Spark does. From the first and the last ones of each partition."""
     from monedula.cli.settings import settings_of
     from monedula.cli.topic_names import check_name
-    from monedula.schemas import infer
+    from monedula.reading.schema_inference import infer
 
     check_name(topic, "; this command reads one topic")
     found = infer(

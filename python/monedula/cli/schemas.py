@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from monedula.cli.administration import Connection, administration
-from monedula.cli.running import FAILED, Failure, UsageError, say, text_in
+from monedula.cli.failures import Failure, UsageError
+from monedula.cli.running import FAILED, say, text_in
 from monedula.cli.tables import AsJson, show
-from monedula.registry import SchemaRegistry
+from monedula.formats.registry import SchemaRegistry
 
 URL = "schema.registry.url"
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from monedula._properties import properties
-from monedula._providers import PROVIDERS, has_variables
-from monedula.cli.running import Failure, UsageError
+from monedula._config.properties import properties
+from monedula._config.providers import PROVIDERS, has_variables
+from monedula.cli.failures import Failure, UsageError
 from monedula.config import config_keys, is_secret
 
 SERVERS_VARIABLE = "MONEDULA_BOOTSTRAP_SERVERS"

@@ -40,7 +40,7 @@ def similar(wanted: str, names: Iterable[str]) -> list[str]:
 
 def _names(options: Mapping[str, Any], *, of_groups: bool) -> list[str]:
     from monedula.admin import Admin
-    from monedula.cli.running import Failure, UsageError
+    from monedula.cli.failures import Failure, UsageError
     from monedula.cli.settings import admin_settings, settings_of
 
     given = (options.get(name) for name in ("bootstrap_servers", "setting", "settings_file"))

@@ -14,9 +14,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
+from monedula.cli.failures import Failure, require
 from monedula.cli.files import standard_input
 from monedula.cli.json_texts import element_texts, is_digits_limit, member_texts
-from monedula.cli.running import Failure, require
 
 Headers = list[tuple[str, bytes | None]]
 

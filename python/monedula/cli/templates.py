@@ -5,8 +5,8 @@ import struct
 from collections.abc import Callable
 
 from monedula import Record
+from monedula.cli.failures import UsageError
 from monedula.cli.rendering import Form, raw_bytes, shown
-from monedula.cli.running import UsageError
 
 LETTERS = {
     "s": "value",

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from monedula.admin import Admin, Append, ConfigResource, Subtract
-from monedula.cli.running import UsageError
-from monedula.partitions import TopicPartition
+from monedula.cli.failures import UsageError
+from monedula.types.partitions import TopicPartition
 
 _RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _LEADERS = "leader.replication.throttled.replicas"

@@ -7,8 +7,9 @@ import typer
 
 from monedula.admin import Admin, DelegationToken
 from monedula.cli.administration import Connection, Yes, administration
+from monedula.cli.failures import Failure
 from monedula.cli.positions import duration_of
-from monedula.cli.running import Failure, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, show
 
 TokenId = Annotated[str, typer.Argument(help="Id of the token.")]

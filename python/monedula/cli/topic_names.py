@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from monedula._arguments import is_name
 from monedula.admin import Admin
 from monedula.cli.completing import complete_topics
-from monedula.cli.running import Failure, UsageError
-from monedula.partitions import is_name
+from monedula.cli.failures import Failure, UsageError
 
 NAMES_OF_TOPICS = 'expected 1 to 249 of the characters a-z, A-Z, 0-9, ".", "_" and "-"'
 _OF_PATTERNS = frozenset("*+?[](){}|^$\\")

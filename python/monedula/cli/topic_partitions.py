@@ -6,12 +6,13 @@ import typer
 
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.positions import partitions_of, place_of
 from monedula.cli.rendering import time_text
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, expanded
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 OFFSETS_EXAMPLES = """
 monedula topics offsets orders

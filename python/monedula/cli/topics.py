@@ -9,13 +9,14 @@ from monedula.admin import Admin, NewTopic
 from monedula.cli import topic_partitions
 from monedula.cli.administration import Connection, Partitions, Yes, administration
 from monedula.cli.completing import complete_topics
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.positions import Place, partitions_of, place_of
-from monedula.cli.running import Failure, UsageError, confirm, say
+from monedula.cli.running import confirm, say
 from monedula.cli.settings import pair
 from monedula.cli.similar import similar
 from monedula.cli.tables import AsJson, show
 from monedula.cli.topic_names import PATTERN_HELP, Names, check_names, expanded, topics_of
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 Name = Annotated[str, typer.Argument(help="Name of the topic.", autocompletion=complete_topics)]
 LIST_EXAMPLES = """

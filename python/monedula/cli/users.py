@@ -10,8 +10,9 @@ import typer
 
 from monedula.admin import ScramDeletion, ScramMechanism, ScramUpsertion, Secret
 from monedula.cli.administration import Connection, Yes, administration
+from monedula.cli.failures import Failure, UsageError
 from monedula.cli.files import standard_input
-from monedula.cli.running import Failure, UsageError, confirm, say, text_in
+from monedula.cli.running import confirm, say, text_in
 from monedula.cli.tables import AsJson, show
 
 PASSWORD_VARIABLE = "MONEDULA_USER_PASSWORD"

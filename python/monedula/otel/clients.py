@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from opentelemetry.trace import Span
 
 import monedula
-from monedula._client_names import ClientNames
-from monedula._consumer_base import ConsumerBase
+from monedula._config.client_names import ClientNames
 from monedula._monedula import Batch
 from monedula.config import Settings
+from monedula.consumer._base import ConsumerBase
 from monedula.errors import WakeupError
 from monedula.otel import conventions as c
 from monedula.otel.telemetry import Began, Handler, Telemetry, What
-from monedula.producer import Partitioner, ProducerBase
+from monedula.producer.sync import Partitioner, ProducerBase
 
 Result = TypeVar("Result")
 

@@ -12,11 +12,11 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 
 import monedula
-from monedula._client_names import ClientNames, names_of
+from monedula._config.client_names import ClientNames, names_of
 from monedula._monedula import Batch, ObservedFuture, Record, RecordMetadata
 from monedula.errors import ArgumentError, KafkaError
 from monedula.otel import conventions as c
-from monedula.reports import BatchReport
+from monedula.types.reports import BatchReport
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Headers = list[tuple[str, bytes]]

@@ -12,11 +12,11 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector as PrometheusCollector
 
-from monedula._client_names import names_of
-from monedula._consumer_base import ConsumerBase
+from monedula._config.client_names import names_of
 from monedula.admin.calls import AdminBase
+from monedula.consumer._base import ConsumerBase
 from monedula.errors import ArgumentError, ForkError
-from monedula.producer import ProducerBase
+from monedula.producer.sync import ProducerBase
 from monedula.prometheus import families
 from monedula.prometheus.families import FAMILIES, OTHER_HELP, Role, value_of
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from monedula._where.conditions import Unknown
 from monedula.errors import ConfigError
+from monedula.reading.filters.conditions import Unknown
 from monedula.spark.bounds import Earliest, Latest
 from monedula.spark.cluster import Cluster
 from monedula.spark.errors_first import errors_first

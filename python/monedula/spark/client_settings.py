@@ -8,7 +8,7 @@ is in no pickled task.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from monedula._providers import resolved
+from monedula._config.providers import resolved
 from monedula.config import RawSettings
 from monedula.errors import ConfigError
 from monedula.spark.kafka_settings import kafka_error

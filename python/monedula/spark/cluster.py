@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple, TypeVar
 from monedula._monedula import ConsumerCore
 from monedula.config import RawSettings, config_keys
 from monedula.errors import AuthenticationError, AuthorizationError, ConfigError, KafkaError, UnknownTopicError
-from monedula.partitions import TopicPartition
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.offsets import PartitionOffsets, partition_text
 from monedula.spark.options import Assign, SourceOptions, Subscribe
 from monedula.spark.pattern import topic_pattern
+from monedula.types.partitions import TopicPartition
 
 _log = logging.getLogger("monedula.spark")
 _T = TypeVar("_T")

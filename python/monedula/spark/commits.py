@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from monedula._monedula import ConsumerCore
 from monedula.errors import ClosedError, KafkaError
-from monedula.partitions import TopicPartition
 from monedula.spark.offsets import PartitionOffsets, partition_text
+from monedula.types.partitions import TopicPartition
 
 _log = logging.getLogger("monedula.spark")
 

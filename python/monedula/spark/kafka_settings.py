@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 
+from monedula._config.providers import PROVIDERS, resolved
 from monedula._monedula import check_settings
-from monedula._providers import PROVIDERS, resolved
 from monedula.config import HiddenValues, RawSettings, config_keys, refuse_foreign
 from monedula.errors import ConfigError
 from monedula.spark.shipped import located, shipped

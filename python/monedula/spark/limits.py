@@ -3,8 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from monedula.partitions import TopicPartition
 from monedula.spark.offsets import PartitionOffsets
+from monedula.types.partitions import TopicPartition
 
 
 def rate_limit(

@@ -10,10 +10,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from monedula.config import raw_settings
 from monedula.errors import ArgumentError, ConfigError
-from monedula.partitions import TopicPartition
 from monedula.spark.commits import Failures, GroupCommitter
 from monedula.spark.kafka_settings import PREFIX, kafka_settings
 from monedula.spark.offsets import PartitionOffsets, StreamOffset
+from monedula.types.partitions import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from monedula.errors import ConfigError
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 PartitionOffsets = dict[TopicPartition, int]
 """The offset of the next record, by partition."""

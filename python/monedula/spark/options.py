@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from monedula._arguments import is_name
 from monedula.config import HiddenValues
 from monedula.errors import ConfigError
-from monedula.partitions import TopicPartition, is_name
 from monedula.spark import bounds
 from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
 from monedula.spark.kafka_settings import kafka_error, kafka_settings
@@ -20,6 +20,7 @@ from monedula.spark.pattern import topic_pattern
 from monedula.spark.typed import FROM_OPTIONS, TypedColumn, typed_columns
 from monedula.spark.typed import OPTIONS as TYPED_OPTIONS
 from monedula.spark.values import INT_MAX, boolean, size_bytes, time_ms, whole_number
+from monedula.types.partitions import TopicPartition
 
 __all__ = [
     "COLUMNS",

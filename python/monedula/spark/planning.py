@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from monedula.partitions import TopicPartition
+from monedula.types.partitions import TopicPartition
 
 _INT_MAX = (1 << 31) - 1
 

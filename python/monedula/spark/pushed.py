@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from monedula._where.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
-from monedula._where.intervals import compared, normal
-from monedula._where.ranges import Bounds, Found, Plan, narrowed
-from monedula._where.tuples import compare_texts
-from monedula.partitions import TopicPartition
+from monedula.reading.filters.conditions import And, Condition, Constant, Not, Numbers, Or, Topic, Unknown
+from monedula.reading.filters.intervals import compared, normal
+from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
+from monedula.reading.filters.tuples import compare_texts
 from monedula.spark.cluster import Cluster
 from monedula.spark.offsets import PartitionOffsets
+from monedula.types.partitions import TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OPERATORS = {

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from monedula.avro import PRIMITIVES, Avro
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError
-from monedula.protobuf import Protobuf
-from monedula.schemas_by_id import schemas_by_id
+from monedula.formats._schemas_by_id import schemas_by_id
+from monedula.formats.avro import PRIMITIVES, Avro
+from monedula.formats.protobuf import Protobuf
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

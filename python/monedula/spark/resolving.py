@@ -1,11 +1,11 @@
 """Turns the bounds of the options (`monedula.spark.bounds`) into offsets, with requests to Kafka."""
 
 from monedula.errors import ConfigError
-from monedula.partitions import TopicPartition
 from monedula.spark.bounds import Bound, Earliest, Latest, Offsets, Timestamp, Timestamps
 from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.offsets import EARLIEST_OFFSET, LATEST_OFFSET, PartitionOffsets, partition_text, partitions_text
 from monedula.spark.options import SourceOptions
+from monedula.types.partitions import TopicPartition
 
 
 def resolve(bound: Bound, is_start: bool, options: SourceOptions, cluster: Cluster, layout: Layout) -> PartitionOffsets:

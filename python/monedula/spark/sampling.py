@@ -8,11 +8,11 @@ from collections import defaultdict
 
 from monedula._monedula import ReaderCore
 from monedula.errors import KafkaError
-from monedula.partitions import TopicPartition
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.cluster import Layout
 from monedula.spark.offsets import PartitionOffsets
 from monedula.spark.options import SourceOptions
+from monedula.types.partitions import TopicPartition
 
 SAMPLE_OFFSETS = 200
 SAMPLE_PARTITIONS = 8

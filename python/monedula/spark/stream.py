@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from monedula.errors import ConfigError, DataLossError, KafkaError, UnknownTopicError
-from monedula.partitions import TopicPartition
 from monedula.spark.bounds import Earliest, Offsets
 from monedula.spark.cluster import Cluster, Layout
 from monedula.spark.errors_first import errors_first
@@ -27,6 +26,7 @@ from monedula.spark.resolving import filled_in, resolve
 from monedula.spark.sampling import ByteEstimate
 from monedula.spark.source import KafkaInputPartition, Source
 from monedula.spark.worker import read, report_data_loss
+from monedula.types.partitions import TopicPartition
 
 try:
     from pyspark.sql.streaming.datasource import (

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from monedula.avro import Avro
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
-from monedula.protobuf import Protobuf
+from monedula.formats.avro import Avro
+from monedula.formats.json import CORRUPT_RECORD, Json
+from monedula.formats.protobuf import Protobuf
 from monedula.spark.readers import AvroReader, Mode, ProtobufReader
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.values import boolean
-from monedula.typed import CORRUPT_RECORD, Json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from monedula._monedula import BatchFuture
 from monedula.config import HiddenValues
 from monedula.errors import ArgumentError, BatchSendError, KafkaError, UnknownTopicError
-from monedula.partitions import TopicPartition
-from monedula.producer import Producer
-from monedula.reports import BatchReport
+from monedula.producer.sync import Producer
 from monedula.spark.client_settings import ClientSettings
 from monedula.spark.idle import IdleClients
 from monedula.spark.kafka_settings import with_prefix
 from monedula.spark.offsets import partition_text
 from monedula.spark.process import show_warnings, tune
 from monedula.spark.written import WrittenColumn
+from monedula.types.partitions import TopicPartition
+from monedula.types.reports import BatchReport
 
 if TYPE_CHECKING:
     import pyarrow as pa

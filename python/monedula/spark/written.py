@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from monedula.avro import Avro
 from monedula.config import RawSettings
 from monedula.errors import ArgumentError, ConfigError
-from monedula.protobuf import Protobuf
-from monedula.registry import SchemaRegistry
+from monedula.formats.avro import Avro
+from monedula.formats.json import Json
+from monedula.formats.protobuf import Protobuf
+from monedula.formats.registry import SchemaRegistry
 from monedula.spark.readers import ProtobufReader, avro_text
 from monedula.spark.session_zone import session_zone, time_zone_here
 from monedula.spark.typed import FROM_AVRO, in_options
 from monedula.spark.values import INT_MAX, boolean, whole_number
-from monedula.typed import Json
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 
+from monedula._arguments import whole_number
 from monedula.errors import ConfigError
-from monedula.partitions import whole_number
 from monedula.testing.security import Acl
 
 _EXAMPLES = {

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from monedula._migration_hints import tells
 from monedula._monedula import BrokerCore
-from monedula._moving import tells
 from monedula.errors import ConfigError
 from monedula.testing.arguments import (
     check_acls,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
+from monedula._arguments import whole_number
 from monedula.errors import ArgumentError, KafkaTimeoutError
-from monedula.partitions import whole_number
 
 
 class Control(Protocol):

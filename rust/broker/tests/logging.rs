@@ -103,7 +103,7 @@ fn the_last_requests_are_kept_with_what_became_of_them() {
     assert_eq!(world.control(json!({"command": "requests"})).as_array().unwrap().len(), 100);
 }
 
-// seed: S106
+// req: S106
 #[test]
 fn requests_and_answers_are_told_at_debug_and_their_bytes_at_trace_only() {
     let _one = logger();

@@ -96,7 +96,7 @@ fn fault(api: ApiKey, what: Effect) -> Fault {
     Fault { when, what, count: Some(1), ..Fault::default() }
 }
 
-// seed: S177
+// req: S177
 #[test]
 fn a_frame_of_a_wrong_length_closes_its_connection_and_no_other() {
     let broker = broker();
@@ -133,7 +133,7 @@ fn a_request_may_come_in_pieces_and_several_at_once() {
     }
 }
 
-// seed: S151
+// req: S151
 #[test]
 fn requests_of_a_connection_are_worked_on_one_after_the_other() {
     let broker = broker();

@@ -26,7 +26,7 @@ fn an_answer_carries_the_correlation_id_of_its_request() {
     }
 }
 
-// seed: S105
+// req: S105
 #[test]
 fn an_unknown_version_is_told_to_api_versions_and_closes_with_the_rest() {
     let mut world = World::default();
@@ -73,7 +73,7 @@ fn minimal(name: &str, key: i64, version: i64, flexible_from: i64) -> Option<Byt
     Some(frame.into())
 }
 
-// seed: S091
+// req: S091
 #[test]
 fn what_is_listed_is_answered_and_what_is_not_closes() {
     let listed = World::default().call(1, &ApiVersionsRequest::default(), 0).api_keys;
@@ -109,7 +109,7 @@ fn what_is_listed_is_answered_and_what_is_not_closes() {
     assert!(tried > 200, "{tried}");
 }
 
-// seed: S092
+// req: S092
 #[test]
 fn a_topic_is_created_by_metadata_if_it_may_and_never_by_produce() {
     let topic = MetadataRequestTopic { name: Some("orders"), ..Default::default() };

@@ -7,7 +7,7 @@
 //! it.
 //!
 //! Every entry carries the span of the partition's assignment or seek (see [`crate::fetch`]). Finishing a batch of an
-//! older span has no effect, so a seek is never overwritten (seed S083) and a lost partition is never committed.
+//! older span has no effect, so a seek is never overwritten (req S083) and a lost partition is never committed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -292,7 +292,7 @@ impl Ledger {
     }
 
     /// The user commits an explicit offset, which may be lower than the frontier. It stands until the user finishes
-    /// more (seed S155).
+    /// more (req S155).
     pub fn chosen(&mut self, partition: &TopicPartition) {
         if let Some(entry) = self.entries.get_mut(partition) {
             (entry.dirty, entry.chosen) = (false, true);

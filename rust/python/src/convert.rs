@@ -1,11 +1,11 @@
-//! What Python itself does for our classes: conversions (`monedula._conversions`), and the errors that say to people
-//! from other clients what to use (`monedula._moving`).
+//! What Python itself does for our classes: conversions (`monedula.reading._export`), and the errors that say to people
+//! from other clients what to use (`monedula._migration_hints`).
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-const CONVERSIONS: &str = "monedula._conversions";
-const MOVING: &str = "monedula._moving";
+const CONVERSIONS: &str = "monedula.reading._export";
+const MOVING: &str = "monedula._migration_hints";
 
 pub(crate) fn to_pyarrow<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     data.py().import(CONVERSIONS)?.call_method1("to_pyarrow", (data,))

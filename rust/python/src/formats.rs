@@ -338,7 +338,7 @@ impl ColumnSpec {
     fn typed(&self, py: Python<'_>, registry: Option<&Arc<SchemaRegistry>>) -> PyResult<TypedSpec> {
         if let Some(JsonGiven { fields: None, .. }) = &self.json {
             let message = "Json() without a schema is for writing: the types of the columns that are read must be known \
-                           before the first record; give Json(schema), as monedula.schemas.infer() finds it";
+                           before the first record; give Json(schema), as monedula.formats.schemas.infer() finds it";
             return Err(argument_error(py, message.into()));
         }
         if let Some(protobuf) = &self.protobuf {

@@ -45,5 +45,5 @@ pub(crate) fn has_hub(py: Python<'_>) -> PyResult<bool> {
 }
 
 fn module(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
-    py.import("monedula._greenlets")
+    py.import("monedula._process.greenlets")
 }

@@ -64,7 +64,7 @@ impl JsonGiven {
         let instead = match &found.instead {
             None => None,
             Some(instead) => {
-                let module = py.import("monedula.typed")?;
+                let module = py.import("monedula.formats.json")?;
                 let columns = module.call_method1("registered_columns", (&instead.text, &instead.references));
                 let columns = columns.map_err(|bad| place.unreadable(py, &subject, bad.value(py)))?;
                 Some(capsule::import_schema(&columns)?.fields)

@@ -34,7 +34,7 @@ pub(crate) fn put_off_any(py: Python<'_>, error: PyErr) {
 
 /// Whether a signal handler raised the error, and not the code that was called. Without memory to tell, it did not.
 pub(crate) fn is_of_signal_handler(py: Python<'_>, error: &PyErr) -> bool {
-    let found = py.import("monedula._signals").and_then(|signals| signals.getattr("is_of_signal_handler"));
+    let found = py.import("monedula._process.signals").and_then(|signals| signals.getattr("is_of_signal_handler"));
     // Beside the error: it has no traceback of its own before it is raised again.
     let answer = found.and_then(|ask| ask.call1((error.value(py), error.traceback(py)))?.extract());
     answer.unwrap_or_else(|of_the_next_signal| {

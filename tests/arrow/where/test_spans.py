@@ -8,7 +8,7 @@ from typing import Any
 import monedula
 import pyarrow as pa
 import pytest
-from monedula._where import ranges
+from monedula.reading.filters import ranges
 from monedula.testing import Broker
 
 PARTITIONS = 2
@@ -91,7 +91,7 @@ def test_a_stream_that_is_closed_between_two_ranges_returns_no_more(settings: di
     stream = monedula.read(settings, ("orders", 0), where=("offset", "in", [7, 60_000]), max_rows=1)
     assert next(stream).num_rows == 1
     stream.close()
-    with pytest.raises(monedula.ClosedError):
+    with pytest.raises(monedula.errors.ClosedError):
         next(stream)
 
 

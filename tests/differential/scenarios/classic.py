@@ -173,7 +173,7 @@ def alone(script: Script, version: int) -> None:
     described(script, group, "empty")
 
 
-@scenario("JoinGroup", JOIN_STEPS, seeds=("S024",))
+@scenario("JoinGroup", JOIN_STEPS, reqs=("S024",))
 def second_joins(script: Script, version: int) -> None:
     a, b = stable(script, "a", "b", version=version)
     described(script, a.group)

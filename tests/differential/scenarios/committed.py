@@ -72,7 +72,7 @@ def commit_without_a_group(script: Script, version: int) -> None:
     member.call("OffsetFetch", 9, asking(group, topic, topic_id, 9, 0, 1), label="in the end")
 
 
-@scenario("OffsetCommit", COMMIT, seeds=("S061",))
+@scenario("OffsetCommit", COMMIT, reqs=("S061",))
 def commit_of_members(script: Script, version: int) -> None:
     topic = script.topic()
     topic_id = script.topic_id(topic)
@@ -102,7 +102,7 @@ def commit_of_members(script: Script, version: int) -> None:
     a.connection.call("OffsetFetch", 9, asking(a.group, topic, topic_id, 9, 0), label="in the end")
 
 
-@scenario("OffsetFetch", FETCH, seeds=("S100",))
+@scenario("OffsetFetch", FETCH, reqs=("S100",))
 def fetch_committed(script: Script, version: int) -> None:
     topic, other = script.topic("a", partitions=2), script.topic("b")
     topic_id = script.topic_id(topic)

@@ -61,7 +61,7 @@ def some_answered(play: Scene, broker: Broker, faults: ExitStack) -> None:
         each.wait(1, timeout=WAIT_SECONDS)
 
 
-@pytest.mark.seed("S064")
+@pytest.mark.req("S064")
 @pytest.mark.only("classic")
 @pytest.mark.parametrize(
     "phase",
@@ -138,7 +138,7 @@ def test_the_coordinator_dies_when_a_member_has_come_so_far(stage: Stage, scene:
     play.end()
 
 
-@pytest.mark.seed("S144")
+@pytest.mark.req("S144")
 @pytest.mark.timeout(240)
 def test_what_changed_during_a_failover_leads_to_a_rebalance_after_it(stage: Stage, scene: SceneFactory) -> None:
     settings = {"metadata.max.age.ms": 1000}

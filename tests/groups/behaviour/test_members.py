@@ -19,7 +19,7 @@ def heard(member: Member, kind: str, after: int = 0) -> list[object]:
     return list(of_kind(member.events[after:], kind))
 
 
-@pytest.mark.seed("S007")
+@pytest.mark.req("S007")
 def test_a_member_busy_for_longer_than_its_session_stays(stage: Stage, scene: SceneFactory) -> None:
     play = scene("a", "b", session_seconds=stage.short_session)
     before = joins(play.group)
@@ -40,7 +40,7 @@ def test_a_member_busy_for_longer_than_its_session_stays(stage: Stage, scene: Sc
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S031")
+@pytest.mark.req("S031")
 def test_what_is_not_worked_on_of_one_partition_stops_no_other(scene: SceneFactory) -> None:
     """More data than the member may hold: the other partitions continue with the rest of the budget."""
     play = scene(settings={"queued.max.bytes": 2_000_000})
@@ -58,7 +58,7 @@ def test_what_is_not_worked_on_of_one_partition_stops_no_other(scene: SceneFacto
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S032")
+@pytest.mark.req("S032")
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_a_pipeline_of_two_threads_sees_records_in_order(scene: SceneFactory, strategy: str) -> None:
     """One thread reads while the other processes; the pipeline is drained before partitions are revoked."""
@@ -76,7 +76,7 @@ def test_a_pipeline_of_two_threads_sees_records_in_order(scene: SceneFactory, st
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S113")
+@pytest.mark.req("S113")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 def test_a_hiccup_shorter_than_the_session_goes_unnoticed(scene: SceneFactory) -> None:
@@ -92,7 +92,7 @@ def test_a_hiccup_shorter_than_the_session_goes_unnoticed(scene: SceneFactory) -
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S069", "S087")
+@pytest.mark.req("S069", "S087")
 @pytest.mark.parametrize("commit", ["batch", "auto"])
 def test_a_member_stopped_beyond_its_session_is_no_zombie(stage: Stage, scene: SceneFactory, commit: str) -> None:
     """The checker verifies that it hands out and commits nothing that others own by then."""
@@ -115,7 +115,7 @@ def test_a_member_stopped_beyond_its_session_is_no_zombie(stage: Stage, scene: S
     play.end(automatic=commit == "auto")
 
 
-@pytest.mark.seed("S008")
+@pytest.mark.req("S008")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 def test_the_partitions_of_a_killed_member_go_to_others(stage: Stage, scene: SceneFactory) -> None:
@@ -128,7 +128,7 @@ def test_the_partitions_of_a_killed_member_go_to_others(stage: Stage, scene: Sce
     play.end()
 
 
-@pytest.mark.seed("S029")
+@pytest.mark.req("S029")
 @pytest.mark.also_on_kafka
 def test_the_partitions_of_one_that_closes_go_to_others_at_once(stage: Stage, scene: SceneFactory) -> None:
     """The session is so long that waiting for its end would fail the test."""
@@ -148,7 +148,7 @@ def test_the_partitions_of_one_that_closes_go_to_others_at_once(stage: Stage, sc
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S010")
+@pytest.mark.req("S010")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "strategy", ["cooperative-sticky", *(pytest.param(each, marks=pytest.mark.slow) for each in EAGER)]
@@ -170,7 +170,7 @@ def test_thirty_partitions_on_ten_members_and_on_five(stage: Stage, scene: Scene
     play.end()
 
 
-@pytest.mark.seed("S026")
+@pytest.mark.req("S026")
 @pytest.mark.parametrize("commit", ["batch", "async", "auto"])
 def test_a_new_owner_begins_where_the_old_one_ended(
     stage: Stage, group_on: GroupFactory, unique: Unique, commit: str
@@ -195,7 +195,7 @@ def test_a_new_owner_begins_where_the_old_one_ended(
     assert (verdict.delivered, verdict.repeated) == (2400, 0)
 
 
-@pytest.mark.seed("S065")
+@pytest.mark.req("S065")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 def test_a_topic_grows_under_load(stage: Stage, scene: SceneFactory) -> None:
@@ -246,7 +246,7 @@ def test_a_static_member_bounces_without_a_rebalance(scene: SceneFactory) -> Non
     play.end()
 
 
-@pytest.mark.seed("S070")
+@pytest.mark.req("S070")
 @pytest.mark.parametrize("strategy", ["cooperative-sticky", "range"])
 def test_members_come_and_go_at_once(stage: Stage, scene: SceneFactory, strategy: str) -> None:
     """Joins in the middle of rebalances, members that leave and die meanwhile: in the end everything has one owner."""

@@ -29,7 +29,7 @@ def judged(play: Scene) -> None:
     assert not [event for member in ours for event in of_kind(member.events, "commit_failed", "lost", "error")]
 
 
-@pytest.mark.seed("S127")
+@pytest.mark.req("S127")
 @pytest.mark.only("classic")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("leader", "strategy"), CASES)
@@ -97,7 +97,7 @@ def test_a_group_goes_over_to_the_consumer_protocol_and_back(scene: SceneFactory
     judged(play)
 
 
-@pytest.mark.seed("S052")
+@pytest.mark.req("S052")
 @pytest.mark.only("classic")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("peer", ["ours", pytest.param("java", marks=pytest.mark.slow)])

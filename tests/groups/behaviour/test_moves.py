@@ -10,7 +10,7 @@ from tests.interop.process import eventually
 ROUNDS = 3
 
 
-@pytest.mark.seed("S005")
+@pytest.mark.req("S005")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 @pytest.mark.timeout(240)
@@ -29,7 +29,7 @@ def test_leaders_and_replicas_move_under_load(stage: Stage, scene: SceneFactory)
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S004", "S055")
+@pytest.mark.req("S004", "S055")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 def test_the_coordinator_moves_under_load(stage: Stage, scene: SceneFactory) -> None:
@@ -70,7 +70,7 @@ def test_every_broker_is_killed_in_turn(stage: Stage, scene: SceneFactory) -> No
     play.end()
 
 
-@pytest.mark.seed("S006")
+@pytest.mark.req("S006")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 @pytest.mark.parametrize("is_long", [False, True], ids=["within the session", "beyond the session"])

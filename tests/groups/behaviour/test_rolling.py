@@ -42,7 +42,7 @@ def overtaken(scene: Scene, marks: dict[str, int]) -> int:
     return sum(event["api"] == "SyncGroup" for event in told)
 
 
-@pytest.mark.seed("S027")
+@pytest.mark.req("S027")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 @pytest.mark.timeout(240)
@@ -76,7 +76,7 @@ def test_five_members_bounce_in_turn(stage: Stage, scene: SceneFactory) -> None:
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S034", "S043")
+@pytest.mark.req("S034", "S043")
 @pytest.mark.only("classic")
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup"])
 @pytest.mark.parametrize("change", ["up", "down"])
@@ -118,7 +118,7 @@ def flow_while_held(stage: Stage, scene: SceneFactory, api: str, change: str) ->
     assert play.end().repeated == 0
 
 
-@pytest.mark.seed("S044")
+@pytest.mark.req("S044")
 def test_a_member_that_takes_long_to_revoke_stops_nobody_else(scene: SceneFactory) -> None:
     play = scene("a", "b", partitions=8)
     slow = play["a"]

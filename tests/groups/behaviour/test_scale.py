@@ -16,7 +16,7 @@ OVERHEAD_BYTES = 48 << 20
 """Memory besides queued records: about a kilobyte for each partition, the current batch, and Python's copies of it."""
 
 
-@pytest.mark.seed("S088")
+@pytest.mark.req("S088")
 @pytest.mark.timeout(300)
 def test_thousands_of_partitions_are_joined_in_bounded_memory(
     stage: Stage, group_on: GroupFactory, unique: Unique

@@ -88,7 +88,7 @@ def test_too_few_replicas_in_sync_stop_acks_all_only(stage: Stage, broker: Broke
         assert waiting.result(DEADLINE_SECONDS).offset == 1
     short = {"delivery.timeout.ms": 600, "request.timeout.ms": 300, "linger.ms": 0}
     broker.set_isr(topic, 0, [stage.leader(topic, 0)])
-    with producer(stage, "all", **short) as sender, pytest.raises(monedula.DeliveryTimeoutError) as raised:
+    with producer(stage, "all", **short) as sender, pytest.raises(monedula.errors.DeliveryTimeoutError) as raised:
         sender.send(topic, b"never").result(DEADLINE_SECONDS)
     assert "NOT_ENOUGH_REPLICAS" in str(raised.value)
     assert raised.value.topic == topic

@@ -24,7 +24,7 @@ def judge(stage: Stage, topic: str, load: Load) -> None:
     assert min(map(len, sent.values())) > 100, "the load was none"
 
 
-@pytest.mark.seed("S164")
+@pytest.mark.req("S164")
 @pytest.mark.also_on_kafka
 @pytest.mark.thorough_on_kafka
 def test_leaders_move_under_load(stage: Stage, make_topic: MakeTopic) -> None:
@@ -39,7 +39,7 @@ def test_leaders_move_under_load(stage: Stage, make_topic: MakeTopic) -> None:
         judge(stage, topic, load)
 
 
-@pytest.mark.seed("S122")
+@pytest.mark.req("S122")
 @pytest.mark.also_on_kafka
 def test_a_leader_dies_suddenly_under_load(stage: Stage, make_topic: MakeTopic) -> None:
     topic = make_topic(PARTITIONS)

@@ -153,7 +153,7 @@ def test_levels_change_what_is_stored(stage: Stage, make_topic: MakeTopic, codec
 
 
 @pytest.mark.jvm
-@pytest.mark.seed("S169")
+@pytest.mark.req("S169")
 @pytest.mark.also_on_kafka
 def test_batches_are_the_bytes_of_java(stage: Stage, make_topic: MakeTopic) -> None:
     wanted = rows()

@@ -23,7 +23,7 @@ def test_memory_is_bounded_while_the_broker_is_dead() -> None:
             producer.partitions_for(TOPIC)
             held = broker.fault(api="Produce", hold=True)
             futures: list[Any] = []
-            with pytest.raises(monedula.BufferFullError) as raised:
+            with pytest.raises(monedula.errors.BufferFullError) as raised:
                 futures.extend(producer.send(TOPIC, VALUE) for _ in range(2 * buffer // len(VALUE)))
             assert "buffer.memory" in str(raised.value)
             assert buffer / 2 < len(futures) * len(VALUE) <= buffer

@@ -17,7 +17,7 @@ BATCH_BYTES = 100
 """A batch for about every record, so that those without a key have reason to go elsewhere (KIP-794)."""
 
 
-@pytest.mark.seed("S162")
+@pytest.mark.req("S162")
 @pytest.mark.parametrize(
     "name", ["", "murmur2", "murmur2_random", "consistent", "consistent_random", "fnv1a", "fnv1a_random"]
 )

@@ -85,7 +85,7 @@ def every_client_works(settings: dict[str, Any], name: str) -> None:
 
 def refused(settings: dict[str, Any], does: Callable[[dict[str, Any], str], int] = produce) -> str:
     """What the error says of a client that is not let in."""
-    with pytest.raises(monedula.AuthenticationError) as raised:
+    with pytest.raises(monedula.errors.AuthenticationError) as raised:
         does({**settings, **PATIENT}, "any")
     said = str(raised.value)
     assert "GSSAPI" in said
@@ -184,7 +184,7 @@ def test_an_expired_ticket_is_reported(
         assert time.monotonic() < deadline, "the ticket does not expire"
         try:
             produce(by_cache(secured), name)
-        except monedula.AuthenticationError as error:
+        except monedula.errors.AuthenticationError as error:
             said = str(error)
             break
     assert "expired" in said
@@ -244,7 +244,7 @@ import monedula
 try:
     with monedula.Producer({by_cache(secured)!r}) as producer:
         producer.send("any", b"x").result()
-except monedula.AuthenticationError as error:
+except monedula.errors.AuthenticationError as error:
     print(error)
 """
     environment = {**os.environ, "MONEDULA_GSSAPI_LIBRARY": "/nowhere/libgssapi_krb5.so.2"}
@@ -280,7 +280,7 @@ def test_a_kdc_that_is_away_is_tried_again_and_named(
     # From `bootstrap.timeout.ms` on it would be an AuthenticationError: that of a login that could not even begin.
     with pytest.raises(monedula.KafkaError, match="KDC") as raised:
         read({**by_keytab(secured), "bootstrap.timeout.ms": 60_000, "default.api.timeout.ms": 3_000}, "any")
-    assert not isinstance(raised.value, monedula.AuthenticationError)
+    assert not isinstance(raised.value, monedula.errors.AuthenticationError)
 
 
 @pytest.mark.timeout(WITHIN_SECONDS)

@@ -31,11 +31,11 @@ WITHIN_SECONDS = 50.0
 
 def refused(settings: dict[str, Any], does: Callable[[dict[str, Any], str], int] = produce) -> str:
     """What the error says of a client that is not let in."""
-    with pytest.raises(monedula.AuthenticationError) as raised:
+    with pytest.raises(monedula.errors.AuthenticationError) as raised:
         does({**settings, **PATIENT}, "any")
     error = raised.value
     assert isinstance(error, PermissionError)
-    assert not isinstance(error, monedula.AuthorizationError)
+    assert not isinstance(error, monedula.errors.AuthorizationError)
     assert settings["bootstrap.servers"] in str(error) or "localhost" in str(error)
     return str(error)
 
@@ -173,9 +173,9 @@ def test_each_later_call_tells_it_again(secured: SecuredKafka) -> None:
     settings = secured.client_settings("SASL_SSL", "PLAIN", WRONG, group_id="later")
     with monedula.Consumer(settings, ["any"]) as consumer:
         for _ in range(2):
-            with pytest.raises(monedula.AuthenticationError):
+            with pytest.raises(monedula.errors.AuthenticationError):
                 poll_until_error(consumer)
-        with pytest.raises(monedula.AuthenticationError):
+        with pytest.raises(monedula.errors.AuthenticationError):
             consumer.end_offsets([("any", 0)])
 
 
@@ -184,14 +184,14 @@ def test_each_later_call_tells_it_again(secured: SecuredKafka) -> None:
 
 def test_a_topic_that_may_not_be_read(secured: SecuredKafka, topic: TopicFactory) -> None:
     name = topic(cluster=secured)
-    with pytest.raises(monedula.AuthorizationError) as raised:
+    with pytest.raises(monedula.errors.AuthorizationError) as raised:
         read(secured.client_settings("SASL_SSL", "PLAIN", BORIS), name)
     assert raised.value.topic == name
 
 
 def test_a_topic_that_may_not_be_written(secured: SecuredKafka, topic: TopicFactory) -> None:
     name = topic(cluster=secured)
-    with pytest.raises(monedula.AuthorizationError) as raised:
+    with pytest.raises(monedula.errors.AuthorizationError) as raised:
         produce(secured.client_settings("SASL_SSL", "PLAIN", BORIS), name)
     assert raised.value.topic == name
 
@@ -200,7 +200,7 @@ def test_a_group_that_may_not_be_joined(secured: SecuredKafka, topic: TopicFacto
     name = topic(cluster=secured)
     secured.allow(BORIS, "READ", "TOPIC", name)
     try:
-        with pytest.raises(monedula.GroupAuthorizationError, match=f"of-{name}"):
+        with pytest.raises(monedula.errors.GroupAuthorizationError, match=f"of-{name}"):
             consume(secured.client_settings("SASL_SSL", "PLAIN", BORIS), name)
     finally:
         secured.remove_acls("TOPIC", name)
@@ -215,7 +215,7 @@ def test_a_right_that_is_taken_away_while_reading(secured: SecuredKafka, topic: 
             written(secured, name, 3)
             assert take(consumer, 3) == 3
             secured.remove_acls("TOPIC", name)
-            with pytest.raises(monedula.AuthorizationError) as raised:
+            with pytest.raises(monedula.errors.AuthorizationError) as raised:
                 poll_until_error(consumer)
             assert raised.value.topic == name
             # Once the right is given back, a seek goes on reading.
@@ -233,7 +233,7 @@ def take_once_allowed(consumer: monedula.Consumer, partition: tuple[str, int], o
         consumer.seek(partition, offset)
         try:
             return take(consumer, 1)
-        except monedula.AuthorizationError:
+        except monedula.errors.AuthorizationError:
             continue
     raise AssertionError(consumer.health())
 
@@ -252,7 +252,7 @@ def test_a_right_that_is_taken_away_while_writing(secured: SecuredKafka, topic: 
         with monedula.Producer(secured.client_settings("SASL_SSL", "PLAIN", BORIS)) as producer:
             assert producer.send(name, b"x").result(TIMEOUT_SECONDS).offset == 0
             secured.remove_acls("TOPIC", name)
-            with pytest.raises(monedula.AuthorizationError):
+            with pytest.raises(monedula.errors.AuthorizationError):
                 send_until_error(producer, name)
     finally:
         secured.remove_acls("TOPIC", name)

@@ -174,7 +174,7 @@ def test_a_password_that_is_changed_is_reported_when_the_session_ends(
     with monedula.Producer(settings) as producer:
         producer.send(name, b"x").result(TIMEOUT_SECONDS)
         secured.set_password(user, "second-secret")
-        with pytest.raises(monedula.AuthenticationError, match="changing") as raised:
+        with pytest.raises(monedula.errors.AuthenticationError, match="changing") as raised:
             for_long(lambda: producer.send(name, b"x").result(TIMEOUT_SECONDS))
         assert "first-secret" not in str(raised.value)
     assert produce(secured.client_settings("REAUTH", "SCRAM-SHA-256", User(user.name, "second-secret")), name) > 0
@@ -213,7 +213,7 @@ def test_a_certificate_of_the_client_changes_on_disk(
     settings = secured.client_settings("SSL_REQUIRED", names="librdkafka")
     settings |= {"ssl.certificate.location": str(chain), "ssl.key.location": str(key), **QUICK}
     with monedula.Producer(settings) as producer:
-        with pytest.raises(monedula.AuthorizationError):
+        with pytest.raises(monedula.errors.AuthorizationError):
             producer.send(name, b"x").result(TIMEOUT_SECONDS)
         install("anna")
         secured.restart(1)

@@ -97,7 +97,7 @@ def test_a_port_that_is_in_use_is_an_error_and_the_broker_is_stopped() -> None:
     with Registry() as other:
         port = urlsplit(other.url).port
         assert port is not None
-        with pytest.raises(monedula.BrokerStartError, match=f"the registry cannot start on 127.0.0.1:{port}"):
+        with pytest.raises(monedula.errors.BrokerStartError, match=f"the registry cannot start on 127.0.0.1:{port}"):
             Broker(registry={"port": port})
 
 
@@ -108,7 +108,7 @@ def test_a_child_uses_none_of_the_parents() -> None:
         if child == 0:
             try:
                 broker.schema_registry_url  # noqa: B018
-            except monedula.ForkError:
+            except monedula.errors.ForkError:
                 os.write(writing, b"told")
             finally:
                 os._exit(0)
@@ -237,5 +237,5 @@ def test_what_was_registered_outlives_a_broker_with_a_data_directory(tmp_path: P
         assert broker.registry.register("item", {**item, "doc": "new"}) == 5
     for text in ("{", "[" * 100_000, '{"form": 1, "configs": {}, "modes": {}, "last_ids": {}, "versions": []}'):
         (tmp_path / "schema-registry.json").write_text(text)
-        with pytest.raises(monedula.BrokerStartError, match="remove the file to begin with an empty registry"):
+        with pytest.raises(monedula.errors.BrokerStartError, match="remove the file to begin with an empty registry"):
             Broker(registry=True, data_dir=tmp_path)

@@ -6,7 +6,8 @@ from typing import Any
 import monedula
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
-from monedula import SchemaRegistry, SchemaRegistryError
+from monedula import SchemaRegistry
+from monedula.errors import SchemaRegistryError
 from monedula.testing import Broker
 
 NO_RETRIES = {"schema.registry.max.retries": 0}

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
 
-from monedula._threads import no_thread
+from monedula._arguments import whole_number
+from monedula._process.threads import no_thread
 from monedula.errors import BrokerCommandError, BrokerStartError, ClosedError, ConfigError
-from monedula.partitions import whole_number
-from monedula.registry import text_of
+from monedula.formats.registry import text_of
 from monedula.testing.registry.access import Access
 from monedula.testing.registry.errors import ApiError
 from monedula.testing.registry.faults import Faults, RegistryFaults

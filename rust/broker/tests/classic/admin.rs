@@ -112,7 +112,7 @@ fn groups_without_members_are_deleted_with_their_offsets() {
     assert_eq!(crate::member::fetch(&mut world, "g", 0).committed_offset, -1);
 }
 
-// seed: S097
+// req: S097
 #[test]
 fn coordinators_are_found_one_by_one_and_many_at_once() {
     let mut world = World::default();

@@ -29,8 +29,8 @@ fn kill_coordinator(world: &mut World) -> i32 {
     now
 }
 
-// seed: S142
-// seed: S143
+// req: S142
+// req: S143
 #[test]
 fn a_stable_group_goes_on_where_it_was() {
     let mut world = World::with(3, &[]);
@@ -49,7 +49,7 @@ fn a_stable_group_goes_on_where_it_was() {
     assert_eq!((found.committed_offset, found.metadata), (42, Some("a note")));
 }
 
-// seed: S146
+// req: S146
 #[test]
 fn a_node_that_coordinates_no_longer_says_so() {
     let mut world = World::with(2, &[]);

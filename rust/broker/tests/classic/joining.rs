@@ -9,8 +9,8 @@ use crate::member::{
 };
 use crate::support::World;
 
-// seed: S074
-// seed: S098
+// req: S074
+// req: S098
 #[test]
 fn who_has_no_id_gets_a_unique_one_and_has_to_join_with_it() {
     let mut world = World::default();
@@ -60,12 +60,12 @@ fn a_rebalance_waits_for_an_id_that_was_handed_out() {
     assert_eq!((first.generation, second.generation), (2, 2));
 }
 
-// seed: S021
-// seed: S023
-// seed: S024
-// seed: S109
-// seed: S117
-// seed: S119
+// req: S021
+// req: S023
+// req: S024
+// req: S109
+// req: S117
+// req: S119
 #[test]
 fn both_barriers_hold_until_the_last_and_open_at_once() {
     let mut world = World::default();
@@ -114,7 +114,7 @@ fn both_barriers_hold_until_the_last_and_open_at_once() {
     }
 }
 
-// seed: S060
+// req: S060
 #[test]
 fn every_rebalance_has_a_generation_of_its_own() {
     let mut world = World::default();
@@ -125,7 +125,7 @@ fn every_rebalance_has_a_generation_of_its_own() {
     }
 }
 
-// seed: S110
+// req: S110
 #[test]
 fn a_new_member_has_the_whole_group_join_again_and_one_that_left_is_not_waited_for() {
     let mut world = World::default();
@@ -143,7 +143,7 @@ fn a_new_member_has_the_whole_group_join_again_and_one_that_left_is_not_waited_f
     finish(&mut world, &mut [a, &mut newcomer], &[again, joining]);
 }
 
-// seed: S022
+// req: S022
 #[test]
 fn who_does_not_join_or_sync_in_time_is_dropped_and_the_others_finish() {
     let mut world = World::default();
@@ -174,7 +174,7 @@ fn who_does_not_join_or_sync_in_time_is_dropped_and_the_others_finish() {
     settle(&mut world, &mut [leader]);
 }
 
-// seed: S068
+// req: S068
 #[test]
 fn a_slow_member_is_in_if_it_joins_before_the_end_and_else_has_another_round() {
     let mut world = World::default();
@@ -279,8 +279,8 @@ fn a_member_that_shares_no_protocol_with_the_others_is_refused() {
     assert_eq!(member.heartbeat(&mut world), ErrorCode::None);
 }
 
-// seed: S053
-// seed: S136
+// req: S053
+// req: S136
 #[test]
 fn what_members_say_to_each_other_is_nothing_that_the_coordinator_has_to_know() {
     let mut world = World::default();
@@ -306,7 +306,7 @@ fn what_members_say_to_each_other_is_nothing_that_the_coordinator_has_to_know() 
     }
 }
 
-// seed: S111
+// req: S111
 #[test]
 fn groups_do_not_disturb_each_other() {
     let mut world = World::with(3, &[]);
@@ -328,8 +328,8 @@ fn groups_do_not_disturb_each_other() {
     }
 }
 
-// seed: S096
-// seed: S100
+// req: S096
+// req: S100
 #[test]
 fn the_requests_of_a_consumer_succeed_from_end_to_end() {
     use monedula_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};

@@ -5,9 +5,9 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::member::{Member, SESSION_MS, describe, finish, join_all, make_topic, settle, state};
 use crate::support::World;
 
-// seed: S008
-// seed: S104
-// seed: S112
+// req: S008
+// req: S104
+// req: S112
 #[test]
 fn a_silent_member_is_dropped_after_the_session_timeout_that_it_asked_for() {
     let mut world = World::default();
@@ -44,7 +44,7 @@ fn a_session_that_has_ended_is_over_for_the_next_request() {
     assert_eq!(member.heartbeat(&mut world), ErrorCode::UnknownMemberId);
 }
 
-// seed: S063
+// req: S063
 #[test]
 fn a_session_does_not_run_while_a_join_waits() {
     let mut world = World::default();
@@ -92,7 +92,7 @@ fn a_new_members_join_is_kept_for_five_minutes() {
     assert_eq!(ErrorCode::from_code(world.take(&join).unwrap().error_code), ErrorCode::UnknownMemberId);
 }
 
-// seed: S073
+// req: S073
 #[test]
 fn a_member_that_comes_back_without_its_id_is_another() {
     let mut world = World::default();
@@ -108,7 +108,7 @@ fn a_member_that_comes_back_without_its_id_is_another() {
     assert_eq!(old.heartbeat(&mut world), ErrorCode::UnknownMemberId);
 }
 
-// seed: S139
+// req: S139
 #[test]
 fn the_state_that_is_shown_follows_the_group() {
     let mut world = World::default();
@@ -136,7 +136,7 @@ fn the_state_that_is_shown_follows_the_group() {
     assert_eq!(state(&mut world, "g"), "Dead");
 }
 
-// seed: S120
+// req: S120
 #[test]
 fn a_group_is_described_with_its_members() {
     let mut world = World::default();

@@ -45,7 +45,7 @@ fn delete_offset(world: &mut World, group: &'static str, topic: &'static str) ->
     }
 }
 
-// seed: S061
+// req: S061
 #[test]
 fn a_commit_of_another_generation_stores_nothing() {
     let mut world = World::default();
@@ -64,7 +64,7 @@ fn a_commit_of_another_generation_stores_nothing() {
     assert_eq!(fetch(&mut world, "g", 0).committed_offset, 5);
 }
 
-// seed: S116
+// req: S116
 #[test]
 fn commits_are_taken_while_a_rebalance_is_prepared_and_not_while_the_leader_assigns() {
     let mut world = World::default();
@@ -81,7 +81,7 @@ fn commits_are_taken_while_a_rebalance_is_prepared_and_not_while_the_leader_assi
     assert_eq!(fetch(&mut world, "g", 0).committed_offset, 5);
 }
 
-// seed: S149
+// req: S149
 #[test]
 fn what_is_committed_with_an_offset_comes_back_in_every_version() {
     let mut world = World::default();
@@ -311,7 +311,7 @@ fn a_topics_offsets_go_with_it() {
     assert_eq!(fetch(&mut world, "g", 0).committed_offset, -1);
 }
 
-// seed: S157
+// req: S157
 #[test]
 fn a_group_is_there_from_its_first_join_and_until_it_has_neither_members_nor_offsets() {
     let mut world = World::default();

@@ -11,7 +11,7 @@ fn error(data: &PartitionData<'_>) -> ErrorCode {
     ErrorCode::from_code(data.error_code)
 }
 
-// seed: S174
+// req: S174
 #[test]
 fn a_fetch_without_a_session_is_answered_in_full_in_every_version() {
     let mut world = world();
@@ -73,7 +73,7 @@ fn the_first_batch_comes_whole_and_the_rest_within_the_limits() {
     assert_eq!(size(&mut world, all as i32 + 5, 1 << 20), [all, 0]);
 }
 
-// seed: S102
+// req: S102
 #[test]
 fn a_fetch_waits_for_records_and_no_longer_than_asked() {
     let mut world = world();

@@ -5,7 +5,7 @@ use monedula_protocol::records::{BatchEncoder, NewRecord};
 use crate::helpers::*;
 use crate::support::START_MS;
 
-// seed: S101
+// req: S101
 #[test]
 fn the_ends_of_a_log_and_what_lies_between_them() {
     let mut world = world();

@@ -11,7 +11,7 @@ fn error(answer: &PartitionProduceResponse<'_>) -> ErrorCode {
     ErrorCode::from_code(answer.error_code)
 }
 
-// seed: S095
+// req: S095
 #[test]
 fn batches_are_stored_and_their_offsets_answered_in_every_version() {
     let mut world = world();
@@ -34,7 +34,7 @@ fn batches_are_stored_and_their_offsets_answered_in_every_version() {
     }
 }
 
-// seed: S170
+// req: S170
 #[test]
 fn one_ack_is_answered_once_the_leader_has_the_batch() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Settings that contradict each other, which are errors, and doubtful ones, of which the client warns (seed S107).
+//! Settings that contradict each other, which are errors, and doubtful ones, of which the client warns (req S107).
 
 use monedula_engine::group::classic::TimingProblem;
 
@@ -61,7 +61,7 @@ impl ClientConfig {
         }
     }
 
-    /// Warns of settings that work but are probably a mistake (seed S107). The membership warns
+    /// Warns of settings that work but are probably a mistake (req S107). The membership warns
     /// about the timing of a group.
     pub(super) fn warn(&mut self) {
         if self.fetch_max_wait.is_zero() {
@@ -93,7 +93,7 @@ impl ClientConfig {
         }
     }
 
-    /// Timing settings with which a membership cannot work, or hardly (seed S107).
+    /// Timing settings with which a membership cannot work, or hardly (req S107).
     pub(crate) fn timing_problems(&self) -> Vec<TimingProblem> {
         let mut problems = self.membership(Vec::new()).timing_problems();
         // Under KIP-848 the broker sets the heartbeat interval, and its session bounds do not apply

@@ -68,7 +68,7 @@ async fn poll(waiting: &mut Vec<Waiting>) -> Vec<i32> {
     .await
 }
 
-// seed: S160
+// req: S160
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_go_out_by_broker_id_and_their_answers_are_taken_as_they_come() {
     let (server, network) = world();

@@ -165,7 +165,7 @@ impl ProducerConfig {
         }
     }
 
-    /// Warns of settings that are valid, but likely not intended (seed S107).
+    /// Warns of settings that are valid, but likely not intended (req S107).
     fn warn(&mut self, values: &Values) {
         if !self.idempotent && self.max_in_flight > 1 && self.retries > 0 && self.acks != Acks::None {
             self.warnings.push(format!(
@@ -263,7 +263,7 @@ mod tests {
         ProducerConfig::parse(std::iter::once(servers).chain(given.iter().copied())).expect("settings")
     }
 
-    // seed: S171
+    // req: S171
     #[test]
     fn what_is_set_reaches_the_machine_and_what_is_not_has_the_documented_default() {
         let defaults = parse(&[]);

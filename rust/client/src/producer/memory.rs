@@ -1,7 +1,7 @@
 //! The bound on memory (`buffer.memory`): how much each batch holds, and which senders wait for room.
 //!
 //! The capacity of buffers is counted, from the opening of a batch to its end. One topic may hold at most eight times
-//! the memory that is free, so that a topic whose leader is gone leaves room for others (seed S166).
+//! the memory that is free, so that a topic whose leader is gone leaves room for others (req S166).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

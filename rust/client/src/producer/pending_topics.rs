@@ -1,4 +1,4 @@
-//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or fail (seed S093).
+//! Topics whose partitions are not known: metadata is requested again with growing backoff, until they are known or fail (req S093).
 //! For a partition beyond those of a known topic, two metadata responses are awaited.
 
 use std::collections::{BTreeMap, BTreeSet};

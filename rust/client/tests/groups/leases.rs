@@ -57,7 +57,7 @@ fn a_member_that_was_thrown_out_hears_that_its_partitions_are_lost(protocol: &st
     user.close();
 }
 
-// seed: S009
+// req: S009
 fn a_user_that_does_not_poll_leaves_and_is_told_once(protocol: &str) {
     let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);

@@ -129,7 +129,7 @@ fn a_batch_that_was_read_before_the_partition_was_lost_is_not_committed(protocol
     assert_eq!(world.committed("orders"), BTreeMap::new());
 }
 
-// seed: S083
+// req: S083
 fn a_seek_is_not_overwritten_by_what_was_finished_before(protocol: &str) {
     let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 10);

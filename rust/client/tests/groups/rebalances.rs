@@ -58,7 +58,7 @@ fn a_user_in_the_middle_of_a_batch_is_waited_for_and_asked_to_hurry(protocol: &s
     assert_eq!(second.rows(), 0);
 }
 
-// seed: S012
+// req: S012
 fn what_was_fetched_of_a_partition_that_goes_is_handed_out_by_its_next_owner_only(protocol: &str) {
     let world = World::under(protocol, &["orders:2"], 1);
     world.append("orders", 0, 10);
@@ -167,7 +167,7 @@ fn a_pattern_finds_topics_that_come_and_leaves_out_what_it_is_told_to(protocol: 
     user.poll_until("the old one is given up", |user| topics(user) == ["orders-us"]);
 }
 
-// seed: S084
+// req: S084
 fn partitions_that_are_added_start_at_their_smallest_offset(protocol: &str) {
     let world = World::under(protocol, &["orders:1"], 1);
     world.append("orders", 0, 5);
@@ -214,7 +214,7 @@ fn the_user_may_seek_and_pause_in_its_callback(protocol: &str) {
     assert_eq!((batch.columns.spans[0].partition, batch.columns.spans[0].first_offset), (1, 0));
 }
 
-// seed: S152
+// req: S152
 #[test]
 fn subscribing_and_assigning_at_once_is_refused() {
     let world = World::new(&["orders:1"], 1);

@@ -60,7 +60,7 @@ fn what_becomes_of_a_partitions_records_is_told_in_the_order_of_their_sending() 
     assert_eq!(*told.lock().expect("whole"), (0..5000).collect::<Vec<_>>());
 }
 
-// seed: S080
+// req: S080
 #[test]
 fn the_first_send_to_a_new_topic_blocks_neither_the_caller_nor_other_topics() {
     let world = World::new(&["known:1"], 1);
@@ -79,7 +79,7 @@ fn the_first_send_to_a_new_topic_blocks_neither_the_caller_nor_other_topics() {
     assert_eq!(offsets, [Some(0), Some(1), Some(2), Some(3), Some(4)]);
 }
 
-// seed: S093
+// req: S093
 #[test]
 fn a_topic_that_does_not_exist_is_named_after_the_time_of_propagation() {
     let world = World::new(&["events:1"], 1);

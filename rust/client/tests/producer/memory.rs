@@ -31,7 +31,7 @@ fn fill(world: &World, producer: &monedula_client::producer::Producer, topic: &s
     panic!("never full; {:?} {}", producer.health(), world.broker.addresses().len());
 }
 
-// seed: S166
+// req: S166
 #[test]
 fn a_topic_that_nobody_takes_leaves_room_for_others() {
     let world = World::new(&["dead:1", "alive:1"], 1);

@@ -71,7 +71,7 @@ fn settings_of_a_consumer_are_taken_with_a_word() {
     assert!(message(&[("lingr.ms", "1")]).contains("linger.ms"));
 }
 
-// seed: S170
+// req: S170
 #[test]
 fn acks_go_out_as_they_are_set() {
     let world = World::new(&["events:1"], 1);

@@ -75,7 +75,7 @@ fn a_slice_of_a_table_is_sent_as_what_it_shows() {
     assert_eq!(rows, ["40", "41", "42", "43", "44"]);
 }
 
-// seed: S162
+// req: S162
 #[test]
 fn rows_of_a_key_share_a_partition_with_single_records_of_that_key() {
     let world = World::new(&["t:5"], 1);

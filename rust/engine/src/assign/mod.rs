@@ -1,7 +1,7 @@
 //! Partition assignment under the classic protocol: assignors, and the data that members and leader exchange.
 //!
 //! An assignor is a pure function of the members' subscriptions and the topics. `subscription` encodes what members
-//! exchange byte for byte as Java's consumers do, so a group may mix both (seed S127).
+//! exchange byte for byte as Java's consumers do, so a group may mix both (req S127).
 
 mod claims;
 mod constrained;

@@ -85,7 +85,7 @@ impl FindCoordinator {
         self.node_id = None;
         out.event(GroupEvent::CoordinatorLost { reason: reason.into() });
         // This coordinator never answered, so the broker that named it may have outdated metadata: the next call goes
-        // to another broker, after a backoff (seed S056).
+        // to another broker, after a backoff (req S056).
         if self.attempts > 0 {
             out.back_off(Timer::FindCoordinator, self.attempts - 1, now);
         }

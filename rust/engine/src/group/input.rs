@@ -82,7 +82,7 @@ pub enum Input {
         /// The commit fails at this time at the latest.
         deadline: Now,
     },
-    /// Classic only: the user requests a rebalance, now or later (seed S045). Everything that an assignor deferred
+    /// Classic only: the user requests a rebalance, now or later (req S045). Everything that an assignor deferred
     /// becomes due then.
     Rejoin {
         /// When.

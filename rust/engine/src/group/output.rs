@@ -92,7 +92,7 @@ pub enum Output {
         ticket: Ticket,
         /// Which callback.
         kind: CallbackKind,
-        /// The partitions that change, not all owned ones (seed S042).
+        /// The partitions that change, not all owned ones (req S042).
         partitions: BTreeSet<TopicPartition>,
     },
     /// The member does not own these partitions any more: discard their fetched records. Records of them that the user

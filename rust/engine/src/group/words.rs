@@ -17,7 +17,7 @@ pub type Ticket = u64;
 /// The broker that a request is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Any broker: the n-th of the known ones, in some order, so that each attempt asks another (seed S115).
+    /// Any broker: the n-th of the known ones, in some order, so that each attempt asks another (req S115).
     Any {
         /// The number of the attempt, from 0.
         attempt: u32,
@@ -41,7 +41,7 @@ pub enum Scope {
 /// Which of the user's rebalance callbacks runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallbackKind {
-    /// Partitions were assigned. No record of them is handed out before the callback ends (seed S025).
+    /// Partitions were assigned. No record of them is handed out before the callback ends (req S025).
     Assigned,
     /// Partitions are revoked. Their offsets may still be committed in the callback.
     Revoked,

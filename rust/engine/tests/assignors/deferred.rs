@@ -55,7 +55,7 @@ pub(crate) fn lose(lives: &mut Lives, id: &str) -> Partitions {
     had
 }
 
-// seed: S046 S133
+// req: S046 S133
 #[test]
 fn what_a_lost_member_had_is_nobodys_until_a_deadline_that_every_member_is_told() {
     let mut lives = a_to_d();
@@ -80,7 +80,7 @@ fn what_a_lost_member_had_is_nobodys_until_a_deadline_that_every_member_is_told(
     assert_eq!(lives.deferral().rejoin_after, None);
 }
 
-// seed: S047
+// req: S047
 #[test]
 fn who_comes_back_in_time_gets_what_it_had_and_nothing_else_moves() {
     let mut lives = a_to_d();
@@ -111,7 +111,7 @@ fn a_member_that_is_back_before_the_others_met_is_not_waited_for() {
     assert_eq!(lives.deferral().rejoin_after, None);
 }
 
-// seed: S048
+// req: S048
 #[test]
 fn new_topics_partitions_and_members_are_served_at_once_also_during_a_wait() {
     for waiting in [false, true] {
@@ -144,7 +144,7 @@ fn new_topics_partitions_and_members_are_served_at_once_also_during_a_wait() {
     assert_eq!(lives.deferral().rejoin_after, None);
 }
 
-// seed: S130
+// req: S130
 #[test]
 fn a_group_that_grows_and_shrinks_moves_what_it_must_and_shrinks_after_the_wait() {
     let mut lives = Lives::new("deferred", topics(&[("t", 12)]));
@@ -169,7 +169,7 @@ fn a_group_that_grows_and_shrinks_moves_what_it_must_and_shrinks_after_the_wait(
     }
 }
 
-// seed: S129
+// req: S129
 #[test]
 fn when_members_bounce_in_turn_each_ends_with_what_it_had_and_nobody_else_ever_has_it() {
     for members in 2..=8 {
@@ -218,7 +218,7 @@ fn of_several_that_are_lost_each_that_comes_back_gets_a_part_and_each_loss_has_i
     assert_eq!(lives.round().added.into_values().flatten().collect::<Partitions>(), second);
 }
 
-// seed: S049
+// req: S049
 #[test]
 fn whoever_leads_next_keeps_the_deadline_that_members_know_and_assumes_none_where_they_know_none() {
     // The leader, a, is lost while the group waits for d. Only what the other members know is left.
@@ -242,7 +242,7 @@ fn whoever_leads_next_keeps_the_deadline_that_members_know_and_assumes_none_wher
     assert_eq!(lives.deferral().rejoin_after, None);
 }
 
-// seed: S131
+// req: S131
 #[test]
 fn a_topic_that_nobody_owns_anything_of_is_new_and_anything_else_is_lost() {
     let mut lives = Lives::new("deferred", topics(&[("t", 4), ("u", 1)]));
@@ -267,7 +267,7 @@ fn a_topic_that_nobody_owns_anything_of_is_new_and_anything_else_is_lost() {
     assert_eq!(lives.schedule().losses[0].partitions, had);
 }
 
-// seed: S132
+// req: S132
 #[test]
 fn a_newcomer_is_told_from_a_member_that_has_nothing_whoever_leads() {
     for knows in [true, false] {
@@ -333,7 +333,7 @@ fn what_was_on_its_way_to_another_is_not_taken_for_lost() {
     assert_eq!(lives.schedule().losses[0].partitions, had);
 }
 
-// seed: S050
+// req: S050
 #[test]
 fn a_group_starts_at_once_or_after_a_delay() {
     for delay in [Duration::ZERO, secs(30)] {
@@ -356,7 +356,7 @@ fn a_group_starts_at_once_or_after_a_delay() {
     }
 }
 
-// seed: S039
+// req: S039
 #[test]
 fn under_design_i_a_bounce_is_one_rebalance_on_leave_and_two_on_return() {
     let mut lives = one_each("cooperative-sticky", &["a", "b", "c", "d"]);

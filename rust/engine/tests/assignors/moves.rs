@@ -11,7 +11,7 @@ pub(crate) fn begun(round: &Round) -> usize {
     round.revoked.values().map(BTreeSet::len).sum()
 }
 
-// seed: S051
+// req: S051
 #[test]
 fn at_most_so_many_partitions_move_in_a_round_and_rounds_keep_their_distance() {
     for (assignor, most) in [("incremental", None), ("incremental", Some(2)), ("deferred", Some(3))] {
@@ -49,7 +49,7 @@ fn at_most_so_many_partitions_move_in_a_round_and_rounds_keep_their_distance() {
     }
 }
 
-// seed: S134
+// req: S134
 #[test]
 fn what_nobody_owns_is_not_rationed() {
     // The incremental assignor reserves nothing: e's partitions are spread at once, although only one may move in a

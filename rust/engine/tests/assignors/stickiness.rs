@@ -25,7 +25,7 @@ fn a_b_c(assignor: &'static str) -> Lives {
     lives
 }
 
-// seed: S036 S037
+// req: S036 S037
 #[test]
 fn a_moving_partition_is_given_up_in_one_round_and_taken_in_the_next() {
     let mut lives = a_b_c("cooperative-sticky");
@@ -39,7 +39,7 @@ fn a_moving_partition_is_given_up_in_one_round_and_taken_in_the_next() {
     assert_eq!(second.added, [("d".into(), set(&[3]))].into());
 }
 
-// seed: S038
+// req: S038
 #[test]
 fn what_a_member_leaves_behind_is_given_away_in_the_same_round() {
     let mut lives = a_b_c("cooperative-sticky");
@@ -55,7 +55,7 @@ fn what_a_member_leaves_behind_is_given_away_in_the_same_round() {
     }
 }
 
-// seed: S040
+// req: S040
 #[test]
 fn a_leader_that_is_new_to_the_group_keeps_what_members_had() {
     for assignor in ["sticky", "cooperative-sticky"] {
@@ -72,7 +72,7 @@ fn a_leader_that_is_new_to_the_group_keeps_what_members_had() {
     }
 }
 
-// seed: S041
+// req: S041
 #[test]
 fn every_partition_of_subscribed_topics_is_assigned_whether_anyone_claims_it_or_not() {
     for assignor in BUILTIN {
@@ -91,7 +91,7 @@ fn every_partition_of_subscribed_topics_is_assigned_whether_anyone_claims_it_or_
     }
 }
 
-// seed: S126
+// req: S126
 #[test]
 fn the_same_members_and_topics_have_the_same_assignment() {
     for assignor in ["sticky", "cooperative-sticky"] {

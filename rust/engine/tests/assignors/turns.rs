@@ -12,7 +12,7 @@ fn assignors_answer_to_their_names() {
     assert!(builtin("round-robin").is_none());
 }
 
-// seed: S099
+// req: S099
 #[test]
 fn round_robin_gives_partition_i_to_member_i_mod_n() {
     let topics = topics(&[("b", 4), ("a", 3), ("c", 6), ("a-longer", 2)]);

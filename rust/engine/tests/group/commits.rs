@@ -12,7 +12,7 @@ fn manual(protocol: Protocol, partitions: &[i32]) -> World {
     World::stable(setup, partitions)
 }
 
-// seed: S155
+// req: S155
 #[test]
 fn a_chosen_offset_is_committed_as_it_is_even_a_lower_one() {
     let mut world = manual(Protocol::Cooperative, &[0]);
@@ -91,7 +91,7 @@ fn late_commit_for_revoked_partition_is_refused_locally() {
     assert_eq!((&outcomes[&t(0)].1, &outcomes[&t(1)].1), (&Ok(()), &Err(CommitError::NotOwned)));
 }
 
-// seed: S141
+// req: S141
 // 13. commit_fatal_member_error_rejoins_at_once (classic)
 #[test]
 fn commit_fatal_member_error_rejoins_at_once() {

@@ -10,7 +10,7 @@ use crate::world::{
     BACKOFF, HEARTBEAT, Named, Owed, SESSION, World, commit_codes, config, ms, offsets, secs, subscription, t,
 };
 
-// seed: S033
+// req: S033
 #[test]
 fn a_join_lists_what_is_owned_and_a_new_member_nothing() {
     let mut world = World::subscribed(config(Protocol::Cooperative));
@@ -25,7 +25,7 @@ fn a_join_lists_what_is_owned_and_a_new_member_nothing() {
     assert_eq!((subscription(&call).owned, subscription(&call).generation), (vec![t(0), t(2)], 1));
 }
 
-// seed: S034
+// req: S034
 #[test]
 fn everything_is_kept_and_flows_while_the_member_joins() {
     let (mut world, id, _) = pending("JoinGroup");
@@ -40,7 +40,7 @@ fn everything_is_kept_and_flows_while_the_member_joins() {
     assert_eq!(world.owned(), [0, 1]);
 }
 
-// seed: S035
+// req: S035
 #[test]
 fn what_the_assignment_lacks_is_stopped_committed_and_given_up_and_nothing_else() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0, 1, 2]);
@@ -57,8 +57,8 @@ fn what_the_assignment_lacks_is_stopped_committed_and_given_up_and_nothing_else(
     assert_eq!((subscription(&call).owned, subscription(&call).generation), (vec![t(0), t(2)], 2));
 }
 
-// seed: S042
-// seed: S118
+// req: S042
+// req: S118
 #[test]
 fn callbacks_and_lookups_are_about_what_changed() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
@@ -82,7 +82,7 @@ fn callbacks_and_lookups_are_about_what_changed() {
     assert!(matches!(call, monedula_engine::group::Call::OffsetFetch { partitions, .. } if partitions == [t(2)]));
 }
 
-// seed: S044
+// req: S044
 #[test]
 fn a_join_of_minutes_is_behind_the_scenes_and_the_lease_is_kept_alive() {
     let (mut world, id, _) = pending("JoinGroup");
@@ -92,7 +92,7 @@ fn a_join_of_minutes_is_behind_the_scenes_and_the_lease_is_kept_alive() {
         world.pass(secs(1));
         assert!(world.lease.is_some_and(|until| until > world.now), "handed out all the time");
     }
-    // Heartbeats only for the lease: no more of them than that takes (seed S016).
+    // Heartbeats only for the lease: no more of them than that takes (req S016).
     assert!(world.beats.len() <= 12, "{}", world.beats.len());
     assert_eq!(world.trace(), [""; 0]);
     world.join(id, 2);
@@ -238,7 +238,7 @@ fn a_second_notice_while_partitions_are_given_up_does_not_make_them_be_given_up_
     world.no_call();
 }
 
-// seed: S067
+// req: S067
 #[test]
 fn a_change_of_the_subscription_leads_to_a_join_and_no_topic_is_had_that_is_not_subscribed_to() {
     for protocol in [Protocol::Cooperative, Protocol::Eager] {

@@ -282,7 +282,7 @@ fn gives_up(setup: GroupConfig) -> World {
     world
 }
 
-// seed: S135
+// req: S135
 #[test]
 fn a_member_takes_part_in_a_rebalance_while_it_gives_up_and_claims_what_it_has_still() {
     let mut world = gives_up(defers());

@@ -6,8 +6,8 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::pending::{APIS, again, failed, pending};
 use crate::world::{BACKOFF, HEARTBEAT, SESSION, World, config, coordinator, ms, secs, synced};
 
-// seed: S001
-// seed: S002
+// req: S001
+// req: S002
 #[test]
 fn any_broker_is_asked_for_the_coordinator_and_only_the_one_that_it_names_gets_calls_of_the_group() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -33,7 +33,7 @@ fn any_broker_is_asked_for_the_coordinator_and_only_the_one_that_it_names_gets_c
     assert!(matches!(world.call_to("FindCoordinator").1, Target::Any { .. }));
 }
 
-// seed: S003
+// req: S003
 #[test]
 fn not_coordinator_leads_to_another_search_and_the_same_call_again_and_no_error() {
     for api in APIS.into_iter().filter(|api| *api != "FindCoordinator") {
@@ -48,7 +48,7 @@ fn not_coordinator_leads_to_another_search_and_the_same_call_again_and_no_error(
     }
 }
 
-// seed: S115
+// req: S115
 #[test]
 fn a_broker_that_does_not_know_or_is_dead_is_followed_by_another_after_a_backoff() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -69,7 +69,7 @@ fn a_broker_that_does_not_know_or_is_dead_is_followed_by_another_after_a_backoff
     assert_eq!(world.raised, []);
 }
 
-// seed: S056
+// req: S056
 #[test]
 fn a_broker_that_names_a_coordinator_of_yesterday_is_not_asked_again_at_once() {
     let mut world = World::new(config(Protocol::Cooperative));
@@ -95,7 +95,7 @@ fn a_coordinator_that_worked_until_now_is_looked_for_at_once() {
     world.call("FindCoordinator");
 }
 
-// seed: S057
+// req: S057
 #[test]
 fn a_coordinator_that_answers_no_heartbeat_for_a_session_or_whose_socket_closes_counts_as_dead() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
@@ -113,7 +113,7 @@ fn a_coordinator_that_answers_no_heartbeat_for_a_session_or_whose_socket_closes_
     world.call("FindCoordinator");
 }
 
-// seed: S140
+// req: S140
 #[test]
 fn a_lost_connection_or_a_coordinator_that_is_not_available_leads_to_a_search_until_it_succeeds() {
     for api in ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch", "LeaveGroup"] {
@@ -136,7 +136,7 @@ fn a_lost_connection_or_a_coordinator_that_is_not_available_leads_to_a_search_un
     }
 }
 
-// seed: S086
+// req: S086
 #[test]
 fn a_new_coordinator_alone_costs_a_heartbeat_and_no_join_and_no_commit() {
     let mut world = World::stable(config(Protocol::Eager), &[0, 1]);

@@ -6,7 +6,7 @@ use monedula_protocol::error_code::ErrorCode;
 use crate::pending::pending;
 use crate::world::{BACKOFF, HEARTBEAT, MAX_POLL, SESSION, World, config, identity, ms, offsets, secs, t};
 
-// seed: S138
+// req: S138
 #[test]
 fn heartbeats_leave_every_interval_while_in_the_group_and_never_before_or_after() {
     let mut setup = config(Protocol::Cooperative);
@@ -55,7 +55,7 @@ fn for_a_minute_after_a_rebalance_heartbeats_go_four_times_as_often() {
     }
 }
 
-// seed: S058
+// req: S058
 #[test]
 fn a_rebalance_is_noticed_within_one_heartbeat_interval() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
@@ -71,7 +71,7 @@ fn a_rebalance_is_noticed_within_one_heartbeat_interval() {
     assert!(world.now - begun <= HEARTBEAT);
 }
 
-// seed: S103
+// req: S103
 #[test]
 fn a_notice_leads_to_a_join_and_a_lost_connection_only_to_another() {
     let mut world = World::stable(config(Protocol::Eager), &[0]);
@@ -93,7 +93,7 @@ fn a_notice_leads_to_a_join_and_a_lost_connection_only_to_another() {
     assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]));
 }
 
-// seed: S054
+// req: S054
 #[test]
 fn a_coordinator_that_loads_is_waited_for_without_a_join() {
     for (api, again) in [("Heartbeat", "Heartbeat"), ("OffsetCommit", "OffsetCommit"), ("OffsetFetch", "OffsetFetch")] {
@@ -116,7 +116,7 @@ fn a_coordinator_that_loads_is_waited_for_without_a_join() {
     assert_eq!(world.owned(), [0, 1]);
 }
 
-// seed: S137
+// req: S137
 #[test]
 fn a_wrong_generation_and_a_rebalance_both_lead_to_a_join() {
     for code in [ErrorCode::IllegalGeneration, ErrorCode::RebalanceInProgress] {
@@ -129,7 +129,7 @@ fn a_wrong_generation_and_a_rebalance_both_lead_to_a_join() {
     }
 }
 
-// seed: S059
+// req: S059
 #[test]
 fn a_member_that_is_not_known_joins_without_an_id() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
@@ -138,7 +138,7 @@ fn a_member_that_is_not_known_joins_without_an_id() {
     assert_eq!(identity(&world.call("JoinGroup").1).0, "");
 }
 
-// seed: S113
+// req: S113
 #[test]
 fn a_pause_shorter_than_the_session_costs_nothing() {
     for lost in [true, false] {
@@ -180,7 +180,7 @@ fn a_pause_shorter_than_the_session_costs_nothing() {
     }
 }
 
-// seed: S069
+// req: S069
 #[test]
 fn a_long_pause_before_a_join_costs_the_membership_and_a_short_one_after_it_nothing() {
     let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
@@ -222,7 +222,7 @@ fn an_answer_to_the_heartbeat_of_an_older_generation_says_nothing() {
     }
 }
 
-// seed: S009
+// req: S009
 #[test]
 fn who_does_not_poll_for_max_poll_interval_leaves_and_comes_back_with_the_next_poll() {
     let mut world = World::stable(config(Protocol::Eager), &[0, 1]);

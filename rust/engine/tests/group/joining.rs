@@ -12,7 +12,7 @@ use crate::world::{
     subscription, sync_error, synced, t,
 };
 
-// seed: S017
+// req: S017
 #[test]
 fn the_first_join_has_no_id_and_the_one_given_is_kept_until_it_is_unknown() {
     let mut world = World::subscribed(config(Protocol::Cooperative));
@@ -81,7 +81,7 @@ fn a_coordinator_that_hands_out_one_id_after_the_other_is_not_asked_without_end(
     }
 }
 
-// seed: S018
+// req: S018
 #[test]
 fn every_call_carries_the_generation_and_the_id_of_now() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
@@ -118,7 +118,7 @@ fn only_a_follower_gives_sync_group_the_time_in_which_a_leader_is_missed() {
     assert_eq!(follower.extra_timeout(), config(Protocol::Cooperative).session_timeout);
 }
 
-// seed: S019
+// req: S019
 #[test]
 fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
     let mut world = World::subscribed(config(Protocol::Cooperative));
@@ -166,7 +166,7 @@ fn the_leader_brings_the_assignments_and_a_follower_an_empty_list() {
     }
 }
 
-// seed: S016
+// req: S016
 #[test]
 fn heartbeats_stop_while_a_join_is_out_and_go_on_with_the_new_generation() {
     let mut world = World::stable(config(Protocol::Eager), &[0]);
@@ -185,7 +185,7 @@ fn heartbeats_stop_while_a_join_is_out_and_go_on_with_the_new_generation() {
     assert_eq!(identity(&world.call("Heartbeat").1), ("m", 2));
 }
 
-// seed: S015
+// req: S015
 #[test]
 fn nothing_is_committed_before_the_first_join() {
     for protocol in [Protocol::Eager, Protocol::Cooperative] {
@@ -197,7 +197,7 @@ fn nothing_is_committed_before_the_first_join() {
     }
 }
 
-// seed: S114
+// req: S114
 #[test]
 fn one_eager_rebalance_with_auto_commit_is_five_calls() {
     let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
@@ -210,8 +210,8 @@ fn one_eager_rebalance_with_auto_commit_is_five_calls() {
     assert_eq!(calls, ["Heartbeat", "OffsetCommit", "JoinGroup", "SyncGroup", "OffsetFetch"]);
 }
 
-// seed: S020
-// seed: S062
+// req: S020
+// req: S062
 #[test]
 fn what_the_coordinator_refuses_for_good_is_told_with_what_to_do() {
     let refused = |code| {
@@ -237,7 +237,7 @@ fn what_the_coordinator_refuses_for_good_is_told_with_what_to_do() {
     ));
 }
 
-// seed: S072
+// req: S072
 #[test]
 fn a_join_without_an_answer_is_sent_again_after_another_search() {
     let mut world = World::subscribed(config(Protocol::Cooperative));
@@ -251,7 +251,7 @@ fn a_join_without_an_answer_is_sent_again_after_another_search() {
     assert_eq!(world.owned(), [0]);
 }
 
-// seed: S087
+// req: S087
 #[test]
 fn a_member_that_is_not_known_any_more_joins_by_itself() {
     for code in [ErrorCode::UnknownMemberId, ErrorCode::IllegalGeneration] {
@@ -278,7 +278,7 @@ fn a_member_that_is_not_known_any_more_joins_by_itself() {
     }
 }
 
-// seed: S145
+// req: S145
 #[test]
 fn after_a_failover_in_the_middle_of_a_rebalance_each_goes_on_from_what_it_knows() {
     // The new coordinator has the same generation: the answer to a heartbeat shows it.
@@ -392,7 +392,7 @@ fn a_leader_that_comes_back_alone_joins_again_for_partitions_that_came_meanwhile
     }
 }
 
-// seed: S045
+// req: S045
 #[test]
 fn a_rebalance_can_be_had_at_once_or_at_a_time() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);

@@ -62,7 +62,7 @@ fn several_holders_that_finish_out_of_order_move_the_frontier_up_to_the_first_ga
     assert!(ledger.is_quiet([&t(0), &t(1)]));
 }
 
-// seed: S083
+// req: S083
 #[test]
 fn a_seek_is_never_overwritten_by_what_was_finished_or_failed_before_it() {
     let mut ledger = reading();

@@ -10,8 +10,8 @@ fn noticed(world: &mut World) {
     world.trace();
 }
 
-// seed: S011
-// seed: S013
+// req: S011
+// req: S013
 // contract 2
 #[test]
 fn delivery_stops_then_the_user_finishes_then_it_is_committed_then_told_then_joined() {
@@ -86,7 +86,7 @@ fn a_commit_of_the_users_that_names_a_deleted_topic_does_not_hold_up_a_revocatio
     }
 }
 
-// seed: S014
+// req: S014
 #[test]
 fn without_auto_commit_the_callback_is_where_the_user_commits() {
     let mut setup = config(Protocol::Eager);
@@ -106,7 +106,7 @@ fn without_auto_commit_the_callback_is_where_the_user_commits() {
     world.call("JoinGroup");
 }
 
-// seed: S150
+// req: S150
 #[test]
 fn what_the_user_commits_without_waiting_is_complete_before_the_join_leaves() {
     let mut world = World::stable(config(Protocol::Eager), &[0]);
@@ -215,7 +215,7 @@ fn what_was_brought_for_something_that_is_over_is_to_be_brought_again() {
     assert!(matches!(&world.committed[..], [(None, outcomes)] if outcomes[&t(0)].1.is_err()));
 }
 
-// seed: S085
+// req: S085
 #[test]
 fn callbacks_tell_each_gain_and_each_loss_once_and_leaving_frees_at_once() {
     let mut world = World::subscribed(config(Protocol::Eager));
@@ -237,7 +237,7 @@ fn callbacks_tell_each_gain_and_each_loss_once_and_leaving_frees_at_once() {
     );
 }
 
-// seed: S028
+// req: S028
 #[test]
 fn what_is_newly_finished_is_committed_every_interval() {
     let mut world = World::stable(config(Protocol::Cooperative), &[0, 1]);
@@ -271,7 +271,7 @@ fn a_coordinator_that_is_gone_does_not_make_auto_commits_pile_up() {
     assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 19)]));
 }
 
-// seed: S025
+// req: S025
 #[test]
 fn the_assigned_callback_comes_right_after_the_sync_and_before_any_start() {
     let mut world = World::subscribed(config(Protocol::Eager));

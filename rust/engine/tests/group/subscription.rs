@@ -125,7 +125,7 @@ fn a_follower_leaves_that_to_the_leader() {
     world.no_call();
 }
 
-// seed: S144
+// req: S144
 // (with the broker's half in rust/broker/tests/classic/failover.rs)
 #[test]
 fn what_changed_while_the_coordinator_was_away_leads_to_a_join_afterwards() {

@@ -148,7 +148,7 @@ fn what_is_not_owned_is_refused_without_a_request() {
     assert_eq!(world.commit_error(1), CommitError::NotOwned);
 }
 
-// seed: S028
+// req: S028
 #[test]
 fn what_is_newly_finished_is_committed_every_interval() {
     let mut world = World::stable(config(), &[0, 1]);

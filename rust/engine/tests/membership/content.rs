@@ -142,7 +142,7 @@ fn a_wrong_answer_is_as_good_as_none() {
     assert_eq!(call.epoch, 1);
 }
 
-// seed: S158
+// req: S158
 #[test]
 fn the_coordinators_interval_is_followed() {
     let mut world = World::stable(config(), &[0]);

@@ -1,4 +1,4 @@
-//! Each error code in the answer to each call: the member reacts as the table says (seed S121).
+//! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
 use monedula_engine::group::consumer::{REACTIONS, Reaction, State, reaction};
 use monedula_engine::group::{Answer, CallId, CommitError, Input};
@@ -107,7 +107,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
     Reaction::Retry
 }
 
-// seed: S121
+// req: S121
 #[test]
 fn every_code_of_every_call_leads_to_what_the_table_says() {
     for (api, _) in REACTIONS {

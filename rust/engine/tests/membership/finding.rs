@@ -60,7 +60,7 @@ fn one_that_loads_is_asked_again_after_growing_backoffs() {
     assert!(waits[4] >= ms(800) && waits[4] <= ms(1201), "{waits:?}");
 }
 
-// seed: S056
+// req: S056
 #[test]
 fn a_broker_that_names_a_coordinator_of_yesterday_is_not_asked_again_at_once() {
     let mut world = World::new(config());
@@ -98,7 +98,7 @@ fn a_lost_commit_has_the_coordinator_looked_for_and_the_heartbeat_under_way_give
     assert!(world.outcome(1).is_some_and(|outcomes| outcomes.values().all(|(_, outcome)| outcome.is_ok())));
 }
 
-// seed: S057
+// req: S057
 #[test]
 fn a_coordinator_that_is_silent_for_a_session_counts_as_dead() {
     let mut world = World::stable(config(), &[0]);

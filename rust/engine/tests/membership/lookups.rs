@@ -76,7 +76,7 @@ fn a_partition_that_was_added_later_is_new() {
     assert_eq!(world.starts.last(), Some(&(t(4), None, true)));
 }
 
-// seed: S084
+// req: S084
 #[test]
 fn a_topic_that_a_pattern_matches_later_is_new_and_one_that_was_there_is_not() {
     let mut world = World::new(config());
@@ -100,7 +100,7 @@ fn a_topic_that_a_pattern_matches_later_is_new_and_one_that_was_there_is_not() {
     assert_eq!(world.starts, [(t(0), None, false), (u, None, true)]);
 }
 
-// seed: S084
+// req: S084
 #[test]
 fn under_a_pattern_of_the_brokers_what_was_not_there_before_is_new_if_that_is_known() {
     for listed in [true, false] {

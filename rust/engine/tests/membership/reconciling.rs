@@ -168,7 +168,7 @@ fn a_target_that_is_told_again_is_no_news() {
     assert_eq!(world.state(), State::Stable);
 }
 
-// seed: S150
+// req: S150
 #[test]
 fn what_the_user_commits_in_the_callback_is_through_before_the_acknowledgement() {
     let mut world = World::stable(by_hand(), &[0]);

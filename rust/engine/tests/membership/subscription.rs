@@ -89,7 +89,7 @@ fn a_pattern_of_the_client_is_a_list_of_names() {
     assert_eq!(world.heartbeat().1.topics, Some(names(&["t"])));
 }
 
-// seed: S067
+// req: S067
 #[test]
 fn nobody_gets_what_it_does_not_subscribe_to() {
     let mut world = World::stable(by_hand(), &[]);

@@ -11,7 +11,7 @@ use crate::world::{
     BACKOFF, DELIVERY_TIMEOUT, FIRST, LINGER, PROPAGATION, World, idempotent, ms, p, plain, transactional,
 };
 
-// seed: S165
+// req: S165
 #[test]
 fn a_batch_past_its_time_fails_alone() {
     let mut world = World::new(idempotent(), &[1, 1]);

@@ -32,7 +32,7 @@ fn a_new_producer_sends_one_batch_until_the_leader_knows_it() {
     assert_eq!(world.log(0), batches);
 }
 
-// seed: S078
+// req: S078
 #[test]
 fn a_refused_batch_and_those_behind_it_go_out_again_in_order() {
     let (mut world, batches) = pipelined();
@@ -61,7 +61,7 @@ fn lost_answers_lose_nothing_and_duplicate_nothing() {
     }
 }
 
-// seed: S164
+// req: S164
 #[test]
 fn a_new_leader_gets_what_was_queued_in_order() {
     let (mut world, mut batches) = pipelined();

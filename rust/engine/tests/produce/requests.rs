@@ -54,7 +54,7 @@ fn a_flush_ends_the_linger_and_is_answered_when_all_before_it_is_done() {
     assert_eq!(world.flushed, [9, 10]);
 }
 
-// seed: S163
+// req: S163
 #[test]
 fn one_request_carries_the_batches_of_several_partitions_of_a_broker() {
     let mut world = World::new(plain(1), &[1, 1, 1, 2]);
@@ -82,7 +82,7 @@ fn a_request_is_filled_up_to_its_limit_in_turns() {
     assert_eq!(world.at(1), [[huge]]);
 }
 
-// seed: S079
+// req: S079
 #[test]
 fn a_partition_without_a_leader_or_with_a_slow_one_blocks_no_other() {
     let mut world = World::new(plain(2), &[1, 1, 2]);

@@ -5,7 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{Reply, World, asked, data, error, ms, p};
 
-// seed: S071
+// req: S071
 #[test]
 fn a_moved_leader_is_found_through_metadata_and_asked_after_one_backoff_at_most() {
     let mut world = World::reading(&[1]);

@@ -15,7 +15,7 @@ fn each_fetch_asks_for_the_offset_after_the_last_record() {
     assert_eq!(asked(&world.fetch(1), 0), Some(11));
 }
 
-// seed: S159
+// req: S159
 #[test]
 fn all_leaders_are_asked_at_the_same_time_and_each_for_its_own() {
     let mut world = World::reading(&[1, 2, 3, 1]);

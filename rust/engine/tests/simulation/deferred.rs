@@ -214,7 +214,7 @@ fn only_stopped(stopped: &BTreeMap<TopicPartition, Duration>, partitions: &Parti
     }
 }
 
-// seed: S128
+// req: S128
 #[test]
 fn a_process_that_is_killed_and_started_again_costs_its_own_partitions_the_restart_and_a_heartbeat() {
     for slot in 0..5 {
@@ -323,7 +323,7 @@ fn incremental_moves_a_tenth_of_the_partitions_after_the_other_and_stops_no_othe
     assert!(world.owners().iter().all(stays));
 }
 
-// seed: S124
+// req: S124
 #[test]
 fn settings_choose_between_eager_and_cooperative_and_what_is_left_for_later() {
     for (assignor, stops_all, given_away, at_once) in [

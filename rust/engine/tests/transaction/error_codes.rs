@@ -86,7 +86,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
     Reaction::Rediscover
 }
 
-// seed: S121
+// req: S121
 #[test]
 fn every_code_of_every_call_leads_to_what_the_table_says() {
     for api in APIS {

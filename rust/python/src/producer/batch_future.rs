@@ -143,7 +143,7 @@ impl BatchFuture {
 
     /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
+        slf.py().import("monedula._asyncio.futures")?.call_method1("waiting", (slf,))
     }
 
     /// Wakes an event loop with `number` once the future is done.
@@ -242,7 +242,7 @@ impl Rows {
             summary.offsets.into_iter().map(|(partition, runs)| (py_partition(partition), runs)).collect();
         let failed = self.count - summary.acknowledged;
         let arguments = (self.count, summary.acknowledged, failed, offsets, errors);
-        let made = py.import("monedula.reports")?.call_method1("report", arguments)?.unbind();
+        let made = py.import("monedula.types.reports")?.call_method1("report", arguments)?.unbind();
         Ok(self.made.get_or_init(|| made).clone_ref(py))
     }
 }

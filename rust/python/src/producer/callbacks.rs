@@ -39,7 +39,7 @@ pub(super) fn in_its_loop<'py>(
     if !py.import("sys")?.getattr("modules")?.contains("asyncio.events")? {
         return Ok(callback.clone());
     }
-    py.import("monedula._awaiting")?.call_method1("in_its_loop", (future, callback))
+    py.import("monedula._asyncio.futures")?.call_method1("in_its_loop", (future, callback))
 }
 
 pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -52,7 +52,7 @@ pub(super) fn check_callable(callback: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Takes back a callback that was given in a running loop. Returns how many there were.
 pub(super) fn forget(future: &Bound<'_, PyAny>, callback: &Bound<'_, PyAny>) -> PyResult<usize> {
-    future.py().import("monedula._awaiting")?.call_method1("forget", (future, callback))?.extract()
+    future.py().import("monedula._asyncio.futures")?.call_method1("forget", (future, callback))?.extract()
 }
 
 /// What is wrong with brokers, if something is.
@@ -142,7 +142,7 @@ impl Callbacks {
     fn start(self: &Arc<Self>, py: Python<'_>, number: u64) -> PyResult<()> {
         // If no thread can be started, the runner is dropped, which reports that it has ended.
         let runner = CallbackRunner { callbacks: Own::new(self.clone()), number };
-        py.import("monedula._callbacks")?.call_method1("start", (runner,))?;
+        py.import("monedula.producer._callback_thread")?.call_method1("start", (runner,))?;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl State {
     }
 }
 
-/// The body of the thread that runs callbacks; see `monedula._callbacks`. It is dropped when the thread has ended.
+/// The body of the thread that runs callbacks; see `monedula.producer._callback_thread`. It is dropped when the thread has ended.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct CallbackRunner {
     callbacks: Own<Arc<Callbacks>>,

@@ -168,7 +168,7 @@ impl SendFuture {
 
     /// Await the future in any asyncio-compatible event loop. Cancelling the wait does not stop the sending.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("monedula._awaiting")?.call_method1("waiting", (slf,))
+        slf.py().import("monedula._asyncio.futures")?.call_method1("waiting", (slf,))
     }
 
     /// Methods of other clients' futures: the error says what to use.

@@ -20,7 +20,7 @@ use crate::signals;
 #[derive(Clone)]
 pub(crate) struct Waiting(Arc<(Py<PyAny>, Arc<DeferredSend>)>);
 
-/// The waiting records of a producer; see `monedula._waiting`.
+/// The waiting records of a producer; see `monedula.producer._send_queue`.
 #[pyclass(frozen, weakref, module = "monedula._monedula")]
 pub(crate) struct WaitingRecordsCore {
     shared: Own<Arc<Shared>>,

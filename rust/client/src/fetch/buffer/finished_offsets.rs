@@ -469,7 +469,7 @@ impl FetchBuffer {
                     Some(ToCommit::Committed(at)) => _ = known.insert(partition.clone(), (at, Ok(()))),
                     None => {}
                 },
-                // The user sought elsewhere since: what it read before counts for nothing (seed S083).
+                // The user sought elsewhere since: what it read before counts for nothing (req S083).
                 Some(buffer) if *span >= buffer.assigned_span => {}
                 _ => _ = known.insert(partition.clone(), (offset_at(*next), Err(CommitError::NotOwned))),
             }

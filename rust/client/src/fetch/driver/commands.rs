@@ -97,7 +97,7 @@ impl Running {
     }
 
     /// Assigns new partitions of whole topics: the first ones at the position that the user gave, later ones at their
-    /// smallest offset, so that none of their records is missed (seed S084).
+    /// smallest offset, so that none of their records is missed (req S084).
     pub(super) fn grow(&mut self) {
         let topics: Vec<(Arc<str>, Position, bool)> =
             self.topics.iter().map(|(topic, &(start, known))| (topic.clone(), start, known)).collect();

@@ -65,7 +65,7 @@ impl GroupConfig {
         (self.max_poll_interval / 3).min(Duration::from_secs(30))
     }
 
-    /// Finds timing that cannot work, or only just (seed S107).
+    /// Finds timing that cannot work, or only just (req S107).
     pub fn timing_problems(&self) -> Vec<TimingProblem> {
         let ms = Duration::as_millis;
         let (session, heartbeat, poll) = (self.session_timeout, self.heartbeat_interval, self.max_poll_interval);

@@ -50,10 +50,10 @@ impl Member {
         }
     }
 
-    /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (seed S057).
+    /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (req S057).
     pub(super) fn session_timed_out(&mut self, now: Now) {
         // The coordinator holds a JoinGroup for as long as the others take, without heartbeats; JoinGroup has its own
-        // timeout (seed S072).
+        // timeout (req S072).
         if !matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) {
             self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true, now);
         }

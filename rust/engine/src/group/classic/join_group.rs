@@ -16,7 +16,7 @@ use crate::{Now, TopicPartition};
 /// The member id, static id and metadata of each member.
 pub(super) type Subscriptions = Vec<(String, Option<String>, Vec<u8>)>;
 
-/// The protocol type of consumer groups (seed S019).
+/// The protocol type of consumer groups (req S019).
 pub(super) const PROTOCOL_TYPE: &str = "consumer";
 
 /// The next join, and the JoinGroup and SyncGroup in flight.
@@ -78,7 +78,7 @@ impl Member {
         // has passed this step, and its other partitions are read on.
         let partitions = self.to_revoke_before_join();
         if self.state != State::Revoking && (!self.join.prepared || !partitions.is_empty()) {
-            // Before the first join nothing was read, so there is nothing to commit (seed S015).
+            // Before the first join nothing was read, so there is nothing to commit (req S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
                 self.revoke(partitions, Then::Join);
@@ -92,7 +92,7 @@ impl Member {
     }
 
     /// With an assignor that defers, the other members need not wait for the end of this member's revocation: it joins
-    /// meanwhile, and the leader relies on the owned partitions that it reports (seed S135).
+    /// meanwhile, and the leader relies on the owned partitions that it reports (req S135).
     pub(super) fn join_meanwhile(&mut self, reason: &str) {
         let defers = self.defers();
         if defers && self.revoked_before_join().is_some() {
@@ -162,7 +162,7 @@ impl Member {
         self.out.timers.clear(Timer::KeptBack);
         self.out.timers.clear(Timer::Deferred);
         self.join.prepared = false;
-        // No heartbeats are sent until JoinGroup is answered (seed S016), except those that the lease needs.
+        // No heartbeats are sent until JoinGroup is answered (req S016), except those that the lease needs.
         self.set_state(State::PreparingRebalance);
     }
 

@@ -262,7 +262,7 @@ impl Member {
         if self.leave.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
             return;
         }
-        // A pattern matches a new topic. It did not exist before, so it is read from its start (seed S084).
+        // A pattern matches a new topic. It did not exist before, so it is read from its start (req S084).
         if from_pattern && self.topics.subscribed {
             for topic in topics.difference(&self.topics.names) {
                 self.topics.first_seen.expect(topic);

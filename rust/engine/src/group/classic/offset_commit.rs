@@ -17,7 +17,7 @@ impl Member {
     pub(super) fn advance_commits(&mut self, now: Now) {
         self.refuse_commits_of_others(now);
         // Between the answers to JoinGroup and SyncGroup, coordinators accept no commits; before, they accept those of
-        // the old generation (seed S116).
+        // the old generation (req S116).
         let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
             && self.generation >= 0
             && !self.join.outcome_unknown

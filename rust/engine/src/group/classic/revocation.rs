@@ -39,7 +39,7 @@ impl Member {
     }
 
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
-    /// connection than JoinGroup, which might overtake them (seed S150).
+    /// connection than JoinGroup, which might overtake them (req S150).
     pub(super) fn advance_revocation(&mut self) {
         let draining = self.revocation.as_ref().filter(|it| it.step() == Step::Draining);
         if draining.is_some_and(|it| !self.commits.touch(it.partitions())) {

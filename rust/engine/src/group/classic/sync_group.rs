@@ -214,7 +214,7 @@ impl Member {
     /// Ends the rebalance: newly assigned partitions start, and those that the assignment leaves out are revoked.
     fn assigned(&mut self, all: BTreeSet<TopicPartition>, user_data: Option<Vec<u8>>, sync: InFlight, now: Now) {
         self.remember_assignment(all.clone(), user_data, now);
-        // The subscription may have changed since the join: partitions of other topics are not taken (seed S067).
+        // The subscription may have changed since the join: partitions of other topics are not taken (req S067).
         let (wanted, unwanted): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) =
             all.into_iter().partition(|partition| self.topics.names.contains(&partition.topic));
         let (recreated, assigned): (BTreeSet<TopicPartition>, BTreeSet<TopicPartition>) = wanted

@@ -38,7 +38,7 @@ impl Member {
         }
     }
 
-    /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (seed S057).
+    /// No heartbeat was answered for `session.timeout.ms`: the coordinator counts as dead (req S057).
     pub(super) fn session_timed_out(&mut self, now: Now) {
         self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", now);
         self.out.timers.set(Timer::Session, now + self.config.session_timeout);

@@ -101,7 +101,7 @@ impl Member {
     }
 
     /// The partitions of a target that are not owned yet and whose topic names are known. Topics that the member does
-    /// not subscribe to are left out (seed S067): a target may be older than the subscription.
+    /// not subscribe to are left out (req S067): a target may be older than the subscription.
     fn assignable(&self, target: &Partitions) -> BTreeMap<TopicPartition, Uuid> {
         let mut assignable = self.resolved(target);
         assignable.retain(|partition, _| !self.owned.contains_key(partition) && self.is_wanted(&partition.topic));

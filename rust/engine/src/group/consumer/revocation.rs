@@ -5,7 +5,7 @@ use crate::group::{Committing, Output, Parts, Revocation, Step};
 
 impl Member {
     /// Ends the revocation once the user's own commits, including those of the callback, have ended. They use another
-    /// connection than the heartbeat, which might overtake them (seed S150). A commit that timed out but is still in
+    /// connection than the heartbeat, which might overtake them (req S150). A commit that timed out but is still in
     /// flight has to end too: its epoch may still be valid when it arrives, and it would overwrite what the next owner
     /// has committed by then.
     pub(super) fn advance_revocation(&mut self) {

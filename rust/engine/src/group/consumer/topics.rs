@@ -29,7 +29,7 @@ impl Member {
             _ => None,
         };
         match subscription {
-            // A pattern matches a new topic. It did not exist before, so it is read from its start (seed S084).
+            // A pattern matches a new topic. It did not exist before, so it is read from its start (req S084).
             Subscription::Matched(topics) => {
                 if let Some(before) = before {
                     for topic in topics.difference(before) {

@@ -1,0 +1,1 @@
+"""Where the values of settings come from: properties files, providers, tokens."""

@@ -1,0 +1,201 @@
+"""What people who come from another client are told: where its settings, methods and arguments are here.
+
+`settings` and `calls` are the tables; `docs/migration/` shows the same in full. They are imported with the first name
+that is not known, so nobody else pays for them.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import iscoroutinefunction, isfunction
+from sys import modules
+from typing import Any, NoReturn, TypeVar
+
+from monedula.errors import ConfigError
+
+T = TypeVar("T")
+
+_CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
+
+
+_ARGUMENTS = {
+    "assignors": "Consumer(settings, assignors=[...])",
+    "columns": "Consumer(settings, columns=['key', 'value'])",
+    "headers": "Consumer(settings, headers=True)",
+    "key": "Consumer(settings, key=monedula.Json(schema))",
+    "on_event": "Consumer(settings, on_event=f)",
+    "value": "Consumer(settings, value=monedula.Json(schema))",
+}
+"""Arguments of our own clients that stand in the dict of settings."""
+
+
+def refuse_settings(names: Iterable[str]) -> None:
+    """Refuse settings of other clients that this one does not have.
+
+    Args:
+        names: settings that are not known here, as the user wrote them.
+
+    Raises:
+        ConfigError: with what to use instead.
+    """
+    for name in names:
+        if name in _ARGUMENTS:
+            raise ConfigError(
+                f"{name} is no setting, but an argument beside the settings: {_ARGUMENTS[name]}", key=name
+            )
+        advice = advice_for(name.strip().replace("_", "."))
+        if advice is not None:
+            raise ConfigError(f"{name} is a setting of other clients; here: {advice}", key=name)
+
+
+def advice_for(name: str) -> str | None:
+    """What to use in place of a setting of another client, by its dotted name; `None` if no client has it."""
+    from monedula._migration_hints.settings import PREFIXES, SETTINGS
+
+    return SETTINGS.get(name) or next((told for prefix, told in PREFIXES.items() if name.startswith(prefix)), None)
+
+
+def no_attribute(of: object, name: str, kind: type | None = None) -> AttributeError:
+    """The error of an attribute that an object of ours does not have, with what to use if another client has it.
+
+    Args:
+        of: the object.
+        name: the attribute.
+        kind: the class of ours that it belongs to, if that may be a subclass of the user's.
+    """
+    kind = kind or type(of)
+    plain = f"{type(of).__name__!r} object has no attribute {name!r}"
+    advice = None if name.startswith("_") else _advice_on(kind, name)
+    if advice is not None:
+        return AttributeError(f"{plain}; here: {advice}")
+    # With these, Python names the attribute that is spelled most like it.
+    return AttributeError(plain, name=name, obj=of)
+
+
+def _advice_on(kind: type, name: str) -> str | None:
+    from monedula._migration_hints.calls import CALLS
+
+    table = CALLS.get(kind.__name__.removeprefix("Async"), {})
+    snake = _CAMEL.sub(lambda letter: f"_{letter[1].lower()}", name)
+    if snake != name and hasattr(kind, snake):
+        return snake  # a method of Java
+    return table.get(name) or table.get(snake)
+
+
+def no_name(module: str, name: str, *, is_imported: bool, elsewhere: Iterable[str] = ()) -> Exception:
+    """The error of a name that a module of ours does not have, with what to use if another client has it.
+
+    Args:
+        module: the module.
+        name: the name.
+        is_imported: whether it is asked for by `from monedula import name`, which replaces an `AttributeError` by an
+            error without the hint.
+        elsewhere: full names of what other modules have.
+    """
+    plain = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(plain)
+    from monedula._migration_hints.names import NAMES
+
+    advice = NAMES.get(name) or (f"{elsewhere}.{name}" if elsewhere else None)
+    if advice is None:
+        # With these, Python names the one that is spelled most like it.
+        return AttributeError(plain, name=name, obj=modules[module])
+    if is_imported:
+        return ImportError(f"cannot import name {name!r} from {module!r}; here: {advice}", name=module)
+    return AttributeError(f"{plain}; here: {advice}")
+
+
+def no_argument(method: str, keywords: Iterable[str]) -> TypeError:
+    """The error of keywords that a method of the core does not take; there is at least one."""
+    from monedula._migration_hints.arguments import ARGUMENTS
+
+    name = next(iter(keywords))
+    advice = ARGUMENTS.get(method, {}).get(name)
+    if advice is None:
+        return TypeError(f"{method}() got an unexpected keyword argument {name!r}")
+    return TypeError(f"{method}() takes no argument {name!r}; here: {advice}")
+
+
+def tells(kind: type[T]) -> type[T]:
+    """A class decorator: attributes and arguments of other clients raise an error that says what to use here.
+
+    Attributes raise `AttributeError`, as any other that does not exist; arguments raise `TypeError`, as any other that
+    a method does not take. Neither is in `dir()` or in a signature.
+    """
+    from monedula._migration_hints.arguments import ARGUMENTS
+
+    def missing(self: object, name: str) -> Any:
+        raise no_attribute(self, name, kind)
+
+    if (arguments := ARGUMENTS.get(kind.__name__)) is not None:
+        setattr(kind, "__init__", _made(kind, arguments))  # noqa: B010
+    if hasattr(kind, "__aenter__"):
+        for name in ("__enter__", "__exit__"):
+            setattr(kind, name, _refusal("supports no `with`; here: use `async with`"))
+    setattr(kind, "__getattr__", missing)  # noqa: B010 - unseen by type checkers, which would take any attribute then
+    for each in kind.__mro__[:-1]:
+        if not each.__module__.startswith("monedula."):
+            continue
+        for name, arguments in ARGUMENTS.items():
+            method = vars(each).get(name)
+            if isfunction(method) and getattr(kind, name) is method:
+                setattr(kind, name, _checked(method, arguments))
+    return kind
+
+
+def asynchronous(kind: type[T]) -> type[T]:
+    """A class decorator for asynchronous iterators: a plain `for` raises an error that says what to write."""
+    setattr(kind, "__iter__", _refusal("is for asyncio; here: use `async for`"))  # noqa: B010 - unseen by type checkers
+    return kind
+
+
+def _refusal(reason: str) -> Callable[..., NoReturn]:
+    def refuse(self: object, *_arguments: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__.removeprefix('_')!r} object {reason}")
+
+    return refuse
+
+
+def _made(kind: type, foreign: dict[str, str]) -> Callable[..., None]:
+    method: Callable[..., None] = kind.__init__  # type: ignore[misc]
+
+    @wraps(method)
+    def init(self: object, *arguments: Any, **keywords: Any) -> None:
+        try:
+            if named := keywords.keys() & foreign.keys():
+                raise no_argument(kind.__name__, named)
+            method(self, *arguments, **keywords)
+        finally:
+            keywords.clear()  # no traceback shows passwords as locals
+
+    return init
+
+
+def _checked(method: Callable[..., Any], foreign: dict[str, str]) -> Callable[..., Any]:
+    from monedula._migration_hints.arguments import ALONE
+
+    def check(keywords: dict[str, Any]) -> None:
+        if named := keywords.keys() & foreign.keys():
+            raise no_argument(method.__name__, named)
+
+    if iscoroutinefunction(method):
+
+        @wraps(method)
+        async def awaited(*arguments: Any, **keywords: Any) -> Any:
+            check(keywords)
+            return await method(*arguments, **keywords)
+
+        return awaited
+
+    alone = ALONE.get(method.__name__)
+
+    @wraps(method)
+    def called(*arguments: Any, **keywords: Any) -> Any:
+        if keywords:
+            check(keywords)
+        elif alone is not None and len(arguments) == 2:  # self, and one more
+            raise TypeError(f"{method.__name__}() takes no partition with its offset in one; here: {alone}")
+        return method(*arguments, **keywords)
+
+    return called

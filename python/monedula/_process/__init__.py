@@ -1,0 +1,1 @@
+"""The process around the clients: forks, signals, threads and greenlets."""

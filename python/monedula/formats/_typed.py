@@ -1,0 +1,326 @@
+"""`Typed`, the base of `Json`, `Avro` and `Protobuf`, and the checks of arguments that they share."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from monedula._arguments import topic_names
+from monedula._monedula import ColumnSpec, RegistryCore
+from monedula.config import RawSettings
+from monedula.errors import ArgumentError
+
+Mode = Literal["fail", "null", "drop"]
+"""What becomes of a record that cannot be decoded."""
+
+RegistryFraming = Literal["bare", "confluent", "apicurio", "glue"]
+"""What stands before a value of JSON or Protobuf."""
+
+_BOOTSTRAP = ("bootstrap.servers", "metadata.broker.list")
+
+_MODES_OF_SPARK = {"PERMISSIVE": "null", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
+
+
+class Typed:
+    """How keys or values are decoded: the base of `Json`, `Avro` and `Protobuf`."""
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {}
+    """The arguments that are shown, with what they are if they are left out."""
+
+    _KIND: ClassVar[str] = ""
+    """The language of its schemas, as registries call it."""
+
+    _given: Any
+    _arguments: dict[str, Any]
+    _is_of_registry = False
+    spec: ColumnSpec
+
+    @property
+    def flatten(self) -> bool:
+        """Whether the fields are columns of their own."""
+        flatten: bool = self._arguments["flatten"]
+        return flatten
+
+    @property
+    def drops(self) -> bool:
+        """Whether records that cannot be decoded are left out."""
+        return bool(self._arguments["mode"] == "drop")
+
+    @property
+    def subject(self) -> str | None:
+        """The subject of a registry that is named, or `None`."""
+        subject: str | None = self._arguments["subject"]
+        return subject
+
+    @property
+    def dead_letter(self) -> str | None:
+        """The topic of records that cannot be decoded, or `None`."""
+        topic: str | None = self._arguments["dead_letter"]
+        return topic
+
+    @property
+    def identity(self) -> str:
+        """A text that only those have in common that are the same in all arguments; `repr` does not show all."""
+        return f"{type(self).__name__}({self._given!r}, {self._arguments!r})"
+
+    @property
+    def is_of_registry(self) -> bool:
+        """Whether the reader's schema is still to be asked for."""
+        return self._is_of_registry
+
+    def pinned(self, settings: RawSettings) -> Self:
+        """The same with the schema of its subject, which the registry of the settings is asked for; waits for it.
+
+        Raises:
+            ArgumentError: if the settings name no registry, or the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        if not self._is_of_registry:
+            return self
+        subject, version = self._arguments["subject"], self._arguments["version"]
+        _, _, text, references = registry_core(settings).version(subject, version, self._KIND)
+        return self._with_schema(text, references)
+
+    def of_subject(self, registry: RegistryCore | None) -> Self:
+        """The same for writing: with the schema of its subject in this `registry`, and its id.
+
+        Raises:
+            ArgumentError: if there is no registry, or the schema cannot be read.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        return self.of_version(*self.version_in(registry))
+
+    def version_in(self, registry: RegistryCore | None) -> tuple[int, str, list[tuple[str, str]]]:
+        """The version of its subject in this `registry`: the schema's id, its text, and those that it refers to.
+
+        Raises:
+            ArgumentError: if there is no registry.
+            SchemaRegistryError: if the registry does not have it, or cannot be asked.
+        """
+        if registry is None:
+            raise ArgumentError("the settings name no registry: schema.registry.url is not given")
+        subject, version = self._arguments["subject"], self._arguments["version"]
+        number, _, text, references = registry.version(subject, version, self._KIND)
+        return number, text, references
+
+    def of_version(self, number: int, text: str, references: list[tuple[str, str]]) -> Self:
+        """The same for writing with a schema of a registry.
+
+        Args:
+            number: its id there.
+            text: its text.
+            references: the names and texts of the schemas that it refers to.
+
+        Raises:
+            ArgumentError: if the schema cannot be read.
+        """
+        return self._with_schema(text, references, number)
+
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
+        kind: type[Any] = type(self)
+        made: Self = kind(self._given, **{**self._arguments, "version": None, "schemas": {number: self._given}})
+        return made
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        """The same with a schema of a registry, and those that it refers to, with their names; for writing, its id."""
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._given, self._arguments)
+
+    def __repr__(self) -> str:
+        given = [
+            f"{name}={value!r}" for name, value in self._arguments.items() if value != self._DEFAULTS.get(name, value)
+        ]
+        fields = [] if self._is_of_registry else self.spec.fields
+        return f"{type(self).__name__}({', '.join([*fields, *given])})"
+
+
+def _restored(kind: type[Any], given: Any, arguments: dict[str, Any]) -> Typed:
+    restored: Typed = kind(given, **arguments)
+    return restored
+
+
+def behaviour_of(mode: object, dead_letter: str | None) -> str:
+    """What becomes of records that cannot be decoded, as the core has it."""
+    if mode not in ("fail", "null", "drop"):
+        here = _MODES_OF_SPARK.get(str(mode).upper())
+        also = "" if here is None else f"; Spark's {str(mode).upper()} is {here!r}"
+        raise ArgumentError(f"mode={mode!r}: expected 'fail', 'null' or 'drop'{also}")
+    if dead_letter is None:
+        return str(mode)
+    if mode != "fail":
+        raise ArgumentError(f"mode={mode!r} and dead_letter say two things about bad records; give one of them")
+    topic_names([dead_letter], "dead_letter is the name of one topic")
+    return "dead_letter"
+
+
+def registry_core(settings: RawSettings) -> RegistryCore:
+    """The schema registry of the settings.
+
+    Raises:
+        ConfigError: if a setting is wrong.
+        ArgumentError: if the settings name no registry.
+    """
+    if not {name.replace("_", ".") for name, *_ in settings} & {*_BOOTSTRAP}:
+        # No broker is asked, but settings have one.
+        given, settings = settings, RawSettings([*settings, (_BOOTSTRAP[0], "localhost:9092")])
+        settings.token_source = given.token_source
+    return RegistryCore(settings)
+
+
+def pinned(settings: RawSettings, given: Typed | None) -> Typed | None:
+    """How keys or values are decoded, with the schema of its subject if it names one."""
+    return given.pinned(settings) if isinstance(given, Typed) else given
+
+
+def check_framing(framing: object) -> None:
+    """Refuse a framing that values of JSON and Protobuf have not.
+
+    Raises:
+        ArgumentError: if it is none of them.
+    """
+    if framing not in (None, *get_args(RegistryFraming)):
+        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'apicurio' or 'glue'")
+
+
+def framing_of_subject(framing: RegistryFraming | None) -> RegistryFraming:
+    """The framing of values whose reader's schema is that of a subject.
+
+    Raises:
+        ArgumentError: if no registry knows what values of the given one name their schema by.
+    """
+    if framing not in (None, "confluent", "apicurio"):
+        raise ArgumentError(
+            "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
+        )
+    return framing or "confluent"
+
+
+def check_subject(subject: object, version: object, schema: object) -> None:
+    """Refuse what is no subject of a registry, and no version of one.
+
+    Raises:
+        ArgumentError: if it is none, or a schema is given beside a version.
+    """
+    if not isinstance(subject, str) or not subject.strip():
+        said = "version is that of a subject: give subject=" if subject is None else f"subject={subject!r}"
+        raise ArgumentError(f"{said}; expected the name of a subject, such as 'orders-value'")
+    if version is not None and (type(version) is not int or not 1 <= version < 1 << 31):
+        raise ArgumentError(f"version={version!r}: expected the number of a version; the latest if it is left out")
+    if version is not None and schema is not None:
+        raise ArgumentError("schema and version say two things about the reader's schema; give one of them")
+
+
+def schema_key(key: object, framing: object = "confluent") -> tuple[int, bytes | None]:
+    """What values of a framing name their schema by: its id, or its GUID.
+
+    Raises:
+        ArgumentError: if it is neither, or not what this framing has.
+    """
+    if framing == "apicurio":
+        if type(key) is int and 0 <= key < 1 << 63:
+            return key, None
+        raise ArgumentError(f"schemas: {key!r} is not the id of a schema in Apicurio's registry, a number of 63 bits")
+    number, guid = _id_or_guid(key)
+    if framing == "glue" and guid is None:
+        raise ArgumentError(f"schemas: {key!r} is not the UUID of a schema's version in AWS Glue")
+    return number, guid
+
+
+def _id_or_guid(key: object) -> tuple[int, bytes | None]:
+    if type(key) is int and 0 <= key < 1 << 32:
+        return key, None
+    if isinstance(key, str) and "-" in key:
+        from uuid import UUID
+
+        with suppress(ValueError):
+            return 0, UUID(key).bytes
+    raise ArgumentError(f"schemas: {key!r} is neither the id of a schema, a number of 32 bits, nor a GUID")
+
+
+def option_texts(options: Mapping[str, str | bool | int] | None) -> dict[str, str]:
+    """Options as the core has them, of which some are numbers."""
+    return {
+        name: str(value) if type(value) is int else option_text(name, value) for name, value in option_pairs(options)
+    }
+
+
+def option_pairs(options: Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
+    """The options by their names.
+
+    Raises:
+        ArgumentError: if they are given in another form than a dict, or a name is no text.
+    """
+    if options is None:
+        return ()
+    if not isinstance(options, Mapping) or not all(isinstance(name, str) for name in options):
+        raise ArgumentError(f"options={_short(options)}: expected names and values, such as {{'timeZone': 'UTC'}}")
+    return options.items()
+
+
+def option_text(name: str, value: object) -> str:
+    if name.lower() in ("mode", "columnnameofcorruptrecord"):
+        argument = "mode=" if name.lower() == "mode" else "corrupt_record= of Json"
+        raise ArgumentError(f"options: {name} is an argument of its own, {argument}")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        raise ArgumentError(f"options: {name}={value!r}: expected a text, True or False")
+    return value
+
+
+def check_columns(columns: Sequence[str] | None, key: object, value: object) -> None:
+    """Refuse fields of keys and values among the columns of Kafka, with what to write.
+
+    Raises:
+        ArgumentError: if there is one.
+    """
+    for name, given in (("key", key), ("value", value)):
+        if isinstance(given, Typed) and columns is not None:
+            fields = {field.partition(": ")[0] for field in given.spec.fields}
+            for column in columns:
+                field = column.removeprefix(f"{name}.")
+                if column not in _COLUMNS and field in fields:
+                    raise ArgumentError(
+                        f"columns: {column!r} is a field of {name}: the column {name!r} brings all fields of its "
+                        f"schema. Give {type(given).__name__}(...) a schema of the fields that you want, and "
+                        f"columns=[{name!r}, ...]"
+                    )
+
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def _short(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _hint(given: object) -> str:
+    """What else to say if it is a function, as other clients take, or no decoder at all."""
+    if callable(given) and not (isinstance(given, type) and issubclass(given, Typed)):
+        return (
+            "; a function would be called for each record: decode the column of bytes with it, or encode what is sent"
+        )
+    return ""
+
+
+def spec_of(name: str, given: object) -> ColumnSpec | None:
+    """The core's form of `key=` or `value=`.
+
+    Raises:
+        ArgumentError: if it is neither `None` nor a `Typed`, or the fields of keys are to be flattened.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Typed):
+        raise ArgumentError(
+            f"{name}={_short(given)}: expected monedula.Json(schema), Avro(schema), Protobuf(schema), or nothing for "
+            f"bytes{_hint(given)}"
+        )
+    if name == "key" and given.flatten:
+        raise ArgumentError(
+            f"key={type(given).__name__}(flatten=True): only the fields of values can be columns of their own"
+        )
+    return given.spec

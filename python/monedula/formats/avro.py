@@ -1,0 +1,236 @@
+"""`Avro`: keys or values of Avro that are decoded into typed columns while they are read."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from monedula._monedula import ColumnSpec
+from monedula.errors import ArgumentError
+from monedula.formats._typed import Mode, Typed, behaviour_of, check_subject, option_texts, schema_key
+
+Framing = Literal["bare", "confluent", "single_object", "apicurio", "glue"]
+"""What stands before an Avro value and names the schema that it was written with."""
+
+
+class Avro(Typed):
+    """Avro values, decoded into a column: `Consumer(..., value=Avro(schema))`.
+
+    As with `Json`, there is neither a Python object for a value nor a binary column. Every value is read by the schema
+    that it was written with, and becomes what the reader's schema asks for: fields that the reader's lacks are skipped,
+    those that the writer's lacks have their defaults, and aliases and numbers are resolved as in Avro's specification.
+    A schema is its JSON text, or that text as `json.loads` returns it.
+
+    With Confluent's framing, and `schema.registry.url` in the settings of the consumer or read, the schemas of values
+    are asked for there by the ids that values name, in the background: a partition waits for an unknown one, and the
+    others go on. Where the registry fails, `SchemaRegistryError` is raised, and a poll a second later asks again.
+
+    Types are those of Spark's `from_avro`: a union with null is the other type, int with long is long, float with
+    double is double, and other unions are structs with the fields `member0`, `member1` and so on, of which one is not
+    null. An enum is a string, a fixed is binary. A schema that is no record is a column of its own type, as for keys.
+
+    Args:
+        schema: the reader's schema. Without it, that of `writer`, or of `schemas` the one with the highest id, or the
+            last if they have no ids. One of them, or `subject`, is needed where a registry is asked, too.
+        writer: the schema that all values were written with, if it is not `schema`; only for `framing="bare"`.
+        schemas: the schemas that values were written with: for Confluent's framing by their ids or GUIDs in a registry,
+            as `{7: schema, "89791762-2336-4186-9674-299b90a802e2": schema}`; for single-object encoding a list, since
+            their fingerprints say which is meant.
+        framing: what stands before a value: `"bare"` is nothing, `"confluent"` a zero byte and the schema's id, or a
+            one and its GUID, there or in the header `__value_schema_id` or `__key_schema_id`; `"single_object"` is
+            `C3 01` and the schema's fingerprint; `"apicurio"` a zero byte and an id of four or eight bytes, or an id in
+            the header `apicurio.value.contentId` or `apicurio.value.globalId`; `"glue"` what AWS Glue's serializers
+            write, with the UUID of the schema's version, compressed or not. Default confluent if `schemas` has ids, or
+            if there is neither `schemas` nor `writer` and the client's settings have `schema.registry.url`;
+            single-object if `schemas` is a list; else bare.
+        mode: what becomes of a record that cannot be decoded, as of one with an unknown id. `"fail"` raises
+            `DecodeError`, and the position stays at the record. `"null"` keeps it with nulls in all fields. `"drop"`
+            leaves it out; `metrics()` counts those in `records_dropped`.
+        dead_letter: in place of a mode, the topic to which such records are written, as with `Json`.
+        flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
+        options: options of Spark's `from_avro` by their names: `recursiveFieldMaxDepth`,
+            `enableStableIdentifiersForUnionType`, `stableIdentifierPrefixForUnionType`.
+        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the reader's schema is its
+            latest version, or `version`. It is asked for once, when the consumer or read is made, and stays as long as
+            that lives. Of a subject in a context, `":.context:orders-value"`, the ids of values are those of the
+            context; beside `schema` this is all that it says.
+        version: the number of a version of `subject`.
+        references: the schemas that `schema` refers to by name, each behind those that it refers to itself.
+
+    Raises:
+        ArgumentError: if a schema cannot be read, a writer's schema cannot be read by the reader's, or arguments
+            contradict each other.
+
+    Examples:
+        >>> Avro('{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}')
+        Avro(id: int64)
+    """
+
+    _KIND = "AVRO"
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "framing": None,
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "options": {},
+        "subject": None,
+        "version": None,
+        "references": (),
+    }
+
+    def __init__(
+        self,
+        schema: Any = None,
+        *,
+        writer: Any = None,
+        schemas: Mapping[int, Any] | Mapping[str, Any] | Mapping[int | str, Any] | Sequence[Any] | None = None,
+        framing: Framing | None = None,
+        mode: Mode = "fail",
+        dead_letter: str | None = None,
+        flatten: bool = False,
+        options: Mapping[str, str | bool | int] | None = None,
+        subject: str | None = None,
+        version: int | None = None,
+        references: Sequence[Any] = (),
+    ) -> None:
+        behaviour = behaviour_of(mode, dead_letter)
+        texts = option_texts(options)
+        if subject is not None or version is not None:
+            check_subject(subject, version, schema)
+            framing = _of_registry(writer, schemas, framing)
+        given_framing = framing
+        framing, writers = _writers(writer, schemas, framing)
+        # A registry knows schemas by what Confluent's framing names them by, and Apicurio's speaks the same API.
+        may_ask = framing in ("confluent", "apicurio") or (given_framing is None and writer is None and schemas is None)
+        beside = [_schema_text(f"references[{index}]", each) for index, each in enumerate(references)]
+        self._arguments: dict[str, Any] = {
+            "writer": writer,
+            "schemas": schemas,
+            "framing": given_framing if framing == "bare" else framing,
+            "mode": mode,
+            "dead_letter": dead_letter,
+            "flatten": flatten,
+            "options": texts,
+            "subject": subject,
+            "version": version,
+            "references": tuple(beside),
+        }
+        self._given = None
+        self._is_of_registry = schema is None and subject is not None
+        if self._is_of_registry:
+            return
+        if schema is None:
+            if not writers:
+                raise ArgumentError(
+                    "schema: give the reader's schema, those of the writers, or subject= of a registry. The types of "
+                    "the columns must be known before the first record is read, also where a registry is asked for the "
+                    "writers' schemas"
+                )
+            numbered = [each for each in writers if each[1] is None]
+            schema = max(numbered, key=lambda each: each[0])[2] if numbered else writers[-1][2]
+        reader = _schema_text("schema", schema)
+        if framing == "single_object" or (framing == "bare" and not writers):
+            writers = [*writers, (0, None, reader)]
+        self._given = reader
+        self.spec = ColumnSpec.avro(
+            reader, writers, framing, behaviour, flatten, list(texts.items()), may_ask, beside, subject
+        )
+
+    @property
+    def reader(self) -> str:
+        """The text of the reader's schema."""
+        text: str = self._given
+        return text
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The schemas that the reader's refers to."""
+        texts: tuple[str, ...] = self._arguments["references"]
+        return texts
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        given = {**self._arguments, "version": None, "references": [each for _, each in references]}
+        if number is not None:
+            given["schemas"] = {number: text}
+        return type(self)(text, **given)
+
+
+def _of_registry(writer: object, schemas: object, framing: Framing | None) -> Framing:
+    """The framing of what a registry knows, after a check of what is said beside it."""
+    if framing not in (None, "confluent", "apicurio") or writer is not None or isinstance(schemas, list | tuple):
+        raise ArgumentError(
+            "subject is for framing='confluent' and 'apicurio', the values of which name their schema by its id"
+        )
+    return framing or "confluent"
+
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+"""The schemas that are one word, which is no JSON."""
+
+_Writer = tuple[int, bytes | None, str]
+"""A writer's schema: its id or position, its GUID if it is named by that, and its text."""
+
+
+def _writers(writer: Any, schemas: Any, framing: Framing | None) -> tuple[Framing, list[_Writer]]:
+    """The framing, and the schemas of the writers."""
+    if framing not in (None, *get_args(Framing)):
+        raise ArgumentError(f"framing={framing!r}: expected 'bare', 'confluent', 'single_object', 'apicurio' or 'glue'")
+    if framing == "glue" and not isinstance(schemas, Mapping):
+        raise ArgumentError(
+            "framing='glue' needs schemas={UUID of a schema's version: schema}, as the console or aws glue "
+            "get-schema-version has it: AWS Glue's own API is not asked"
+        )
+    if isinstance(schemas, Mapping):
+        if framing in ("bare", "single_object"):
+            raise ArgumentError(f"framing={framing!r}: schemas by id are for framing='confluent'")
+        if writer is not None:
+            raise ArgumentError(
+                "writer and schemas say two things about what values were written with; give one of them"
+            )
+        if not schemas:
+            raise ArgumentError("schemas is empty: no value could be decoded")
+        framing = framing or "confluent"
+        return framing, [
+            (*schema_key(key, framing), _schema_text(f"schemas[{key!r}]", each)) for key, each in schemas.items()
+        ]
+    if schemas is None:
+        if framing in ("confluent", "apicurio") and writer is not None:
+            raise ArgumentError(f"framing={framing!r}: values name their schema by its id; leave writer out")
+        return framing or "bare", [] if writer is None else [(0, None, _schema_text("writer", writer))]
+    if isinstance(schemas, str) or not isinstance(schemas, Sequence):
+        raise ArgumentError("schemas: expected {id: schema}, or a list of schemas for framing='single_object'")
+    if framing == "bare":
+        raise ArgumentError("framing='bare': values of several schemas do not say which they are of; give writer=")
+    if framing not in (None, "single_object"):
+        raise ArgumentError(
+            f"framing={framing!r}: a list of schemas is for framing='single_object'; give {{id: schema}}"
+        )
+    if writer is not None:
+        raise ArgumentError("writer and schemas say two things about what values were written with; give one of them")
+    return "single_object", [
+        (number, None, _schema_text(f"schemas[{number}]", each)) for number, each in enumerate(schemas)
+    ]
+
+
+def _schema_text(name: str, schema: Any) -> str:
+    if isinstance(schema, str):
+        if not schema.lstrip().startswith(("{", "[", '"')) and schema.strip() not in PRIMITIVES:
+            file = "; that of a file is Path(...).read_text()"
+            raise ArgumentError(f"{name}: is not JSON, as Avro schemas are, but {schema[:60]!r}{file}")
+        return schema
+    if isinstance(schema, dict | list):
+        import json
+
+        if isinstance(schema, dict) and "type" not in schema and isinstance(schema.get("schema"), str):
+            raise ArgumentError(f"{name}: is what a registry answers; give the text in its 'schema'")
+        try:
+            return json.dumps(schema)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(f"{name}: is not JSON: {error}") from None
+    kind, hint = f"{type(schema).__module__}.{type(schema).__name__}".removeprefix("builtins."), ""
+    if isinstance(schema, bytes):
+        hint = "; decode() makes text of it"
+    elif isinstance(schema, PathLike):
+        hint = "; its read_text() is the schema's text"
+    elif isinstance(getattr(schema, "schema_str", None), str):
+        hint = "; its schema_str is the schema's text"
+    raise ArgumentError(f"{name}: expected an Avro schema as text, dict or list, and not {kind}{hint}")

@@ -1,0 +1,198 @@
+"""`Json`: keys or values of JSON as typed columns."""
+
+import json
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, ClassVar, Self
+
+from monedula._monedula import ColumnSpec
+from monedula.errors import ArgumentError
+from monedula.formats._typed import (
+    Mode,
+    RegistryFraming,
+    Typed,
+    behaviour_of,
+    check_framing,
+    check_subject,
+    framing_of_subject,
+    option_pairs,
+    option_text,
+)
+
+CORRUPT_RECORD = "_corrupt_record"
+"""The field that gets the text of a bad value, as in Spark."""
+
+
+class Json(Typed):
+    """JSON objects, decoded into a struct column: `Consumer(..., value=Json(schema))`; or written of one.
+
+    The values never become Python objects, nor a binary column: fields are decoded from the fetched bytes into Arrow.
+    Fields that the schema does not name are skipped. What counts as a value of a type is as in Spark's `from_json`.
+
+    Args:
+        schema: the fields, in any form that `monedula.formats.schemas.schema_of` takes: a pyarrow or polars schema,
+            Spark's DDL such as `"id bigint, user string"`, or a JSON Schema. Types: boolean, int8 to int64, float32,
+            float64, decimal128, string, binary, date32, timestamp("us"), struct, list, and map with string keys. Every
+            field is nullable, since any may be missing. Without pyarrow, an object with `__arrow_c_schema__`. It may be
+            left out for writing: the fields are then those of the table.
+        mode: what becomes of a record that cannot be decoded. `"fail"` raises `DecodeError`, and the position stays at
+            the record. `"null"` keeps it: bad fields are null, and a field named `corrupt_record` in the schema, of
+            type string, has the whole text. `"drop"` leaves it out; `metrics()` counts those in `records_dropped`.
+        dead_letter: in place of a mode, the topic to which such records are written, with their bytes, headers and
+            timestamp, and headers that say where they are from and why (`__dlq.errors.*`, KIP-1191). A batch is
+            returned once the brokers have acknowledged them, so no offset is committed before.
+        flatten: whether the fields are columns of their own, in place of one struct column; only for `value=`.
+        corrupt_record: the field for the text of bad values; only with `mode="null"`.
+        framing: what stands before a value: `"bare"`, the default, is nothing; `"confluent"` a zero byte and the
+            schema's id in a registry, or a one and its GUID, there or in the header `__value_schema_id` or
+            `__key_schema_id`; `"apicurio"` and `"glue"` what Apicurio's and AWS Glue's serializers write, as with
+            `Avro`. For reading, any id will do, and no registry is asked. For writing, which is Confluent's alone,
+            `schema.registry.url` is needed: the JSON Schema is registered there, `schema` if it is one, else that of
+            the fields.
+        subject: a subject of the registry, such as `"orders-value"`, in place of `schema`: the fields are those of its
+            latest version, or of `version`, as with `Avro`. Beside `schema` it is where that is registered.
+        version: the number of a version of `subject`.
+        options: options of Spark's `from_json` and `to_json` by their names, such as
+            `{"timestampFormat": "dd.MM.yyyy HH:mm"}`, or `{"ignoreNullFields": False}` for writing, and
+            `{"envelope": "debezium"}`, which takes the row out of Debezium's envelope.
+
+    Raises:
+        ArgumentError: if the schema has a type that no value is decoded to, an option is not supported, or arguments
+            contradict each other.
+
+    Examples:
+        >>> Json("id bigint, user string", mode="drop")
+        Json(id: int64, user: string, mode='drop')
+    """
+
+    _DEFAULTS: ClassVar[Mapping[str, Any]] = {
+        "mode": "fail",
+        "dead_letter": None,
+        "flatten": False,
+        "corrupt_record": CORRUPT_RECORD,
+        "framing": None,
+        "subject": None,
+        "version": None,
+        "options": {},
+    }
+    _KIND = "JSON"
+
+    def __init__(
+        self,
+        schema: Any = None,
+        *,
+        mode: Mode = "fail",
+        dead_letter: str | None = None,
+        flatten: bool = False,
+        corrupt_record: str = CORRUPT_RECORD,
+        framing: RegistryFraming | None = None,
+        subject: str | None = None,
+        version: int | None = None,
+        options: Mapping[str, str | bool] | None = None,
+    ) -> None:
+        behaviour = behaviour_of(mode, dead_letter)
+        check_framing(framing)
+        if subject is not None or version is not None:
+            check_subject(subject, version, schema)
+            framing = framing_of_subject(framing)
+        if corrupt_record != CORRUPT_RECORD and mode != "null":
+            raise ArgumentError("corrupt_record is for mode='null': in other modes no row has a bad value")
+        texts = {name: option_text(name, value) for name, value in option_pairs(options)}
+        self._arguments: dict[str, Any] = {
+            "mode": mode,
+            "dead_letter": dead_letter,
+            "flatten": flatten,
+            "corrupt_record": corrupt_record,
+            "framing": framing,
+            "subject": subject,
+            "version": version,
+            "options": texts,
+        }
+        self._given = None
+        self._is_of_registry = schema is None and subject is not None
+        if self._is_of_registry:
+            return
+        registered: dict[str, str | None] = {"text": None, "title": None, "subject": subject}
+        if schema is not None:
+            document = _json_schema(schema) if framing == "confluent" else None
+            schema = self._given = _arrow(schema)
+            _check_fields(schema, mode, corrupt_record)
+            if document is not None:
+                text = self._given = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+                registered |= {"text": text, "title": document.get("title")}
+        self.spec = ColumnSpec.json(
+            schema, behaviour, flatten, corrupt_record, list(texts.items()), framing or "bare", registered
+        )
+
+    def of_id(self, number: int) -> Self:
+        """The same for writing with its schema by the id `number`, for which no registry is asked then."""
+        made = type(self)(self._given, **{**self._arguments, "version": None})
+        made.spec = made.spec.with_id(number)
+        return made
+
+    def _with_schema(self, text: str, references: list[tuple[str, str]], number: int | None = None) -> Self:
+        document = _document(text, references)
+        made = type(self)(document, **{**self._arguments, "version": None})
+        if number is not None:
+            made.spec = made.spec.with_id(number)
+        return made
+
+
+def _document(text: str, references: list[tuple[str, str]]) -> Any:
+    """A JSON Schema of a registry, with those that it refers to in it."""
+    from monedula.formats.schemas.json_schema import bundled
+
+    try:
+        return bundled(json.loads(text), {name: json.loads(each) for name, each in references})
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"schema: the registry's is no JSON: {error}") from None
+
+
+def registered_columns(text: str, references: list[tuple[str, str]]) -> Any:
+    """The columns of a registry's JSON Schema, for the core, which writes rows with a subject's newest.
+
+    Raises:
+        ArgumentError: if it is none whose values are columns.
+    """
+    return _arrow(_document(text, references))
+
+
+def _json_schema(schema: Any) -> dict[str, Any] | None:
+    """The JSON Schema that is given, or `None` if it is a schema of another kind."""
+    from monedula.formats.schemas.sources import document_of
+
+    return document_of(schema)
+
+
+def _check_fields(schema: Any, mode: Mode, corrupt_record: str) -> None:
+    """Refuse a schema without fields, and one whose field for the text of bad values cannot have it.
+
+    A schema of another library, which is there where pyarrow is not, is left to the core.
+    """
+    if not hasattr(schema, "names"):
+        return
+    if not schema.names:
+        raise ArgumentError("schema: there is no field in it; without value=Json(...) values are bytes")
+    if mode != "null":
+        return
+    if corrupt_record not in schema.names:
+        if corrupt_record != CORRUPT_RECORD:
+            raise ArgumentError(
+                f"corrupt_record={corrupt_record!r}: the schema has no such field; add it, of type string"
+            )
+    elif (kind := str(schema.field(corrupt_record).type)) != "string":
+        raise ArgumentError(f"schema: field {corrupt_record}: the text of bad values is a string, not {kind}")
+
+
+def _arrow(schema: Any) -> Any:
+    """The schema as an object with `__arrow_c_schema__`. Without pyarrow only such an object will do."""
+    if find_spec("pyarrow") is not None:
+        from monedula.formats.schemas import schema_of
+
+        return schema_of(schema)
+    if hasattr(schema, "__arrow_c_schema__"):
+        return schema
+    kind = type(schema).__name__
+    raise ArgumentError(
+        f"schema: without pyarrow (pip install 'monedula[arrow]') it must have __arrow_c_schema__, which {kind} has not"
+    )

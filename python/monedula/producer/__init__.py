@@ -1,0 +1,1 @@
+"""Sending: `Producer` is in `sync`, `AsyncProducer` in `aio`."""

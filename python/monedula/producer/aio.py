@@ -1,0 +1,150 @@
+"""`AsyncProducer`, the producer for asyncio: the methods of `Producer`, awaited."""
+
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from monedula._health import late_flush
+from monedula._migration_hints import tells
+from monedula._monedula import BatchFuture, SendFuture
+from monedula._process.threads import in_executor
+from monedula.errors import BufferFullError, KafkaTimeoutError
+from monedula.formats._typed import Typed
+from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind
+from monedula.producer._transactions import AsyncTransactions
+from monedula.producer.sync import LAST_WORDS_SECONDS, ProducerBase, check_name, deadline_of, seconds_left
+from monedula.types.reports import BatchReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from monedula._asyncio.bridge import Bridge
+    from monedula._asyncio.pending_calls import PendingCall
+
+_ROOM_QUEUE = "room"
+
+
+@tells
+class AsyncProducer(ProducerBase, AsyncTransactions):
+    """Sends records, and whole tables, to Kafka from an event loop.
+
+    Arguments as `Producer`. `send` gives a future at once, and `await` of it the record's place; a wait that is
+    cancelled does not end the sending. The loop never blocks: if `buffer.memory` is full, records wait in a queue, in
+    their order, for up to `max.block.ms`. If you send very many records, await something in between, or the queue holds
+    them all.
+
+    Examples:
+        async with AsyncProducer({"bootstrap.servers": "localhost:9092"}) as producer:
+            print(await producer.send("orders", b"a value", key="a key"))
+    """
+
+    _waits = False
+    _bridge: "Bridge | None" = None
+    _closers = 0
+    """Calls of `close` that are under way: the last one closes the bridge, on which the others wait."""
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        await self.close(LAST_WORDS_SECONDS if interrupted else None)
+        self._raise_unseen(error)
+
+    # Not a coroutine function, so that the transaction knows of a call that is never awaited.
+    def send_batch(
+        self, data: Any, topic: str | None = None, *, key: Typed | None = None, value: Typed | None = None
+    ) -> "Coroutine[Any, Any, BatchReport]":
+        """Send every row of Arrow data, and wait until all are acknowledged; arguments as `Producer.send_batch`.
+
+        Nothing is sent before the coroutine is awaited. Cancelling the wait does not cancel the rows, unless a schema
+        registry is being asked for what they are written with: the wait for it ends then, and none of them is sent.
+
+        Raises:
+            BatchSendError: if rows failed; its `report` has the errors.
+            ArgumentError: as `Producer.send_batch`.
+        """
+        return self._send_rows(self._call("send_batch"), data, topic, key, value)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything that was sent before is done; as `Producer.flush`."""
+        deadline = deadline_of(timeout)
+        if not await self._waiting_sent(deadline):
+            raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
+        await self._loop().run(lambda fd: self._start_flush(fd, seconds_left(deadline)))
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of a topic; as `Producer.partitions_for`."""
+        check_name(topic)
+        found: list[int] = await self._loop().run(lambda fd: self._start_partitions_for(fd, topic, timeout))
+        return found
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
+        deadline = deadline_of(timeout)
+        self._closers += 1
+        try:
+            await self._waiting_sent(deadline)
+        finally:
+            self._close_tables()
+            try:
+                await self._loop().run(lambda fd: self._start_close(fd, seconds_left(deadline)))
+            finally:
+                self._closers -= 1
+            if self._bridge is not None and self._closers == 0:
+                self._bridge.close()
+                self._bridge = None
+
+    async def _send_rows(
+        self,
+        call: "PendingCall | None",
+        data: Any,
+        topic: str | None,
+        key: Typed | None,
+        value: Typed | None,
+    ) -> BatchReport:
+        from asyncio import CancelledError
+
+        from monedula._asyncio.pending_calls import PendingCalls
+        from monedula._monedula import AbandonableCall
+
+        # Or a call of a transaction that was begun since.
+        call = call or self._call("send_batch") or PendingCalls().add("send_batch")
+        abandonable = AbandonableCall()
+        try:
+            future: BatchFuture = await call.in_thread(self._rows_until_closed, abandonable, data, topic, key, value)
+        except CancelledError:
+            # `asyncio.run` waits for the thread, which would wait for the registry as long as the settings allow.
+            abandonable.abandon()
+            raise
+        return await future
+
+    _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited
+
+    def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
+        queued = enqueue_behind(self._waiting, _ROOM_QUEUE, record, on_delivery)
+        if queued is not None:
+            return queued
+        self._set_detour(self._partitioner is not None)
+        try:
+            return self._send(0.0, 0.0, None, on_delivery, *record)
+        except BufferFullError:
+            # From now on all records take the detour, and wait behind this one.
+            self._set_detour(True)
+            return enqueue(self._waiting, _ROOM_QUEUE, record, on_delivery, self._send_waited)
+
+    async def _waiting_sent(self, deadline: float | None) -> bool:
+        return not self._waiting or await self._in_thread(self._waiting.wait, seconds_left(deadline))
+
+    async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
+        return await in_executor(partial(call, *arguments))
+
+    def _loop(self) -> "Bridge":
+        if self._bridge is None:
+            from monedula._asyncio.bridge import Bridge
+
+            self._bridge = Bridge()
+        return self._bridge

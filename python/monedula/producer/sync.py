@@ -1,0 +1,382 @@
+"""`Producer`, the synchronous producer, and `ProducerBase`, which it shares with `AsyncProducer`."""
+
+from collections.abc import Callable, Sequence
+from sys import modules
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from monedula._arguments import seconds, whole_number
+from monedula._config.client_names import ClientNames, names_in
+from monedula._health import late_flush, with_since
+from monedula._migration_hints import tells
+from monedula._monedula import AbandonableCall, BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula.config import Settings, Unpicklable, raw_settings
+from monedula.errors import (
+    ArgumentError,
+    ClosedError,
+    DeliveryTimeoutError,
+    KafkaTimeoutError,
+    SchemaRegistryError,
+    UndeliveredRecordsError,
+)
+from monedula.formats._typed import Typed, spec_of
+from monedula.producer._send_queue import OnDelivery, SendArguments, enqueue, enqueue_behind, refuse_in_partitioner
+from monedula.producer._transactions import Transactions
+
+if TYPE_CHECKING:
+    from monedula._monedula import ColumnSpec
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""Called with topic, key, value and the number of partitions. Returns the partition."""
+
+LAST_WORDS_SECONDS = 5.0
+"""How long a producer still delivers after Ctrl-C, or at exit."""
+
+
+class ProducerBase(Unpicklable, ProducerCore):
+    """What `Producer` and `AsyncProducer` share."""
+
+    _waits = True
+    _names: ClientNames
+    _partitioner: Partitioner | None
+    _waiting: WaitingRecordsCore
+    _of_subjects: "dict[str, Typed]"
+    _tables: set[AbandonableCall]
+    """Those that threads are sending, which may wait for a registry."""
+    _is_closed = False
+
+    def __new__(
+        cls, config: Settings | None = None, /, *, partitioner: Partitioner | str | None = None, **settings: Any
+    ) -> Self:
+        """Parse the settings; see the class for the arguments."""
+        try:
+            if isinstance(partitioner, str):
+                settings["partitioner"] = partitioner
+                partitioner = None
+            raw = raw_settings(config, settings, in_place_of_text="the topic of a record goes into send(topic, value)")
+        finally:
+            del config, settings  # no traceback shows passwords as locals
+        if partitioner is not None and not callable(partitioner):
+            message = "expected a function of topic, key, value and the number of partitions, or a partitioner's name"
+            raise ArgumentError(f"partitioner={partitioner!r}: {message}")
+        made = super().__new__(cls, raw, cls._waits, partitioner is not None)
+        made._names = names_in(raw)
+        made._partitioner = partitioner
+        made._waiting = WaitingRecordsCore(made)
+        made._of_subjects = {}
+        made._tables = set()
+        return made
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the producer was created: connections, requests, bytes, records sent and failed, and so on."""
+        return dict(self._metrics())
+
+    def health(self) -> dict[str, Any]:
+        """The state of the client, and what is in flight.
+
+        `ok` is whether brokers answer and the producer is open. If they do not, `failing_for` and `failing_since` say
+        for how many seconds and since when (in UTC), and `last_error` why. The other keys are `connections`, `brokers`,
+        `bootstrapped`, `retried_errors`; `client_instance_id` (in the metrics that are pushed to brokers, KIP-714) and
+        `certificate_expires` (the client's own, in seconds since 1970); `memory_used_bytes` of `memory_bytes`,
+        `waiting_for_room`; `records_unfinished`, all records without a result; `requests_in_flight`,
+        `batches_in_flight` and `batches_in_flight_by_broker`; `topics`, those that records were sent to within
+        `metadata.max.idle.ms`.
+        """
+        return with_since(self._health())
+
+    def _detour(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Any,
+        timestamp: Any,
+        on_delivery: OnDelivery,
+    ) -> SendFuture:
+        """Send a record by the detour: to a partitioner that is a function, or behind records that wait."""
+        self._check(topic, value, key, partition, headers, timestamp)
+        record = SendArguments(topic, value, key, partition, headers, timestamp)
+        return (self._send_now if self._partitioner is None else self._send_partitioned)(record, on_delivery)
+
+    def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
+        return self._send(self._max_block, 0.0, None, on_delivery, *record)
+
+    def _send_partitioned(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
+        """Send a record to its partition, or the one that the user's function chooses once the number of them is known.
+
+        A record with a partition waits only behind others of its topic, which may go to the same partition.
+        """
+        queue = f"topic {record.topic}"
+        queued = enqueue_behind(self._waiting, queue, record, on_delivery)
+        if queued is not None:
+            return queued
+        if record.partition is not None:
+            return self._send_now(record, on_delivery)
+        partitions = self._partition_count(record.topic)
+        if partitions is None:
+            return enqueue(self._waiting, queue, record, on_delivery, self._send_when_known)
+        return self._send_now(self._with_partition(record, partitions), on_delivery)
+
+    def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
+        started = monotonic()
+        if record.partition is None:
+            partitions = self._partition_count(record.topic)
+            if partitions is None:
+                partitions = self._await_partition_count(record.topic, waited)
+            record = self._with_partition(record, partitions)
+        return self._send_waited(record, waited + monotonic() - started, transaction)
+
+    def _await_partition_count(self, topic: str, waited: float) -> int:
+        left = self._delivery_timeout - waited
+        try:
+            # A request for metadata has its own timeout, which may be shorter than the time that is left.
+            return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)))
+        except KafkaTimeoutError as error:
+            if left > self._api_timeout:
+                raise
+            allowed = round(self._delivery_timeout * 1000)
+            message = f"{topic}: not delivered within delivery.timeout.ms={allowed} ms: {error}"
+            raise DeliveryTimeoutError(message, topic=topic) from error
+
+    def _send_waited(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
+        return self._send(max(self._max_block - waited, 0.0), waited, transaction, None, *record)
+
+    def _with_partition(self, record: SendArguments, partitions: int) -> SendArguments:
+        assert self._partitioner is not None
+        chosen = self._partitioner(record.topic, _encoded(record.key), _encoded(record.value), partitions)
+        index = whole_number(chosen)
+        if index is None or not 0 <= index < partitions:
+            raise ArgumentError(f"the partitioner chose {chosen!r} for {record.topic}: expected 0 to {partitions - 1}")
+        return record._replace(partition=index)
+
+    def _raise_unseen(self, raised: BaseException | None) -> None:
+        """Raise if records failed and nobody asked for their outcome. An exception that was raised already gets a note.
+
+        Raises:
+            UndeliveredRecordsError: with their number, and the first error.
+        """
+        unseen = self._unseen_failures()
+        if unseen is None:
+            return
+        count, first = unseen
+        records = "a record was" if count == 1 else f"{count} records were"
+        message = f"{records} not delivered, and nobody asked for the outcome; the first error: {first}"
+        if raised is not None:
+            raised.add_note(message)
+            return
+        advice = "ask the futures for their result(), or give send() an on_delivery, to handle failures by yourself"
+        raise UndeliveredRecordsError(f"{message}. To go on without this error, {advice}", count=count, first=first)
+
+    def _of_subject(self, given: Typed | None) -> Typed | None:
+        """How rows are written, with the schema of its subject if it names one, which a registry is asked for once."""
+        if not isinstance(given, Typed) or not given.is_of_registry:
+            return given
+        wanted = given.identity
+        if wanted not in self._of_subjects:
+            self._of_subjects[wanted] = given.of_subject(self._registry())
+        return self._of_subjects[wanted]
+
+    def _rows_until_closed(self, call: AbandonableCall, *arguments: Any) -> BatchFuture:
+        """As `_rows`, whose wait for a registry ends when the producer is closed."""
+        self._tables.add(call)
+        if self._is_closed:
+            call.abandon()
+        try:
+            future: BatchFuture = call.run(self._rows, *arguments)
+            return future
+        except SchemaRegistryError:
+            if self._is_closed:
+                raise ClosedError("the producer is closed") from None
+            raise
+        finally:
+            self._tables.discard(call)
+
+    def _check_open(self) -> None:
+        """Raise if it was closed: the block of a `with` would only fail later.
+
+        Raises:
+            ClosedError: if it is closed.
+        """
+        if self._is_closed:
+            raise ClosedError("the producer is closed")
+
+    def _close_tables(self) -> None:
+        self._is_closed = True
+        for call in list(self._tables):
+            call.abandon()
+
+    def _rows(
+        self,
+        data: Any,
+        topic: str | None,
+        key: Typed | None,
+        value: Typed | None,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> BatchFuture:
+        if topic is not None:
+            check_name(topic)
+        _check_no_objects(data)
+        specs: tuple[ColumnSpec | None, ColumnSpec | None] = (None, None)
+        if key is not None or value is not None:
+            specs = written_as(self._of_subject(key), self._of_subject(value))
+        return self._send_batch(data, topic, self._partitioner is not None, headers, *specs)
+
+
+def _check_no_objects(data: Any) -> None:
+    """Refuse Python objects in a polars frame, such as UUIDs: it exports their addresses in memory as bytes.
+
+    Raises:
+        ArgumentError: if a column has them.
+    """
+    frame: Any = getattr(modules.get("polars"), "DataFrame", ())  # another thread may just be importing it
+    if not isinstance(data, frame):
+        return
+    if objects := [name for name, kind in data.schema.items() if str(kind) == "Object"]:
+        raise ArgumentError(
+            f"the column {objects[0]!r} has Python objects (polars.Object), which are no Arrow data: make texts of "
+            f"them before the frame is made, or pl.Series([str(each) for each in frame[{objects[0]!r}]])"
+        )
+
+
+@tells
+class Producer(ProducerBase, Transactions):
+    """Sends records, and whole tables, to Kafka.
+
+    Calls may come from any thread. `send` does not wait for brokers; each record's future has its outcome.
+    Idempotent by default: retries neither lose, repeat nor reorder. `docs/producer.md` has more.
+
+    Args:
+        config: settings by Kafka's names, such as `{"bootstrap.servers": "localhost:9092"}`; both Java's and
+            librdkafka's names are accepted. `monedula.config_keys()` lists them with their defaults.
+        partitioner: a function `(topic, key, value, partitions) -> partition`, or the name of a built-in partitioner.
+        **settings: settings with underscores for dots, such as `bootstrap_servers="localhost:9092"`.
+
+    Leaving the block of `with Producer(...)` delivers what was sent. If records failed whose outcome nobody asked for,
+    it raises `UndeliveredRecordsError`; an exception that leaves the block gets a note instead.
+
+    Raises:
+        ConfigError: on an unknown setting (the message names the nearest known one) or an invalid value.
+
+    Examples:
+        with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
+            future = producer.send("orders", b"a value", key="a key")
+            print(future.result())
+    """
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After Ctrl-C, do not wait for delivery.timeout.ms.
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self.close(LAST_WORDS_SECONDS if interrupted else None)
+        self._raise_unseen(error)
+
+    def send_batch(
+        self, data: Any, topic: str | None = None, *, key: Typed | None = None, value: Typed | None = None
+    ) -> BatchFuture:
+        """Send every row of Arrow data, without a Python object for each row.
+
+        Returns once all rows are in batches. While `buffer.memory` is full, it waits for room, with the GIL free. Rows
+        that find no room for `max.block.ms` fail, and the future's report has their errors.
+
+        Args:
+            data: an object with `__arrow_c_stream__` or `__arrow_c_array__`: a table or batch of pyarrow, a frame of
+                polars, pandas or DuckDB, a `monedula.Batch`, a `monedula.read(...)`. Its columns, in any order: key and
+                value (binary or string), topic (string), partition (integer), timestamp (timestamp, or integer
+                milliseconds), headers (list of structs of key and value).
+            topic: the topic of all rows, also if there is a column `topic`; by that column if left out.
+            key: what the column key is written as, if it is not bytes yet: `monedula.Json()`, `Avro(schema)` or
+                `Protobuf(schema)`.
+            value: what values are written as, likewise. A value is the column value, or, if there is none or with
+                `flatten=True`, an object of all columns but Kafka's. Every row is written before the first one is sent.
+
+        Raises:
+            ArgumentError: if it is not Arrow data, or a column is invalid; the message says what is expected. Also if a
+                row is no value of the schema; then it names row and field, and no row was sent.
+            ClosedError: if the producer is closed.
+        """
+        return self._rows_until_closed(AbandonableCall(), data, topic, key, value)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until everything that was sent before is done, and its callbacks were called.
+
+        The outcome of a record is that of its future; errors of records are not raised here.
+
+        Args:
+            timeout: seconds to wait; `None` for as long as it takes, which `delivery.timeout.ms` limits.
+
+        Raises:
+            KafkaTimeoutError: after `timeout`.
+        """
+        refuse_in_partitioner(self._waiting, "flush")
+        deadline = deadline_of(timeout)
+        if not self._waiting.wait(seconds_left(deadline)):
+            raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
+        self._flush(seconds_left(deadline))
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of a topic.
+
+        Args:
+            topic: the name of the topic.
+            timeout: seconds to wait; `default.api.timeout.ms` if left out.
+
+        Raises:
+            KafkaTimeoutError: after `timeout`; the message has the last failure.
+            UnknownTopicError: if the topic does not exist.
+            ClosedError: if the producer is closed.
+        """
+        check_name(topic)
+        return self._partitions_for(topic, timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Deliver the records that were sent, then close the connections. May be called again.
+
+        Calls of `send_batch` in other threads that wait for a schema registry fail with `ClosedError`.
+
+        Args:
+            timeout: seconds after which the futures of unfinished records fail with `ClosedError`; `None` for as long
+                as it takes: `delivery.timeout.ms` bounds it.
+        """
+        refuse_in_partitioner(self._waiting, "close")
+        deadline = deadline_of(timeout)
+        self._waiting.wait(seconds_left(deadline))
+        self._close_tables()
+        self._close(seconds_left(deadline))
+
+
+def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | None, ColumnSpec | None]":
+    """The core's form of `key=` and `value=`."""
+    return spec_of("key", key), spec_of("value", value)
+
+
+def check_name(topic: object) -> None:
+    """Refuse a topic that is not a str. The core checks its characters.
+
+    Raises:
+        ArgumentError: if it is not a str.
+    """
+    if not isinstance(topic, str):
+        raise ArgumentError(f"topic={topic!r} ({type(topic).__name__}): expected its name, a str")
+
+
+def _encoded(data: Any) -> bytes | None:
+    if data is None or isinstance(data, bytes):
+        return data
+    return data.encode() if isinstance(data, str) else bytes(data)
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """The monotonic time in `timeout` seconds."""
+    return None if timeout is None else monotonic() + seconds("timeout", timeout)
+
+
+def seconds_left(deadline: float | None) -> float | None:
+    """The seconds until `deadline`; 0 if it has passed."""
+    return None if deadline is None else max(deadline - monotonic(), 0.0)

@@ -1,0 +1,1 @@
+"""Reads without a group: `read` and `read_range`, and topics as tables, `scan` and `dataset`."""

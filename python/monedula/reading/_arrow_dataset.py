@@ -1,0 +1,124 @@
+"""The `Dataset` of pyarrow behind `monedula.dataset`, which DuckDB takes as a table.
+
+DuckDB calls `scanner(columns=..., filter=...)` of whatever is a `pyarrow.dataset.Dataset`. None of Arrow's own kinds
+of datasets calls Python for its rows. So for Arrow's C++ code the object is a dataset of one file that does not exist:
+what does not call its methods gets an error from there, and never takes a topic for an empty one.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn, cast
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs
+
+from monedula._monedula import Batch
+from monedula.consumer._base import MAX_ROWS
+from monedula.errors import ArgumentError
+from monedula.reading._topic_scan import TopicScan
+from monedula.reading.filters.conditions import Condition, Unknown
+from monedula.reading.filters.substrait import of_pyarrow
+
+_NO_FILE = "/a dataset of monedula is read by its own methods, not as files"
+
+
+class TopicDataset(ds.FileSystemDataset):
+    """Topics as a dataset. Made by `monedula.dataset`."""
+
+    def __init__(self, source: TopicScan, filter: Any = None) -> None:  # noqa: A002 - pyarrow's name
+        with source.empty() as stream:
+            schema = pa.schema(cast("Any", stream.schema))
+        form, files = ds.IpcFileFormat(), pyarrow.fs.LocalFileSystem()
+        super().__init__([form.make_fragment(_NO_FILE, files)], schema, form, files)
+        self._source = source
+        self._filter = filter
+
+    def scanner(  # type: ignore[override]
+        self,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **options: Any,
+    ) -> ds.Scanner:
+        """A scanner of the rows that meet `filter`, with these columns; options as for every dataset."""
+        every = filter if self._filter is None else self._filter if filter is None else self._filter & filter
+        condition, compared = (Unknown(""), set()) if every is None else of_pyarrow(every, self.schema)
+        names = self._columns(columns, compared)
+        read = pa.schema([self.schema.field(name) for name in names])
+        size = min(options.pop("batch_size", None) or MAX_ROWS, MAX_ROWS)
+        batches = pa.RecordBatchReader.from_batches(read, self._batches(condition, names, size))
+        known = {name: value for name, value in options.items() if name in ("use_threads", "memory_pool")}
+        return ds.Scanner.from_batches(batches, columns=columns, filter=every, **known)
+
+    def filter(self, expression: Any) -> "TopicDataset":
+        """The dataset of the rows that meet the expression, and all expressions before."""
+        both = expression if self._filter is None else self._filter & expression
+        return TopicDataset(self._source, both)
+
+    def head(  # type: ignore[override]
+        self,
+        num_rows: int,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **options: Any,
+    ) -> pa.Table:
+        """The first rows; without a filter, little more than these is fetched."""
+        if filter is not None or self._filter is not None:
+            return self.scanner(columns=columns, filter=filter, **options).head(num_rows)
+        names = self._columns(columns, set())
+        read = pa.schema([self.schema.field(name) for name in names])
+        rows = self._source.read_first(num_rows, names)
+        batches = pa.RecordBatchReader.from_batches(read, _with_columns(rows, names))
+        return ds.Scanner.from_batches(batches, columns=columns).head(num_rows)
+
+    def count_rows(self, filter: Any = None, **options: Any) -> int:  # type: ignore[override]  # noqa: A002
+        """The number of rows that meet the filter; keys and values are decoded for it only if bad ones are dropped."""
+        batches = self.scanner(columns=["partition"], filter=filter, **options).to_batches()
+        return sum(batch.num_rows for batch in batches)
+
+    def replace_schema(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Not possible: the columns are those of Kafka's records."""
+        raise _not_possible("replace_schema", arguments, options)
+
+    def get_fragments(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Not possible: there are no files."""
+        raise _not_possible("get_fragments", arguments, options)
+
+    def join(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Not possible: join tables."""
+        raise _not_possible("join", arguments, options)
+
+    def join_asof(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Not possible: join tables."""
+        raise _not_possible("join_asof", arguments, options)
+
+    def sort_by(self, *arguments: Any, **options: Any) -> NoReturn:
+        """Not possible: sort tables."""
+        raise _not_possible("sort_by", arguments, options)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a dataset of topics cannot be pickled: make one where it is used, from the same settings")
+
+    def __repr__(self) -> str:
+        return f"<monedula dataset of {', '.join(self._source.topics)}>"
+
+    def _columns(self, columns: Any, compared: "set[str] | None") -> list[str]:
+        """The columns to read: all, if expressions are to be computed of them, or the filter is not understood."""
+        if columns is None or isinstance(columns, dict) or compared is None:
+            return list(self.schema.names)
+        for name in columns:
+            if name not in self.schema.names:
+                raise ArgumentError(f"there is no column {name!r}; the columns are {', '.join(self.schema.names)}")
+        return [name for name in self.schema.names if name in columns or name in compared] or ["partition"]
+
+    def _batches(self, condition: Condition, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        with self._source.read(condition, names, size) as stream:
+            yield from _with_columns(stream, names)
+
+
+def _with_columns(batches: Iterable[Batch], names: list[str]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.record_batch(batch).select(names)
+
+
+def _not_possible(name: str, *_: object) -> ArgumentError:
+    return ArgumentError(f"a dataset of topics has no {name}(): read a table first, by dataset.to_table(filter=...)")

@@ -1,0 +1,85 @@
+"""Conditions that decide what is fetched: on the topic, the partition, the offset and the timestamp of records."""
+
+from monedula.errors import ArgumentError
+from monedula.reading.filters.conditions import (
+    COLUMNS,
+    Condition,
+    TooManyAlternativesError,
+    Unknown,
+    columns_of,
+    unknown_parts,
+)
+from monedula.reading.filters.ranges import Bounds, Found, Plan, narrowed
+from monedula.reading.filters.tuples import not_a_column, of_tuples
+
+__all__ = [
+    "COLUMNS",
+    "Bounds",
+    "Condition",
+    "Found",
+    "Plan",
+    "TooManyAlternativesError",
+    "Unknown",
+    "columns_of",
+    "condition_of",
+    "narrowed",
+]
+
+
+def condition_of(where: object, schema: object = None) -> Condition:
+    """The condition that a user gave as `where`, all of which is understood.
+
+    Args:
+        where: tuples, or an expression of pyarrow or polars.
+        schema: the schema of the records, of pyarrow; by default that of all columns.
+
+    Raises:
+        ArgumentError: if it is not a condition, or has a part that does not decide what is fetched.
+    """
+    module = type(where).__module__.partition(".")[0]
+    if module == "polars":
+        return _only_understood(_of_polars(where))
+    if module == "pyarrow":
+        return _only_understood(_of_pyarrow(where, schema))
+    return of_tuples(where)
+
+
+def _of_polars(where: object) -> Condition:
+    from monedula.reading.filters.polars_expressions import of_polars
+
+    if not hasattr(where, "meta"):
+        raise ArgumentError(f"where is a {type(where).__name__} of polars; expected an expression")
+    _check_columns(where.meta.root_names())
+    return of_polars(where)
+
+
+def _of_pyarrow(where: object, schema: object) -> Condition:
+    import pyarrow as pa
+
+    from monedula.reading.filters.arrow_schema import records_schema
+    from monedula.reading.filters.substrait import of_pyarrow
+
+    if not hasattr(where, "to_substrait"):
+        raise ArgumentError(f"where is a {type(where).__name__} of pyarrow; expected an expression")
+    try:
+        condition, columns = of_pyarrow(where, schema or records_schema(), naive_times=False)
+    except pa.ArrowInvalid as error:
+        raise ArgumentError(f"where: {error}") from None
+    _check_columns(sorted(columns or ()))
+    return condition
+
+
+def _check_columns(names: "list[str]") -> None:
+    for name in names:
+        if name not in COLUMNS:
+            raise ArgumentError(f"where: {not_a_column(name)}")
+
+
+def _only_understood(condition: Condition) -> Condition:
+    for text in unknown_parts(condition):
+        raise ArgumentError(
+            f"where: {text} is no condition that can be turned into offsets. where takes comparisons of "
+            f"{', '.join(COLUMNS)} with values, in, between, starts_with, and, or, not; a time has a time zone. "
+            "monedula.scan() and monedula.dataset() take any condition"
+        )
+    return condition

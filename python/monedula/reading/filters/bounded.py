@@ -1,0 +1,129 @@
+"""Begins a bounded read of what a condition selects."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from math import ceil
+
+from monedula._arguments import RawPosition, seconds
+from monedula._monedula import Batch, ColumnSpec, ReaderCore
+from monedula.config import RawSettings
+from monedula.reading.filters import condition_of
+from monedula.reading.filters.conditions import Box, Condition, boxes, columns_of
+from monedula.reading.filters.ranges import Found, Plan, narrowed
+from monedula.types.partitions import TopicPartition
+
+Range = tuple[str, int | None, RawPosition, RawPosition]
+"""A topic, a partition (`None` for all of the topic), and the two ends."""
+
+
+def lateness_ms(max_lateness: object) -> int | None:
+    """The argument `max_lateness` in milliseconds.
+
+    Raises:
+        ArgumentError: if it is neither a duration nor `None`.
+    """
+    if max_lateness is None:
+        return None
+    if isinstance(max_lateness, timedelta):
+        max_lateness = max_lateness.total_seconds()
+    number = seconds("max_lateness", max_lateness)
+    if number == float("inf"):
+        return None
+    return ceil(number * 1000)
+
+
+def reader_of(
+    where: object,
+    max_lateness: object,
+    ranges: Iterable[Range],
+    settings: RawSettings,
+    columns: list[str] | None,
+    headers: bool,
+    max_rows: int,
+    max_bytes: int,
+    key: ColumnSpec | None,
+    value: ColumnSpec | None,
+) -> ReaderCore:
+    """A reader that has begun to read what the user's condition `where` selects.
+
+    Raises:
+        ArgumentError: if `where` or `max_lateness` is invalid.
+        KafkaError: if a lookup fails, as `monedula.read` says.
+    """
+    condition, late_ms = condition_of(where), lateness_ms(max_lateness)
+    compared = sorted(columns_of(condition))
+    core = ReaderCore(settings, columns, headers, max_rows, max_bytes, key, value, compared)
+    try:
+        begin(core, plan_of(core, ranges, condition, late_ms))
+    except BaseException:
+        core.close()
+        raise
+    return core
+
+
+def plan_of(core: ReaderCore, ranges: Iterable[Range], condition: Condition, max_lateness_ms: int | None) -> Plan:
+    """What has to be read of the ranges; looks up what it needs.
+
+    Raises:
+        TooManyAlternativesError: if the condition has too many alternatives.
+        KafkaError: if a lookup fails, as `monedula.read` says.
+    """
+    resolved = core.resolve(list(_possible(core, ranges, condition)))
+    bounds = {TopicPartition(*partition): (start, end) for partition, start, end in resolved}
+    return narrowed(condition, bounds, _Lookups(core), max_lateness_ms)
+
+
+def begin(core: ReaderCore, plan: Plan) -> None:
+    """Begin to read what was planned."""
+    core.begin_within([(each, *span) for each, spans in plan.spans.items() for span in spans], _raw(plan.kept))
+
+
+def first_rows(core: ReaderCore, plan: Plan, rows: int) -> Iterator[Batch]:
+    """Batches until they have so many rows, partition by partition; reads little more than that.
+
+    A piece of as many offsets as rows are missing is read after another. Where offsets have no records, or records are
+    not kept, the pieces become larger.
+    """
+    missing = rows
+    for partition, start, end in sorted((each, *span) for each, spans in plan.spans.items() for span in spans):
+        size = missing
+        while start < end and missing > 0:
+            piece = (partition, start, min(start + size, end))
+            kept = {partition: plan.kept[partition]} if partition in plan.kept else {}
+            core.begin_within([piece], _raw(kept))
+            while (batch := core.next()) is not None:
+                missing -= batch.num_rows
+                yield batch
+            start, size = piece[2], max(missing, 2 * size)
+
+
+def _raw(kept: Mapping[TopicPartition, Sequence[Box]]) -> list[tuple[tuple[str, int], Sequence[Box]]]:
+    return [((partition.topic, partition.partition), some) for partition, some in kept.items()]
+
+
+def _possible(core: ReaderCore, ranges: Iterable[Range], condition: Condition) -> Iterator[Range]:
+    """The ranges of the partitions that may have rows which meet the condition; the others are not asked for."""
+    possible = [each for each in ranges if boxes(condition, each[0], each[1])]
+    known = core.partitions_of([topic for topic, partition, _, _ in possible if partition is None])
+    for topic, partition, start, end in possible:
+        if partition is not None:
+            yield topic, partition, start, end
+            continue
+        for _, index in (each for each in known if each[0] == topic):
+            if boxes(condition, topic, index):
+                yield topic, index, start, end
+
+
+class _Lookups:
+    """The lookups by time of a reader."""
+
+    def __init__(self, core: ReaderCore) -> None:
+        self._core = core
+
+    def first_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Found]:
+        asked = [((each.topic, each.partition), time_ms) for each, time_ms in times_ms.items()]
+        return {TopicPartition(*each): found for each, found in self._core.first_at(asked)}
+
+    def largest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Found]:
+        asked = [(each.topic, each.partition) for each in partitions]
+        return {TopicPartition(*each): found for each, found in self._core.max_timestamps(asked)}

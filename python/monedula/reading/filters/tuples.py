@@ -1,0 +1,160 @@
+"""Conditions written as tuples: `("partition", "=", 3)`, as the filters of pyarrow's and deltalake's readers."""
+
+import math
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import Any
+
+from monedula.errors import ArgumentError
+from monedula.reading.filters.conditions import COLUMNS, And, Condition, Not, Numbers, Or, Topic
+from monedula.reading.filters.intervals import OPERATORS, compared, normal
+from monedula.types.times import EXPECTED_TIME, time_of
+
+_ALIASES = {"=": "==", "<>": "!="}
+_EXAMPLE = '[("timestamp", ">=", "1h ago"), ("partition", "in", [0, 3])]'
+_EXPECTED = f"expected tuples such as {_EXAMPLE}, or an expression of pyarrow or polars"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def of_tuples(where: object) -> Condition:
+    """The condition of one tuple, of a list of tuples (all of them), or of a list of such lists (any of them).
+
+    Raises:
+        ArgumentError: if it is none of these, or a tuple is no condition.
+    """
+    if _is_tuple(where):
+        return _comparison(where)
+    if isinstance(where, (str, bytes)) or not isinstance(where, Iterable):
+        raise ArgumentError(f"where={where!r}: {_EXPECTED}")
+    parts = list(where)
+    if not parts:
+        raise ArgumentError(f"where={where!r} has no condition; leave it out, or give some: {_EXAMPLE}")
+    if all(isinstance(part, list) for part in parts):
+        return Or(tuple(_all_of(part, where) for part in parts))
+    return _all_of(parts, where)
+
+
+def _is_tuple(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) > 0 and isinstance(value[0], str)
+
+
+def _all_of(parts: list[object], where: object) -> Condition:
+    if _is_tuple(tuple(parts)) and parts[0] in COLUMNS and len(parts) == 3:
+        raise ArgumentError(f"where={where!r}: a condition is a tuple: give {tuple(parts)!r}")
+    for part in parts:
+        if not _is_tuple(part):
+            mixed = " and lists of them at once" if isinstance(part, list) else ""
+            raise ArgumentError(f"where={where!r}: {part!r} is no condition{mixed}; {_EXPECTED}")
+    if not parts:
+        raise ArgumentError(f"where={where!r}: a list of conditions is empty; {_EXPECTED}")
+    return And(tuple(_comparison(part) for part in parts))
+
+
+def _comparison(part: Any) -> Condition:
+    if len(part) != 3:
+        raise ArgumentError(f"where: {part!r} has {len(part)} elements; expected (column, operator, value)")
+    column, operator, value = part
+    if column not in COLUMNS:
+        raise ArgumentError(f"where: {part!r}: {not_a_column(column)}")
+    name = operator.strip().lower() if isinstance(operator, str) else operator
+    name = _ALIASES.get(name, name)
+    if name in ("in", "not in"):
+        found = _any_of(column, value, part)
+        return Not(found) if name == "not in" else found
+    if name not in OPERATORS:
+        known = '"=", "!=", "<", "<=", ">", ">=", "in", "not in"'
+        raise ArgumentError(f"where: {part!r}: there is no operator {operator!r}; expected {known}")
+    if column == "topic":
+        return Topic(compare_texts(name, _topic(value, part)))
+    if name in ("==", "!=") and isinstance(value, (list, tuple, set, frozenset, range)):
+        raise ArgumentError(f'where: {part!r}: several values are compared by "in" or "not in"')
+    return Numbers(column, compared(name, _number(column, value, part)))
+
+
+def _any_of(column: str, values: object, part: object) -> Condition:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ArgumentError(f'where: {part!r}: "in" and "not in" take a list of values, such as [{values!r}]')
+    if column == "topic":
+        names = frozenset(_topic(value, part) for value in values)
+        return Topic(names.__contains__)
+    if isinstance(values, range) and len(values) > 0 and values.step == 1 and column != "timestamp":
+        return Numbers(column, normal([(values.start, values.stop - 1)]))
+    exact = (compared("==", _number(column, value, part)) for value in values)
+    return Numbers(column, normal(interval for some in exact for interval in some))
+
+
+def compare_texts(operator: str, value: str) -> Callable[[str], bool]:
+    """The comparison of a text with `value`, by its bytes, as Arrow and polars compare."""
+    wanted = value.encode(errors="surrogatepass")
+
+    def holds(text: str) -> bool:
+        given = text.encode()
+        results = {
+            "==": given == wanted,
+            "!=": given != wanted,
+            "<": given < wanted,
+            "<=": given <= wanted,
+            ">": given > wanted,
+            ">=": given >= wanted,
+        }
+        return results[operator]
+
+    return holds
+
+
+def _topic(value: object, part: object) -> str:
+    if not isinstance(value, str):
+        raise ArgumentError(f"where: {part!r}: a topic is compared with a name, not with {type(value).__name__}")
+    return value
+
+
+def _number(column: str, value: Any, part: object) -> int | Fraction:
+    if column == "timestamp":
+        return time_us(value, part)
+    kind = type(value).__name__
+    if isinstance(value, bool) or not (hasattr(value, "__index__") or hasattr(value, "__float__")):
+        raise ArgumentError(f"where: {part!r}: {column} is compared with a number, not with {kind}")
+    if hasattr(value, "__index__"):
+        return int(value.__index__())
+    if not math.isfinite(value):
+        raise ArgumentError(f"where: {part!r}: {column} cannot be compared with {value!r}")
+    return Fraction(float(value))
+
+
+def time_us(value: object, part: object) -> int | Fraction:
+    """A time in microseconds since 1970, UTC, of an aware datetime, a text, or milliseconds.
+
+    Raises:
+        ArgumentError: if it is none of these.
+    """
+    time: object = time_of(value) if isinstance(value, str) else value
+    if isinstance(time, datetime):
+        if time.tzinfo is None:
+            raise ArgumentError(
+                f"where: {part!r}: {value!r} has no time zone; use datetime.now(timezone.utc), or .astimezone()"
+            )
+        # pandas.Timestamp, a subclass, has nanoseconds, which its differences have as well.
+        plain = datetime.fromisoformat(time.isoformat(timespec="microseconds"))
+        return (plain - _EPOCH) // timedelta(microseconds=1) + Fraction(getattr(time, "nanosecond", 0), 1000)
+    if isinstance(time, bool) or not hasattr(time, "__index__"):
+        hint = f"; a day is text: {value.isoformat()!r}" if isinstance(value, date) else ""
+        if isinstance(value, float):
+            hint = "; seconds since 1970 are int(seconds * 1000)"
+        raise ArgumentError(
+            f"where: {part!r}: {value!r} is no time: expected milliseconds since 1970, or {EXPECTED_TIME}{hint}"
+        )
+    return int(time.__index__()) * 1000
+
+
+def not_a_column(column: object) -> str:
+    """Why `where` takes no condition on `column`."""
+    if column in ("key", "value", "headers", "timestampType"):
+        return (
+            f"where decides what is fetched, which the {column} of a record cannot: filter what was read, or read by "
+            "monedula.scan() or monedula.dataset(), which take any condition"
+        )
+    near = get_close_matches(str(column), COLUMNS, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no column {column!r}; where takes conditions on {', '.join(COLUMNS)}{meant}"

@@ -1,0 +1,356 @@
+"""Bounded reads without a group: `read`, `read_range` and their result, `RecordStream`."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from monedula._arguments import (
+    RawPosition,
+    is_pair,
+    loses_values,
+    raw_partition,
+    timestamp_ms,
+    topic_names,
+    whole_number,
+)
+from monedula._monedula import Batch, ReaderCore, Schema
+from monedula.config import Settings, Unpicklable, raw_columns, raw_settings
+from monedula.consumer._base import MAX_BYTES, MAX_ROWS
+from monedula.errors import ArgumentError
+from monedula.formats._typed import Typed, check_columns, pinned, spec_of
+from monedula.reading._export import installed, no_array, to_polars
+from monedula.types.partitions import TopicPartition
+from monedula.types.times import EXPECTED_TIME, time_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+Bound = int | str | datetime
+"""One end of a range: an offset (if negative, counted from the end of the log), `"earliest"`, `"latest"`, or a time: an
+aware datetime, or a text such as `"1h ago"`, `"yesterday"`, `"2026-11-21T10:00:00Z"`."""
+
+Where = tuple[str, str, object] | list[tuple[str, str, object]] | list[list[tuple[str, str, object]]] | Any
+"""A condition: tuples of a column, an operator and a value, or an expression of pyarrow or polars."""
+
+TOPICS_SECOND = "the topics come second, as in read(settings, 'orders')"
+
+Progress = Callable[[int, int], object]
+"""Called after each batch with the number of offsets passed so far, and the number of offsets to read in total."""
+
+
+def read(
+    config: Settings,
+    topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
+    *,
+    start: Bound | Mapping[tuple[str, int], Bound] = "earliest",
+    end: Bound | Mapping[tuple[str, int], Bound] = "latest",
+    where: Where | None = None,
+    max_lateness: float | timedelta | None = None,
+    columns: Sequence[str] | None = None,
+    headers: bool = False,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+    progress: Progress | None = None,
+    key: Typed | None = None,
+    value: Typed | None = None,
+) -> "RecordStream":
+    """Read topics from `start` to before `end`, without a group.
+
+    Both offsets of each partition are determined once, when the read begins: records that arrive later are not read.
+    The read ends at an offset, not after a number of records, so compaction and transaction markers do not disturb it.
+
+    Args:
+        config: settings, as for `Consumer`.
+        topics: one topic, several topics, or `(topic, partition)` pairs.
+        start: an offset (negative: that many before the end), `"earliest"`, `"latest"`, or a time, for the first record
+            that is not older: an aware datetime, or a text such as `"1h ago"`, `"yesterday"`,
+            `"2026-11-21T10:00:00Z"`; or a dict of these by `(topic, partition)`.
+        end: the same; the first offset that is not read.
+        where: a condition on `topic`, `partition`, `offset` and `timestamp`, which decides what is fetched. Only the
+            records that meet it are returned. It is a tuple such as `("timestamp", ">=", "1h ago")`; a list of tuples,
+            all of which must hold; a list of such lists, one of which must hold; or an expression of pyarrow or polars.
+        max_lateness: the most by which a record's timestamp is before that of any record ahead of it in its partition,
+            in seconds or as `timedelta`. Only with it an upper bound of `timestamp` ends the read early; records that
+            are later than it says may be missed then.
+        columns: names of the columns of a batch; all but `headers` if left out.
+        headers: whether to add the `headers` column.
+        max_rows: the most rows of a batch.
+        max_bytes: the most bytes of a batch's columns.
+        progress: called after each batch with the number of offsets passed, and the number of offsets in total.
+        key: how keys are decoded, such as `monedula.Json(schema)`, `Avro(schema)` or `Protobuf(schema)`; bytes if
+            left out.
+        value: how values are decoded; bytes if left out.
+
+    Returns:
+        A stream of batches: iterate it, or pass it to anything that takes Arrow streams, such as
+        `pyarrow.table(stream)`, `polars.DataFrame(stream)` or DuckDB.
+
+    Raises:
+        ArgumentError: if an argument is invalid, such as a pattern: topics are given by name.
+        UnknownTopicError: if a topic or partition does not exist.
+        OffsetOutOfRangeError: if `start` or `end` lies outside of the log. The stream raises it too, if records are
+            deleted while it reads: nothing is skipped silently.
+        BrokerConnectionError: if the cluster cannot be reached.
+        KafkaTimeoutError: if there is no progress for `default.api.timeout.ms`.
+    """
+    try:
+        raw = raw_settings(config, {}, in_place_of_text=TOPICS_SECOND)
+    finally:
+        del config  # no traceback shows passwords as locals
+    ranges = [
+        (topic, partition, bound_of(start, topic, partition, "start"), bound_of(end, topic, partition, "end"))
+        for topic, partition in targets(topics, start, end)
+    ]
+    if progress is not None and not callable(progress):
+        raise ArgumentError(f"progress={progress!r} cannot be called")
+    check_without_dead_letters(key=key, value=value)
+    key, value = pinned(raw, key), pinned(raw, value)
+    columns = raw_columns(columns)
+    check_columns(columns, key, value)
+    reading = (raw, columns, headers, max_rows, max_bytes, spec_of("key", key), spec_of("value", value))
+    if where is not None:
+        # Imported here: programs that only consume should not wait for what this imports.
+        from monedula.reading.filters.bounded import reader_of
+
+        return RecordStream(reader_of(where, max_lateness, ranges, *reading), progress)
+    if max_lateness is not None:
+        raise ArgumentError("max_lateness says how a condition on timestamp is read; without where it has no effect")
+    core = ReaderCore(*reading)
+    try:
+        core.begin(ranges)
+    except BaseException:
+        core.close()
+        raise
+    return RecordStream(core, progress)
+
+
+def read_range(
+    config: Settings,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    *,
+    columns: Sequence[str] | None = None,
+    headers: bool = False,
+    max_rows: int = MAX_ROWS,
+    max_bytes: int = MAX_BYTES,
+    progress: Progress | None = None,
+    key: Typed | None = None,
+    value: Typed | None = None,
+) -> "RecordStream":
+    """Read one partition from offset `start` to before offset `end`. Arguments, result and errors as `read`."""
+    pair = raw_partition((topic, partition))
+    try:
+        return read(
+            config,
+            [pair],
+            start={pair: start},
+            end={pair: end},
+            columns=columns,
+            headers=headers,
+            max_rows=max_rows,
+            max_bytes=max_bytes,
+            progress=progress,
+            key=key,
+            value=value,
+        )
+    finally:
+        del config  # no traceback shows passwords as locals
+
+
+class RecordStream(Unpicklable):
+    """The batches of a bounded read, as an iterator or as an Arrow stream.
+
+    It can be read once: the Arrow stream contains only the batches that were not iterated before.
+    """
+
+    def __init__(self, core: ReaderCore, progress: Progress | None = None) -> None:
+        self._core = core
+        self._on_batch = progress
+        self._exported = False
+
+    @property
+    def schema(self) -> Schema:
+        """The Arrow schema of every batch; see `Consumer.schema`."""
+        return self._core.schema
+
+    @property
+    def ranges(self) -> dict[TopicPartition, tuple[int, int]]:
+        """For each partition the first offset to read, and the offset after the last one."""
+        return {TopicPartition(*partition): offsets for partition, offsets in self._core.ranges()}
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """The number of offsets passed so far, and the total number; compacted offsets and markers count as passed."""
+        return self._core.progress()
+
+    def metrics(self) -> dict[str, int]:
+        """Counters of this read: connections, requests, bytes, records and so on; as `Consumer.metrics`."""
+        return dict(self._core.metrics())
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._exported:
+            raise ArgumentError("this stream was handed out already; a stream can be read once: start another read")
+        batch = self._core.next()
+        if batch is None:
+            self._report()
+            self.close()
+            raise StopIteration
+        self._report()
+        return batch
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __arrow_c_schema__(self) -> object:
+        """Export the schema as an `arrow_schema` capsule."""
+        return self._core.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the remaining batches as an `arrow_array_stream` capsule; `requested_schema` is ignored.
+
+        Raises:
+            ArgumentError: on a second call: a stream can be read once.
+        """
+        if self._exported:
+            raise ArgumentError("this stream was handed out already; a stream can be read once: start another read")
+        self._exported = True
+        return self._core.stream(self._report if self._on_batch is not None else None)
+
+    def to_pyarrow(self) -> "pa.Table":
+        """Read the remaining batches into one table. Needs pyarrow (`pip install 'monedula[arrow]'`).
+
+        Returns:
+            A `pyarrow.Table`.
+        """
+        pyarrow = installed("pyarrow", "arrow")
+        # Not by __arrow_c_stream__, through which the errors of this stream would come as pyarrow's.
+        batches = [pyarrow.record_batch(batch) for batch in self]
+        self._exported = True
+        table: pa.Table = pyarrow.Table.from_batches(batches, pyarrow.schema(self.schema))
+        return table
+
+    def to_pandas(self, **options: Any) -> "pd.DataFrame":
+        """Read the remaining batches into one frame. Needs pandas and pyarrow (`pip install 'monedula[pandas]'`).
+
+        Args:
+            **options: those of pyarrow's `to_pandas`, such as `types_mapper=pandas.ArrowDtype`.
+
+        Returns:
+            A `pandas.DataFrame`.
+        """
+        installed("pandas", "pandas")
+        frame: pd.DataFrame = self.to_pyarrow().to_pandas(**options)
+        return frame
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Read the remaining batches into one frame. Needs polars (`pip install 'monedula[polars]'`).
+
+        Returns:
+            A `polars.DataFrame`.
+        """
+        polars = installed("polars", "polars")
+        frames = [polars.DataFrame(batch) for batch in self]
+        frame: pl.DataFrame = polars.concat(frames, rechunk=False) if frames else to_polars(self)
+        self._exported = True
+        return frame
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        raise no_array(self)
+
+    def close(self) -> None:
+        """End the read early. At its end the stream closes itself. A stream that was closed early returns no more."""
+        self._core.close()
+
+    def _report(self) -> None:
+        if self._on_batch is not None:
+            self._on_batch(*self._core.progress())
+
+
+_INSTEAD = "read() takes names, or (topic, partition) pairs; list_topics() of an Admin has all names"
+_PATTERN_INSTEAD = (
+    "read() takes names, not a pattern: [name for name in Admin(settings).list_topics() if re.fullmatch(pattern, name)]"
+)
+
+
+def targets(
+    topics: str | tuple[str, int] | Iterable[str] | Iterable[tuple[str, int]],
+    *edges: Bound | Mapping[tuple[str, int], Bound],
+) -> list[tuple[str, int | None]]:
+    """The topics and partitions to read, checked; a topic's partition is `None`.
+
+    Raises:
+        ArgumentError: if one is neither a name nor a partition, or there is none.
+    """
+    if loses_values(topics):
+        raise ArgumentError(
+            f"topics={topics!r}: expected names or (topic, partition) pairs; where they are read from and to is "
+            f"start= and end=, such as start={{('orders', 0): 2}}"
+        )
+    single = isinstance(topics, (str, bytes)) or is_pair(topics) or not isinstance(topics, Iterable)
+    items: list[object] = [topics] if single else list(topics)
+    by_partition = any(isinstance(edge, Mapping) for edge in edges)
+    targets: list[tuple[str, int | None]] = []
+    for item in items:
+        if isinstance(item, str):
+            if by_partition:
+                raise ArgumentError(
+                    f"start or end is given by partition, so {item!r} must be too: use [({item!r}, 0), ...]"
+                )
+            targets.extend((name, None) for name in topic_names([item], _INSTEAD, _PATTERN_INSTEAD))
+        elif isinstance(item, bytes):
+            topic_names([item], _INSTEAD)
+        else:
+            targets.append(raw_partition(item))
+    if not targets:
+        raise ArgumentError("nothing to read: give a topic")
+    return targets
+
+
+def check_without_dead_letters(**given: object) -> None:
+    """Check how keys and values are decoded by a read.
+
+    Raises:
+        ArgumentError: if bad ones are to be written to a topic.
+    """
+    for name, spec in given.items():
+        if isinstance(spec, Typed) and spec.dead_letter is not None:
+            raise ArgumentError(f"{name}: dead letters are for consumers, which commit; here use mode='null' or 'drop'")
+
+
+def bound_of(
+    bound: Bound | Mapping[tuple[str, int], Bound], topic: str, partition: int | None, name: str
+) -> RawPosition:
+    """One end of a range in the core's form.
+
+    Raises:
+        ArgumentError: if it is no bound.
+    """
+    if isinstance(bound, Mapping):
+        try:
+            bound = bound[(topic, partition or 0)]
+        except KeyError:
+            raise ArgumentError(f"{name} has no entry for {(topic, partition)!r}") from None
+    if isinstance(bound, datetime):
+        return ("timestamp", timestamp_ms(bound))
+    offset = whole_number(bound)
+    if offset is not None:
+        return ("offset", offset)
+    if isinstance(bound, str):
+        if bound in ("earliest", "latest"):
+            return (bound, 0)
+        if time_of(bound) is not None:
+            return ("timestamp", timestamp_ms(bound))
+    raise ArgumentError(f"{name}={bound!r}: expected an offset, 'earliest', 'latest', or a time: {EXPECTED_TIME}")

@@ -1,0 +1,43 @@
+"""`scan`: topics as a `LazyFrame` of polars."""
+
+from typing import TYPE_CHECKING, Unpack
+
+from monedula.config import Settings
+from monedula.reading._export import installed
+from monedula.reading._topic_scan import ScanOptions, Topics, TopicScan, check_options
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def scan(config: Settings, topics: Topics, **options: Unpack[ScanOptions]) -> "pl.LazyFrame":
+    """Topics as a `LazyFrame` of polars: what a query does not need is not fetched, or not decoded.
+
+    Nothing is read, and no broker is asked, before the query runs; it reads what the topics hold then. Only the columns
+    that it uses are decoded. Its conditions on `topic`, `partition`, `offset` and `timestamp` decide which partitions
+    and offsets are fetched, and all its conditions are applied. `head(10)` fetches about as much.
+
+    Args:
+        config: settings, as for `Consumer`.
+        topics: one topic, several topics, or `(topic, partition)` pairs.
+        **options: `start`, `end`, `max_lateness`, `key` and `value` as for `read`, and `headers`, whether to add the
+            `headers` column. With `value=Json(schema, flatten=True)` each field is a column, and only fields that the
+            query uses are decoded.
+
+    Returns:
+        A `polars.LazyFrame`. When it is collected it raises what `read` raises.
+
+    Raises:
+        ArgumentError: if an argument or a setting is invalid.
+        ModuleNotFoundError: without polars (`pip install 'monedula[polars]'`).
+    """
+    try:
+        check_options("scan", options)
+        source = TopicScan(config, topics, **options)
+    finally:
+        del config  # no traceback shows passwords as locals
+    installed("polars", "polars")
+    # It needs polars, an optional extra.
+    from monedula.reading._polars_source import lazy_frame
+
+    return lazy_frame(source)

@@ -1,0 +1,1 @@
+"""Types of arguments and results: partitions and offsets, times, reports of sent batches."""

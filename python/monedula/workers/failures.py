@@ -1,0 +1,126 @@
+"""What becomes of records whose handler raised: another attempt, a dead letter, or the end of the run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import uniform
+from typing import Any, Literal
+
+from monedula._arguments import whole_number
+from monedula._monedula import Record
+from monedula.errors import ArgumentError
+from monedula.workers.lanes import Task
+
+Verdict = Literal["retry", "dead_letter", "skip", "stop"]
+"""Try again; write a dead letter and go on; go on without; end the run with the handler's exception."""
+
+OnError = Callable[[Any, Exception, int], Any]
+"""Called with the handler's argument, its exception, and the number of attempts; returns a `Verdict` or `None`."""
+
+_VERDICTS = ("retry", "dead_letter", "skip", "stop")
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often, and after which waits, records are tried again whose handler raised.
+
+    The waits grow from `backoff` by `factor` up to `max_backoff` seconds, each shorter or longer by up to `jitter` of
+    it. The records' key waits meanwhile; all others go on.
+
+    Attributes:
+        retries: attempts after the first one; `None` for as many as it takes.
+        backoff: seconds before the second attempt.
+        factor: how many times longer each further wait is.
+        max_backoff: the longest wait in seconds.
+        jitter: the random part of a wait.
+        on: the exceptions after which to try again. Others are given up at once.
+
+    Raises:
+        ArgumentError: if a number is negative or none, the waits shrink, or `on` names no exceptions.
+    """
+
+    retries: int | None = 3
+    backoff: float = 0.5
+    factor: float = 2.0
+    max_backoff: float = 30.0
+    jitter: float = 0.2
+    on: type[Exception] | tuple[type[Exception], ...] = Exception
+
+    def __post_init__(self) -> None:
+        if self.retries is not None and (whole_number(self.retries) is None or self.retries < 0):
+            raise ArgumentError(f"retries={self.retries!r}: expected a number of retries, 0 or more, or None")
+        for name, least in (("backoff", 0.0), ("factor", 1.0), ("max_backoff", 0.0), ("jitter", 0.0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
+                raise ArgumentError(f"Retry({name}={value!r}): expected a number, {least:g} or more")
+        if self.jitter > 1:
+            raise ArgumentError(f"Retry(jitter={self.jitter!r}): expected a part of the wait, 0 to 1")
+        kinds = self.on if isinstance(self.on, tuple) else (self.on,)
+        if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+            raise ArgumentError(f"Retry(on={self.on!r}): expected exception classes, such as on=TimeoutError")
+
+    def delay(self, attempt: int) -> float:
+        """The seconds to wait before the next attempt.
+
+        Args:
+            attempt: how many attempts there were, 1 or more.
+        """
+        # The exponent is bounded: a float overflows at 2 ** 1024.
+        wait = min(self.backoff * self.factor ** min(attempt - 1, 64), self.max_backoff)
+        return wait * uniform(1 - self.jitter, 1 + self.jitter)
+
+
+def as_retry(retries: "int | Retry | None") -> Retry:
+    """The argument `retries`, checked.
+
+    Raises:
+        ArgumentError: if it is neither a number nor a `Retry`, or makes no sense.
+    """
+    if isinstance(retries, Retry):
+        return retries
+    if isinstance(retries, bool) or not isinstance(retries, (int, type(None))):
+        raise ArgumentError(f"retries={retries!r}: expected a number of retries, or monedula.Retry(...)")
+    return Retry(retries or 0)
+
+
+class Failures:
+    """Decides about tasks whose handler raised.
+
+    Args:
+        retry: the retries.
+        has_dead_letters: whether there is a topic for dead letters.
+    """
+
+    def __init__(self, retry: Retry, has_dead_letters: bool) -> None:
+        self.retry = retry
+        self._has_dead_letters = has_dead_letters
+
+    def verdict(self, task: Task, error: Exception, said: object) -> Verdict:
+        """What to do; `said` is what `on_error` returned.
+
+        Raises:
+            ArgumentError: if that is no verdict, or a dead letter without a topic for it.
+        """
+        if said is not None:
+            expected = f"expected None or one of {_VERDICTS}; 'dead_letter' needs dead_letter="
+            if said not in _VERDICTS or (said == "dead_letter" and not self._has_dead_letters):
+                raise ArgumentError(f"on_error returned {said!r}: {expected}")
+            return said  # type: ignore[return-value]
+        retry = self.retry
+        if isinstance(error, retry.on) and (retry.retries is None or task.attempts <= retry.retries):
+            return "retry"
+        return "dead_letter" if self._has_dead_letters else "stop"
+
+
+def annotate(error: BaseException, task: Task) -> None:
+    """Note in an exception which records it is about."""
+    part, offset = task.part, task.items[0].record.offset
+    place = f"{part.topic}-{part.partition}"
+    place += "" if offset is None else f" at offset {offset}"
+    more = f" and {len(task.items) - 1} more records" if len(task.items) > 1 else ""
+    attempts = "1 attempt" if task.attempts == 1 else f"{task.attempts} attempts"
+    error.add_note(f"monedula: raised while handling {place}{more}, after {attempts}")
+
+
+def argument(task: Task, is_list: bool) -> Record | Sequence[Record]:
+    """What the handler is called with."""
+    return [item.record for item in task.items] if is_list else task.items[0].record

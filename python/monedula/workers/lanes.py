@@ -1,0 +1,297 @@
+"""`Lanes`: which records may be handled now. Records of one lane come one after the other, lanes side by side.
+
+It neither waits nor knows of threads or tasks: whoever calls it from several threads holds a lock.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Literal, NamedTuple
+
+from monedula._monedula import Record
+from monedula.workers.parts import Part
+
+Order = Literal["key", "partition", "none"]
+"""What is handled in the order of the log: records with the same key, all of a partition, or none."""
+
+
+class Item(NamedTuple):
+    """A record that waits for its handler."""
+
+    part: Part
+    row: int
+    record: Record
+
+
+class Lane:
+    """Records that wait for each other; or, if it is `shared`, those that wait for nobody."""
+
+    __slots__ = ("is_offered", "items", "key", "partition", "shared")
+
+    def __init__(self, partition: "Assigned", key: bytes | None, shared: bool) -> None:
+        self.partition = partition
+        self.key = key
+        self.shared = shared
+        self.items: deque[Item] = deque()
+        self.is_offered = False
+        """Whether it stands in the queue, or a handler has records of it."""
+
+
+class Task:
+    """Records for one call of the handler. They stay together until the call succeeds, or they are given up."""
+
+    __slots__ = ("attempts", "is_last_attempt", "items", "lane", "part")
+
+    def __init__(self, lane: Lane, items: list[Item]) -> None:
+        self.lane = lane
+        self.part = items[0].part
+        self.items = items
+        self.attempts = 0
+        self.is_last_attempt = False
+
+
+class Assigned:
+    """What a run has of a partition."""
+
+    __slots__ = ("begun", "frozen", "keyed", "parts", "rows", "unordered")
+
+    def __init__(self) -> None:
+        self.parts: deque[Part] = deque()
+        self.rows = 0
+        """How many rows came so far."""
+        self.begun = -1
+        """The highest number of a row that was begun."""
+        self.frozen = False
+        """Whether only rows before the highest one that was begun are begun."""
+        self.keyed: dict[bytes | None, Lane] = {}
+        self.unordered = Lane(self, None, shared=True)
+
+
+class Lanes:
+    """The records of a run that wait, and those that are handled now.
+
+    Args:
+        order: which records wait for each other.
+
+    Attributes:
+        waiting: records that wait for their handler, those that are tried again included.
+        in_flight: records whose handler runs.
+        queued_bytes: the memory of parts with unfinished rows.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self._partitions: dict[tuple[str, int], Assigned] = {}
+        self._ready: deque[Lane | Task] = deque()
+        self._later: list[tuple[float, int, Task]] = []
+        self._numbers = count()
+        self._settled: list[Part] = []
+        self.waiting = 0
+        self.in_flight = 0
+        self.queued_bytes = 0
+
+    def assigned(self, topic: str, partition: int) -> Assigned:
+        """What there is of a partition."""
+        return self._partitions.setdefault((topic, partition), Assigned())
+
+    def add(self, part: Part, records: list[Record]) -> int:
+        """Append the rows of a part, in their order. Returns how many more tasks can be taken for it at once."""
+        assigned = self.assigned(part.topic, part.partition)
+        assigned.parts.append(part)
+        assigned.rows += len(records)
+        before = len(self._ready)
+        by_key, keyed, unordered = self._order == "key", assigned.keyed, assigned.unordered
+        one = None if by_key or self._order == "none" else self._lane(assigned, None)
+        for row, record in enumerate(records):
+            if by_key and (key := record.key) is not None:
+                if not isinstance(key, bytes):
+                    key = repr(key).encode()  # a decoded key is a dict
+                lane = keyed.get(key) or self._lane(assigned, key)
+            else:
+                lane = one or unordered
+            lane.items.append(Item(part, row, record))
+            if not lane.is_offered:
+                lane.is_offered = True
+                self._ready.append(lane)
+        self.waiting += len(records)
+        self.queued_bytes += part.nbytes
+        return len(self._ready) - before + len(unordered.items)
+
+    def take(self, limit: int, now: float) -> Task | None:
+        """The next records to be handled, at most `limit` of one lane; `None` if there is nothing to do now."""
+        while self._later and self._later[0][0] <= now:
+            self._ready.append(heappop(self._later)[2])
+        while self._ready:
+            task = self._ready.popleft()
+            if isinstance(task, Lane):
+                found = self._of(task, limit)
+                if found is None:
+                    continue
+                task = found
+            self.waiting -= len(task.items)
+            self.in_flight += len(task.items)
+            return task
+        return None
+
+    def next_due(self, now: float) -> float | None:
+        """In how many seconds the next retry is due; `None` without one."""
+        return max(self._later[0][0] - now, 0.0) if self._later else None
+
+    def done(self, task: Task) -> None:
+        """The records of a task are finished."""
+        for part, row, _ in task.items:
+            part.finish(row)
+            if part.frontier >= part.rows:
+                self._settle(part)
+        self._ended(task)
+
+    def again(self, task: Task, at: float) -> None:
+        """Try a task again at that time; its lane waits for it."""
+        self.in_flight -= len(task.items)
+        self.waiting += len(task.items)
+        heappush(self._later, (at, next(self._numbers), task))
+
+    def forgotten(self, task: Task) -> None:
+        """The records of a task stay unfinished, and nobody will finish them."""
+        for part, row, _ in task.items:
+            self._give_up(part, row)
+        self._ended(task)
+
+    def leave_out(self, task: Task) -> None:
+        """Give up a task, and what waits behind it in its lane: a record must not be handled before an earlier one."""
+        if not task.lane.shared:
+            items, task.lane.items = task.lane.items, deque[Item]()
+            self.waiting -= len(items)
+            for item in items:
+                self._give_up(item.part, item.row)
+        self.forgotten(task)
+
+    def hurry_retries(self, now: float) -> None:
+        """Have what waits for another attempt tried at once, for the last time."""
+        for index, (at, number, task) in enumerate(self._later):
+            if task.attempts:
+                task.is_last_attempt = True
+                self._later[index] = (min(at, now), number, task)
+        heapify(self._later)
+
+    def freeze(self, topic: str, partition: int) -> None:
+        """Begin no row of a partition behind those that were begun: so the finished ones will have no gap."""
+        assigned = self._partitions.get((topic, partition))
+        if assigned is not None and not assigned.frozen:
+            assigned.frozen = True
+            self._drop(assigned, assigned.begun)
+
+    def freeze_all(self) -> None:
+        """Begin no row behind those that were begun."""
+        for topic, partition in list(self._partitions):
+            self.freeze(topic, partition)
+
+    def drop_all(self) -> None:
+        """Begin no row any more."""
+        for assigned in self._partitions.values():
+            assigned.frozen = True
+            self._drop(assigned, -1)
+        tasks = [*(task for task in self._ready if isinstance(task, Task)), *(entry[2] for entry in self._later)]
+        self._ready = deque(lane for lane in self._ready if isinstance(lane, Lane))
+        self._later.clear()
+        for task in tasks:
+            self.waiting -= len(task.items)
+            self.in_flight += len(task.items)
+            self.forgotten(task)
+
+    def thaw(self, frozen: Iterable[tuple[str, int]]) -> None:
+        """Only these partitions are frozen any more."""
+        still = set(frozen)
+        for partition, assigned in self._partitions.items():
+            assigned.frozen = assigned.frozen and partition in still
+
+    def unsettled(self, topic: str, partition: int) -> list[Part]:
+        """Parts of a partition with rows that are handled now, or that will be."""
+        assigned = self._partitions.get((topic, partition))
+        return [] if assigned is None else [part for part in assigned.parts if not part.is_settled]
+
+    def abandon(self, parts: Iterable[Part]) -> None:
+        """What is unfinished of these parts will not count, though its handler may still run."""
+        for part in parts:
+            self._give_up(part, part.frontier)
+
+    def first_parts(self) -> list[Part]:
+        """The first unsettled part of each partition: what is finished of it may be committed."""
+        return [assigned.parts[0] for assigned in self._partitions.values() if assigned.parts]
+
+    def all_parts(self) -> list[Part]:
+        """All parts that are not settled."""
+        return [part for assigned in self._partitions.values() for part in assigned.parts if not part.is_settled]
+
+    def take_settled(self) -> list[Part]:
+        """Parts that were settled since the last call, of which the consumer is to be told."""
+        settled, self._settled = self._settled, []
+        return settled
+
+    def _lane(self, assigned: Assigned, key: bytes | None) -> Lane:
+        lane = assigned.keyed.get(key)
+        if lane is None:
+            lane = assigned.keyed[key] = Lane(assigned, key, shared=False)
+        return lane
+
+    def _of(self, lane: Lane, limit: int) -> Task | None:
+        items, taken = lane.items, list[Item]()
+        # All of one part: each assignment of a partition has its own.
+        while items and len(taken) < limit and (not taken or items[0].part is taken[0].part):
+            taken.append(items.popleft())
+        if lane.shared:
+            lane.is_offered = bool(items)
+            if items:
+                self._ready.append(lane)
+        elif not taken:
+            self._leave(lane)
+        if not taken:
+            return None
+        part, row, _ = taken[-1]
+        assigned = lane.partition
+        assigned.begun = max(assigned.begun, part.base + row)
+        return Task(lane, taken)
+
+    def _ended(self, task: Task) -> None:
+        self.in_flight -= len(task.items)
+        lane = task.lane
+        if lane.shared:
+            return
+        if lane.items:
+            self._ready.append(lane)
+        else:
+            self._leave(lane)
+
+    def _leave(self, lane: Lane) -> None:
+        lane.is_offered = False
+        del lane.partition.keyed[lane.key]
+
+    def _drop(self, assigned: Assigned, begun: int) -> None:
+        for lane in [*assigned.keyed.values(), assigned.unordered]:
+            items, lane.items = lane.items, deque[Item]()
+            for item in items:
+                if item.part.base + item.row <= begun:
+                    lane.items.append(item)
+                else:
+                    self.waiting -= 1
+                    self._give_up(item.part, item.row)
+
+    def _give_up(self, part: Part, row: int) -> None:
+        was_settled = part.is_settled
+        part.give_up(row)
+        if not was_settled and part.is_settled:
+            self._settle(part)
+
+    def _settle(self, part: Part) -> None:
+        parts = self._partitions[(part.topic, part.partition)].parts
+        if part.is_complete and part in parts:
+            parts.remove(part)
+            self._told(part)
+        # The finished rows of an incomplete part count only once all parts before it have been told of.
+        while parts and parts[0].is_settled:
+            self._told(parts.popleft())
+
+    def _told(self, part: Part) -> None:
+        self.queued_bytes -= part.nbytes
+        self._settled.append(part)

@@ -1,0 +1,90 @@
+"""`Plan`: the arguments of `run`, checked."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from monedula._arguments import check_callable, seconds, topic_names, whole_number
+from monedula.config import RawSettings, config_keys
+from monedula.errors import ArgumentError
+from monedula.types.partitions import Until
+from monedula.workers.dead_letters import LetterProducer, check_columns
+from monedula.workers.failures import OnError, Retry, as_retry
+from monedula.workers.lanes import Order
+
+_ORDERS = ("key", "partition", "none")
+
+
+class Plan(NamedTuple):
+    """The arguments of `run`; see there."""
+
+    handler: Callable[[Any], Any]
+    concurrency: int
+    order: Order
+    batch_size: int | None
+    retry: Retry
+    dead_letter: str | None
+    producer: LetterProducer | None
+    on_error: OnError | None
+    max_queued_records: int
+    max_queued_bytes: int
+    grace: float
+    timeout: float | None
+    until: Until | None
+
+    def check(self, columns: list[str], awaits: bool) -> "Plan":
+        """This plan, checked for a consumer that reads these columns; `awaits`: it awaits coroutine functions.
+
+        Raises:
+            ArgumentError: if an argument makes no sense.
+        """
+        if not callable(self.handler):
+            raise ArgumentError(f"handler={self.handler!r} cannot be called")
+        check_callable("handler", self.handler, awaits)
+        check_callable("on_error", self.on_error, awaits)
+        if self.order not in _ORDERS:
+            raise ArgumentError(f"order={self.order!r}: expected one of {', '.join(map(repr, _ORDERS))}")
+        if self.order == "key" and "key" not in columns:
+            raise ArgumentError("order='key' needs the column key: name it in columns=[...]")
+        for name in ("concurrency", "max_queued_records", "max_queued_bytes"):
+            _check_count(name, getattr(self, name))
+        if self.batch_size is not None:
+            _check_count("batch_size", self.batch_size)
+        if self.dead_letter is not None:
+            topic_names([self.dead_letter], "dead_letter= takes the name of a topic")
+            check_columns(columns)
+        elif self.producer is not None:
+            raise ArgumentError("producer= writes dead letters: name their topic with dead_letter=")
+        timeout = None if self.timeout is None else seconds("timeout", self.timeout)
+        return self._replace(grace=seconds("grace", self.grace), timeout=timeout)
+
+
+def as_plan(**arguments: Any) -> Plan:
+    """The arguments of `run` as a plan, not checked yet."""
+    return Plan(retry=as_retry(arguments.pop("retries")), **arguments)
+
+
+def group_of(settings: RawSettings, is_subscribed: bool) -> str:
+    """The group of a consumer, which has to be a member of it that commits automatically.
+
+    Raises:
+        ArgumentError: if it is not.
+    """
+    group = _setting(settings, "group.id")
+    if not group or not is_subscribed:
+        raise ArgumentError("run() is for members of a group: set group.id, and subscribe() to topics first")
+    if (_setting(settings, "enable.auto.commit") or "true").strip().lower() == "false":
+        reason = "run() commits what its handler has finished, and nothing else"
+        raise ArgumentError(f"enable.auto.commit is off, but {reason}: leave the setting out")
+    return group
+
+
+def _setting(settings: RawSettings, name: str) -> str | None:
+    (known,) = (key for key in config_keys() if key.name == name)
+    names = (known.name, *known.aliases)
+    return next((value for key, value in settings if key.strip().replace("_", ".") in names), None)
+
+
+def _check_count(name: str, value: object) -> None:
+    number = whole_number(value)
+    if number is None or number < 1:
+        raise ArgumentError(f"{name}={value!r}: expected a whole number, 1 or more")

@@ -1,0 +1,322 @@
+"""`TaskRun`: `AsyncConsumer.run`. The caller's task reads, others call the handler, all in one event loop."""
+
+import asyncio
+import inspect
+import itertools
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+from monedula._asyncio.bridge import Callbacks
+from monedula._monedula import Batch, PendingCallback
+from monedula._process.signals import error_to_raise, is_of_signal_handler
+from monedula.errors import KafkaError, WakeupError
+from monedula.workers.dead_letters import DeadLetters
+from monedula.workers.failures import Verdict, argument
+from monedula.workers.lanes import Task
+from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
+
+TURNS = 32
+"""After how many records a worker whose handler never suspends lets others have their turn."""
+
+
+class TaskConsumer(RunConsumer, Protocol):
+    """What a run with tasks needs of its consumer."""
+
+    async def _step(
+        self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None
+    ) -> Batch: ...
+    async def _commit_finished(self, holder: int, timeout: float) -> None: ...
+    def _callbacks(self) -> Callbacks: ...
+    def _call_back(self, pending: PendingCallback) -> None: ...
+
+
+class TaskRun:
+    """A run whose handlers are called in tasks.
+
+    Args:
+        consumer: whose records are handled.
+        run: the run.
+        letters: where dead letters go, or `None`.
+    """
+
+    def __init__(self, consumer: TaskConsumer, run: Run, letters: DeadLetters | None) -> None:
+        self._consumer = consumer
+        self._run = run
+        self._letters = letters
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Of workers that wait for a record."""
+        self._reader: asyncio.Future[None] | None = None
+        """Of the caller's task, while it waits for room or for the end."""
+        self._ended = False
+        self._ending: Ending | None = None
+        self._cancels = False
+        """Whether the run itself cancels the tasks of handlers."""
+        self._cut: RuntimeError | None = None
+        """The failure of the run, if somebody else cancelled one of its tasks."""
+
+    async def run(self) -> None:
+        """Read until the end, and wait for the handlers.
+
+        Raises:
+            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+        """
+        loop = asyncio.get_running_loop()
+        workers = [loop.create_task(self._work(number)) for number in range(self._run.plan.concurrency)]
+        error: BaseException | None = None
+        try:
+            await self._read()
+        except BaseException as raised:
+            error = raised
+        if error is not None and not isinstance(error, Exception):
+            self._cancels = True
+            for worker in workers:
+                worker.cancel()
+        try:
+            await self._finish(error)
+        except BaseException as raised:
+            error = first_error(error, raised)
+        finally:
+            error = await self._close(error, workers)
+        failure = self._run.failure
+        is_cancelled = failure is self._cut and isinstance(error, asyncio.CancelledError)
+        is_interrupted = error is not None and is_of_signal_handler(error)
+        if failure is not None and not is_cancelled and not is_interrupted:
+            raise failure
+        if error is not None and not isinstance(error, WakeupError):
+            raise error
+
+    async def _read(self) -> None:
+        run, consumer = self._run, self._consumer
+        heard = monotonic()
+        while run.failure is None:
+            # An error that waits for the last records comes with the call after they are reported, not with the end.
+            was_idle = run.is_idle()
+            self._look_after()
+            room = run.room()
+            if not room:
+                heard = monotonic()
+                await self._wait(lambda: run.room() > 0, FULL_SECONDS)
+                await self._serve()
+                continue
+            is_over = run.is_read()
+            wait = 0.0 if is_over else POLL_SECONDS
+            batch = await consumer._step(run.holder, room, run.room_bytes(), 0.0, wait)
+            if batch:
+                heard = monotonic()
+                self._take(batch)
+                # A batch that was there already suspends nobody: the handlers have their turn.
+                await asyncio.sleep(0)
+            elif was_idle and run.is_over(is_over, monotonic() - heard):
+                consumer._check_drained(run.plan.timeout, run.bound)
+                return
+
+    def _take(self, batch: Any) -> None:
+        run = self._run
+        for part in run.parts(batch):
+            self._wake(run.lanes.add(part, part.records()))
+
+    async def _finish(self, error: BaseException | None) -> None:
+        """Wait until what was begun is finished; without an error, until everything that was taken is."""
+        run = self._run
+        ending = self._ending = Ending(run, error)
+        failure: BaseException | None = None
+        while not run.is_idle():
+            if ending.is_over():
+                break
+            self._look_after()
+            await self._wait(run.is_idle, FULL_SECONDS)
+            try:
+                if ending.serves:
+                    await self._serve()
+            except Exception as raised:
+                if not isinstance(raised, KafkaError):
+                    failure = error_to_raise(failure, raised)
+                ending.interrupted()
+        if failure is not None:
+            raise failure
+
+    async def _close(self, error: BaseException | None, workers: "list[asyncio.Task[None]]") -> BaseException | None:
+        run, member = self._run, self._consumer._member
+        self._ended = True
+        if run.end():
+            self._cancels = True
+            for worker in workers:
+                worker.cancel()
+        self._wake(len(workers))
+        if run.bound is not None:
+            run.bound.end()
+        try:
+            self._look_after()
+            member.holder_ended(run.holder)
+            await self._consumer._commit_finished(run.holder, self._seconds_left())
+            if run.left_behind:
+                member.rewind()
+        except KafkaError as raised:
+            error = first_error(error, raised)
+        if self._letters is not None and self._letters.is_own:
+            closing = self._letters.producer.close(self._seconds_left())
+            if closing is not None:
+                await closing
+            self._letters.forget_failures()
+        return error
+
+    def _seconds_left(self) -> float:
+        return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
+
+    def _look_after(self) -> None:
+        run = self._run
+        run.tell(run.look_after(self._consumer._member.rebalance_wanted()))
+        if run.lanes.next_due(monotonic()) == 0.0:
+            self._wake(1)
+
+    async def _serve(self) -> None:
+        consumer = self._consumer
+        await consumer._callbacks().wait()
+        pending = consumer._core.serve(0.0, self._run.holder)
+        consumer._tell_events()
+        if pending is not None:
+            consumer._call_back(pending)
+            await consumer._callbacks().wait()
+
+    async def _wait(self, is_so: Callable[[], bool], seconds: float) -> None:
+        if is_so():
+            return
+        self._reader = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait([self._reader], timeout=seconds)
+        finally:
+            self._reader = None
+
+    def _wake(self, count: int) -> None:
+        while count > 0 and self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1
+
+    async def _available(self, seconds: float | None) -> None:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._idle.append(waiter)
+        timer = None if seconds is None else loop.call_later(seconds, _finish, waiter)
+        try:
+            await waiter
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _work(self, number: int) -> None:
+        try:
+            await self._handle_all(number)
+        except asyncio.CancelledError as error:
+            if not self._cancels and not self._ended:
+                self._cut_off(error)
+            raise
+
+    def _cut_off(self, error: asyncio.CancelledError, task: Task | None = None) -> None:
+        """End the run: a task of it was cancelled by somebody else, and handles nothing any more."""
+        failure = RuntimeError("a task in which run() calls handlers was cancelled, by a handler or by other code")
+        failure.__cause__ = error
+        if task is not None:
+            self._run.stop(failure, task)
+        elif self._run.failure is None:
+            self._run.fail(failure)
+        if self._run.failure is failure:
+            self._cut = failure
+        if self._reader is not None:
+            _finish(self._reader)
+
+    async def _handle_all(self, number: int) -> None:
+        run, lanes = self._run, self._run.lanes
+        for turn in itertools.count():
+            if turn % TURNS == 0:
+                await asyncio.sleep(0)
+            task = run.take()
+            if task is None:
+                if self._ended:
+                    return
+                await self._available(lanes.next_due(monotonic()))
+                continue
+            run.since[number] = monotonic()
+            try:
+                await self._handle(task)
+            finally:
+                run.since.pop(number, None)
+                reader = self._reader
+                if reader is not None and (run.failure is not None or run.is_idle() or run.room()):
+                    _finish(reader)
+
+    async def _handle(self, task: Task) -> None:
+        """Call the handler, and do what follows from it."""
+        run, lanes = self._run, self._run.lanes
+        admission = task.part.gate.ask()
+        if admission is None:
+            return lanes.again(task, monotonic() + LEASE_SECONDS)
+        if not admission:
+            return lanes.forgotten(task)
+        task.attempts += 1
+        given = argument(task, run.plan.batch_size is not None)
+        try:
+            result = run.plan.handler(given)
+            if inspect.isawaitable(result):
+                await result
+        except Exception as error:
+            if is_of_signal_handler(error):
+                run.stop(error, task)
+            else:
+                await self._failed(task, given, error)
+        except asyncio.CancelledError as error:
+            self._refuse_cancelled(error, task)
+            # Something that the handler waited for was cancelled. Raised as it is, it would end the caller's task
+            # without an error.
+            failure = RuntimeError("something that the handler waited for was cancelled")
+            failure.__cause__ = error
+            await self._failed(task, given, failure)
+        except BaseException as error:
+            run.stop(error, task)
+        else:
+            run.handled(task)
+
+    async def _failed(self, task: Task, given: Any, error: Exception) -> None:
+        run = self._run
+        try:
+            said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
+            if inspect.isawaitable(said):
+                said = await said
+            verdict: Verdict = run.failures.verdict(task, error, said)
+        except BaseException as raised:
+            self._refuse_cancelled(raised, task)
+            run.stop(raised, task)
+            return
+        if verdict == "dead_letter" and self._letters is not None:
+            letters = self._letters
+            try:
+                for future in [letters.send(item, error, task.attempts) for item in task.items]:
+                    await future
+            except BaseException as raised:
+                self._refuse_cancelled(raised, task)
+                run.unwritten(raised, task)
+                return
+        run.decided(verdict, error, task)
+
+    def _refuse_cancelled(self, raised: BaseException, task: Task) -> None:
+        """Raise it again if it says that the current task was cancelled: the task handles nothing any more."""
+        if self._cancels:
+            self._run.lanes.forgotten(task)
+            raise raised
+        if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+            self._cut_off(raised, task)
+            raise raised
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task itself was cancelled."""
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+def _finish(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

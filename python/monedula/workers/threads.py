@@ -1,0 +1,248 @@
+"""`ThreadRun`: `Consumer.run`. The caller's thread reads and runs callbacks, others call the handler."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+from typing import Any, Protocol
+
+from monedula._monedula import Batch, PendingCallback
+from monedula._process.signals import error_to_raise, is_of_signal_handler
+from monedula._process.threads import no_thread
+from monedula.errors import KafkaError, WakeupError
+from monedula.workers.dead_letters import DeadLetters
+from monedula.workers.failures import Verdict, argument
+from monedula.workers.lanes import Task
+from monedula.workers.runs import FULL_SECONDS, LEASE_SECONDS, POLL_SECONDS, Ending, Run, RunConsumer, first_error
+
+
+class ThreadConsumer(RunConsumer, Protocol):
+    """What a run with threads needs of its consumer."""
+
+    def _next(
+        self, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, holder: int | None = None
+    ) -> Batch: ...
+    def _commit_finished(self, holder: int, timeout: float) -> None: ...
+    def _tell_commits(self) -> None: ...
+    def _call_back(self, pending: PendingCallback) -> None: ...
+
+
+class ThreadRun:
+    """A run whose handlers are called in threads.
+
+    Args:
+        consumer: whose records are handled.
+        run: the run.
+        letters: where dead letters go, or `None`.
+    """
+
+    def __init__(self, consumer: ThreadConsumer, run: Run, letters: DeadLetters | None) -> None:
+        self._consumer = consumer
+        self._run = run
+        run.report = self._look_after
+        self._letters = letters
+        # By the module's names: in place of threads and locks, gevent and eventlet put greenlets and theirs.
+        self._lock = threading.Lock()
+        self._available = threading.Condition(self._lock)
+        """Notified of records that may be handled, and of the end."""
+        self._changed = threading.Condition(self._lock)
+        """Notified when the caller's thread has something to do: there is room, or all is handled."""
+        self._idle = 0
+        self._reader_waits = False
+        self._ended = False
+        self._ending: Ending | None = None
+
+    def run(self) -> None:
+        """Read until the end, and wait for the handlers.
+
+        Raises:
+            Exception: what a handler raised that is not retried, with a note; errors of reading and committing.
+        """
+        workers = [
+            threading.Thread(target=self._work, args=(number,), name=f"monedula-worker-{number}", daemon=True)
+            for number in range(self._run.plan.concurrency)
+        ]
+        error: BaseException | None = None
+        try:
+            self._start(workers)
+            self._read()
+        except BaseException as raised:
+            error = raised
+        try:
+            self._finish(error)
+        except BaseException as raised:
+            error = first_error(error, raised)
+        finally:
+            error = self._close(error)
+        is_interrupted = error is not None and is_of_signal_handler(error)
+        if self._run.failure is not None and not is_interrupted:
+            raise self._run.failure
+        if error is not None and not isinstance(error, WakeupError):
+            raise error
+
+    def _start(self, workers: list[threading.Thread]) -> None:
+        for worker in workers:
+            try:
+                worker.start()
+            except (RuntimeError, MemoryError) as error:
+                raise no_thread(worker.name, error) from error
+
+    def _read(self) -> None:
+        run, consumer = self._run, self._consumer
+        heard = monotonic()
+        while run.failure is None:
+            # An error that waits for the last records comes with the call after they are reported, not with the end.
+            was_idle = run.is_idle()
+            self._look_after()
+            with self._lock:
+                room = run.room()
+            if not room:
+                heard = monotonic()
+                self._wait(lambda: run.room() > 0, FULL_SECONDS)
+                self._serve()
+                continue
+            is_over = run.is_read()
+            wait = 0.0 if is_over else POLL_SECONDS
+            batch = consumer._next(room, run.room_bytes(), 0.0, wait, run.holder)
+            if batch:
+                heard = monotonic()
+                self._take(batch)
+            elif was_idle and run.is_over(is_over, monotonic() - heard):
+                consumer._check_drained(run.plan.timeout, run.bound)
+                return
+
+    def _take(self, batch: Any) -> None:
+        run = self._run
+        for part in run.parts(batch):
+            records = part.records()
+            with self._lock:
+                tasks = run.lanes.add(part, records)
+                if self._idle:
+                    self._available.notify(min(tasks, self._idle))
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Wait until what was begun is finished; without an error, until everything that was taken is."""
+        run = self._run
+        failure: BaseException | None = None
+        with self._lock:
+            ending = self._ending = Ending(run, error)
+        while not run.is_idle():
+            with self._lock:
+                if ending.is_over():
+                    break
+            self._look_after()
+            self._wait(run.is_idle, FULL_SECONDS)
+            try:
+                if ending.serves:
+                    self._serve()
+            except Exception as raised:
+                if not isinstance(raised, KafkaError):
+                    failure = error_to_raise(failure, raised)
+                with self._lock:
+                    ending.interrupted()
+        if failure is not None:
+            raise failure
+
+    def _close(self, error: BaseException | None) -> BaseException | None:
+        run, member = self._run, self._consumer._member
+        with self._lock:
+            self._ended = True
+            self._available.notify_all()
+            run.end()
+        if run.bound is not None:
+            run.bound.end()
+        try:
+            self._look_after()
+            member.holder_ended(run.holder)
+            self._consumer._commit_finished(run.holder, self._seconds_left())
+            if run.left_behind:
+                member.rewind()
+        except KafkaError as raised:
+            error = first_error(error, raised)
+        if self._letters is not None and self._letters.is_own:
+            self._letters.producer.close(self._seconds_left())
+            self._letters.forget_failures()
+        return error
+
+    def _seconds_left(self) -> float:
+        return self._run.plan.grace if self._ending is None else self._ending.seconds_left()
+
+    def _look_after(self) -> None:
+        wanted = self._consumer._member.rebalance_wanted()
+        with self._lock:
+            parts = self._run.look_after(wanted)
+            if self._idle and self._run.lanes.next_due(monotonic()) == 0.0:
+                self._available.notify()
+        self._run.tell(parts)
+
+    def _serve(self) -> None:
+        pending = self._consumer._core.serve(0.0, self._run.holder)
+        self._consumer._tell_events()
+        self._consumer._tell_commits()
+        if pending is not None:
+            self._consumer._call_back(pending)
+
+    def _wait(self, is_so: Callable[[], bool], seconds: float) -> None:
+        with self._lock:
+            self._reader_waits = True
+            if not is_so():
+                self._changed.wait(seconds)
+            self._reader_waits = False
+
+    def _work(self, number: int) -> None:
+        run, lanes, since = self._run, self._run.lanes, self._run.since
+        task: Task | None = None
+        otherwise: Callable[[], None] | None = None
+        while True:
+            with self._lock:
+                if task is not None:
+                    since.pop(number, None)
+                    if otherwise is None:
+                        run.handled(task)
+                    else:
+                        otherwise()
+                    if self._reader_waits and (run.failure is not None or run.is_idle() or run.room()):
+                        self._changed.notify()
+                while (task := run.take()) is None:
+                    if self._ended:
+                        return
+                    self._idle += 1
+                    self._available.wait(lanes.next_due(monotonic()))
+                    self._idle -= 1
+            since[number] = monotonic()
+            otherwise = self._handle(task)
+
+    def _handle(self, task: Task) -> Callable[[], None] | None:
+        """Call the handler; if it did not succeed, returns what to do with the task, under the lock."""
+        run, lanes = self._run, self._run.lanes
+        admission = task.part.gate.ask()
+        if admission is None:
+            return lambda: lanes.again(task, monotonic() + LEASE_SECONDS)
+        if not admission:
+            return lambda: lanes.forgotten(task)
+        task.attempts += 1
+        given = argument(task, run.plan.batch_size is not None)
+        try:
+            run.plan.handler(given)
+        except Exception as error:
+            return self._failed(task, given, error)
+        except BaseException as raised:
+            return partial(run.stop, raised, task)
+        return None
+
+    def _failed(self, task: Task, given: Any, error: Exception) -> Callable[[], None]:
+        run = self._run
+        try:
+            said = None if run.plan.on_error is None else run.plan.on_error(given, error, task.attempts)
+            verdict: Verdict = run.failures.verdict(task, error, said)
+        except BaseException as raised:
+            return partial(run.stop, raised, task)
+        if verdict == "dead_letter" and self._letters is not None:
+            letters = self._letters
+            try:
+                futures = [letters.send(item, error, task.attempts) for item in task.items]
+                for future in futures:
+                    future.result()
+            except BaseException as raised:
+                return partial(run.unwritten, raised, task)
+        return partial(run.decided, verdict, error, task)
