@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import monedula
 import pytest
-from monedula import _callbacks
+from monedula.producer import _callback_thread
 from monedula.testing import Broker
 
 from tests.producer.conftest import ProducerFactory
@@ -94,7 +94,7 @@ def test_a_record_that_is_sent_while_the_thread_starts_is_called_back_in_its_ord
     broker: Broker, producer: ProducerFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.create_topic("orders")
-    sender, delivered, start = producer(linger_ms=60_000), Deliveries(), _callbacks.start
+    sender, delivered, start = producer(linger_ms=60_000), Deliveries(), _callback_thread.start
     sender.send("orders", "the topic is known from now on")
     sender.flush(PATIENCE)
 
@@ -102,7 +102,7 @@ def test_a_record_that_is_sent_while_the_thread_starts_is_called_back_in_its_ord
         sender.send("orders", "of another thread", on_delivery=delivered)
         start(runner)
 
-    monkeypatch.setattr(_callbacks, "start", start_late)
+    monkeypatch.setattr(_callback_thread, "start", start_late)
     sender.send("orders", "x", on_delivery=delivered)
     sender.flush(PATIENCE)
     assert delivered.offsets == {0: [1, 2]}
