@@ -391,7 +391,7 @@ def test_what_callbacks_take_is_not_counted_as_waiting(
     topic, group, slow = ground.topic(1), ground.name("group"), [0.0]
     ground.append(topic, range(5))
     monotonic = time.monotonic
-    monkeypatch.setattr("monedula.consumer.monotonic", lambda: monotonic() + slow[0])
+    monkeypatch.setattr("monedula.consumer.sync.monotonic", lambda: monotonic() + slow[0])
 
     def assigned(_: set[monedula.TopicPartition]) -> None:
         slow[0] += 1000 * PATIENCE_SECONDS

@@ -48,7 +48,7 @@ def test_every_error_that_is_named_is_there() -> None:
     section = GUIDE.read_text().split("\n## Errors\n")[1].split("\n## ")[0]
     names = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
     assert len(names) >= 10
-    assert [name for name in names if not issubclass(getattr(monedula, name), monedula.KafkaError)] == []
+    assert [name for name in names if not issubclass(getattr(monedula.errors, name), monedula.KafkaError)] == []
 
 
 def test_every_text_for_a_time_is_understood() -> None:

@@ -92,5 +92,5 @@ def test_every_error_of_sending_is_described() -> None:
         "UndeliveredRecordsError",
         "UnknownTopicError",
     ]
-    assert all(hasattr(monedula, name) for name in names)
+    assert all(hasattr(monedula.errors, name) for name in names)
     assert [name for name in names if f"`{name}`" not in guide] == []

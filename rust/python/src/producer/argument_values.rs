@@ -92,7 +92,7 @@ pub(crate) fn timestamp(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<i64
     {
         return Ok(Some(milliseconds));
     }
-    let milliseconds = given.py().import("monedula.types.partitions")?.call_method1("timestamp_ms", (given,))?;
+    let milliseconds = given.py().import("monedula._arguments")?.call_method1("timestamp_ms", (given,))?;
     let too_late = |_| argument_error(given.py(), format!("timestamp={} does not fit into 64 bits", short(given)));
     milliseconds.extract::<i64>().map(Some).map_err(too_late)
 }
