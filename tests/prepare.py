@@ -6,7 +6,7 @@ session's fixture failed for all tests.
 
 from tests.interop import java
 from tests.kafka import KafkaUnavailable, prepared
-from tests.spark import session
+from tests.spark._support import session
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from benches.spark import arms, ceiling, report, typed
 from benches.spark.arms import Place
 from benches.spark.runs import QUERIES, Bench, Run
 from tests.kafka import KafkaCluster, KafkaUnavailable, jars
-from tests.spark import session
+from tests.spark._support import session
 
 RECORDS = 3_000_000
 SMALL_RECORDS = 10_000

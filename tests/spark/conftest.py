@@ -12,8 +12,8 @@ from tests.conftest import give_up
 from tests.consumer.schema_registry import Registry, serving
 from tests.kafka import KafkaUnavailable, jars
 from tests.kafka.reaper import Reaper
-from tests.spark import session
-from tests.spark.driver import Driver
+from tests.spark._support import session
+from tests.spark._support.driver import Driver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from monedula.spark.values import size_bytes, time_ms
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark.java_patterns import JavaPatterns
-from tests.spark.jvm import SparkJvm
+from tests.spark._support.java_patterns import JavaPatterns
+from tests.spark._support.jvm import SparkJvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

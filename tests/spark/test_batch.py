@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import CODECS, Record
-from tests.spark.sources import JVM, OURS, SOURCES, load, options_for, rows_of, same_rows
+from tests.spark._support.sources import JVM, OURS, SOURCES, load, options_for, rows_of, same_rows
 
 FIRST_MS = 1_700_000_000_000
 KEPT = {"retention.ms": -1}  # the records are older than what a broker keeps

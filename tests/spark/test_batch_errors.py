@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.kafka import KafkaCluster
-from tests.spark.sources import JVM, OURS, load, options_for
+from tests.spark._support.sources import JVM, OURS, load, options_for
 
 TOPIC = "spark-batch-errors"
 

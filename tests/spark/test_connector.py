@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.spark.driver import Driver
-from tests.spark.streams import committed_batches, logged_offsets, run_stream
+from tests.spark._support.driver import Driver
+from tests.spark._support.streams import committed_batches, logged_offsets, run_stream
 
 RECORDS: list[Record] = [{"key": f"k{n}", "value": f"v{n}", "partition": n % 2} for n in range(10)]
 

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.spark import processes, session
-from tests.spark.driver import Driver
-from tests.spark.sink import Position, Sink
-from tests.spark.sources import OURS, options_for
-from tests.spark.streams import committed_batches, logged_offsets
+from tests.spark._support import processes, session
+from tests.spark._support.driver import Driver
+from tests.spark._support.sink import Position, Sink
+from tests.spark._support.sources import OURS, options_for
+from tests.spark._support.streams import committed_batches, logged_offsets
 from tests.spark.test_stream import fill
 
 QUERY_TIMEOUT_SECONDS = 80

@@ -12,7 +12,7 @@ from monedula.testing import Broker
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from tests.spark.sources import OURS
+from tests.spark._support.sources import OURS
 
 START_MS = 1_700_000_000_000
 COUNT = 30

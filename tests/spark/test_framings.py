@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record, written
 from tests.kafka import KafkaCluster
-from tests.spark.sources import OURS, options_for
+from tests.spark._support.sources import OURS, options_for
 
 VERSION = "89791762-2336-4186-9674-299b90a802e2"
 PLAIN, ZLIB = b"\x03\x00" + UUID(VERSION).bytes, b"\x03\x05" + UUID(VERSION).bytes

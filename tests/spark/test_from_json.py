@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from monedula._monedula import decode_json
 
-from tests.spark.from_json import CORPUS, DDL, DIFFERENCES, documents, explained
+from tests.spark._support.from_json import CORPUS, DDL, DIFFERENCES, documents, explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from monedula._monedula import decode_json
 
-from tests.spark.from_json import CORPUS, documents, explained
-from tests.spark.from_json_options import (
+from tests.spark._support.from_json import CORPUS, documents, explained
+from tests.spark._support.from_json_options import (
     DATED_DDL,
     LENIENT,
     PARTIAL,

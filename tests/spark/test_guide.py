@@ -23,8 +23,8 @@ from tests.consumer.avro_values import field, record, written
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
-from tests.spark.sinks import rows_in
-from tests.spark.streams import logged_offsets, run_stream, streaming
+from tests.spark._support.sinks import rows_in
+from tests.spark._support.streams import logged_offsets, run_stream, streaming
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE, README = ROOT / "docs/spark.md", ROOT / "README.md"

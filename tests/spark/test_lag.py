@@ -15,7 +15,7 @@ from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
 from tests.real.reading import core
-from tests.spark.streams import run_stream, streaming
+from tests.spark._support.streams import run_stream, streaming
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import QueryTerminatedEvent

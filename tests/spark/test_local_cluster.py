@@ -11,11 +11,11 @@ import pytest
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark import processes
-from tests.spark.driver import Driver
-from tests.spark.sink import Sink
-from tests.spark.sources import OURS, options_for
-from tests.spark.streams import committed_batches, logged_offsets
+from tests.spark._support import processes
+from tests.spark._support.driver import Driver
+from tests.spark._support.sink import Sink
+from tests.spark._support.sources import OURS, options_for
+from tests.spark._support.streams import committed_batches, logged_offsets
 from tests.spark.test_failures import everything
 from tests.spark.test_stream import fill
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark.streams import run_stream
+from tests.spark._support.streams import run_stream
 
 LOG_SECONDS = 60
 # The name of an exception and its text, up to where Spark goes on.

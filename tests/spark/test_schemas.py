@@ -10,7 +10,7 @@ import pytest
 from monedula.errors import ArgumentError, NoSchemaError
 from monedula.formats.schemas import Inference, ddl_of, schema_of
 
-from tests.spark.from_json import DDL, documents
+from tests.spark._support.from_json import DDL, documents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

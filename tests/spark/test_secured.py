@@ -12,8 +12,8 @@ from tests.conftest import TopicFactory
 from tests.kafka.secured import ANNA, SCRAM, SecuredKafka, User
 from tests.kafka.secured.kdc import Kdc
 from tests.secrets import CANARY, assert_no_secret, assert_no_secret_in_command_lines, assert_no_secret_in_files
-from tests.spark import processes
-from tests.spark.driver import Driver
+from tests.spark._support import processes
+from tests.spark._support.driver import Driver
 from tests.spark.test_local_cluster import TWO_EXECUTORS
 
 pytestmark = [pytest.mark.jvms(2), pytest.mark.timeout(240)]

@@ -11,9 +11,9 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import CODECS
-from tests.spark.sinks import records_in, rows_in, to, values_in, write
-from tests.spark.sources import JVM, OURS
-from tests.spark.streams import QUERY_TIMEOUT_SECONDS
+from tests.spark._support.sinks import records_in, rows_in, to, values_in, write
+from tests.spark._support.sources import JVM, OURS
+from tests.spark._support.streams import QUERY_TIMEOUT_SECONDS
 from tests.spark.test_mistakes import said
 
 HEADER = "named_struct('key', 'h', 'value', CAST(CAST({} AS STRING) AS BINARY))"

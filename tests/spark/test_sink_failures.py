@@ -15,12 +15,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark import paced, processes, session
-from tests.spark.driver import Driver
-from tests.spark.paced import paced_numbers
-from tests.spark.programs import stream_of_numbers
-from tests.spark.sinks import to, write
-from tests.spark.sources import OURS
+from tests.spark._support import paced, processes, session
+from tests.spark._support.driver import Driver
+from tests.spark._support.paced import paced_numbers
+from tests.spark._support.programs import stream_of_numbers
+from tests.spark._support.sinks import to, write
+from tests.spark._support.sources import OURS
 from tests.spark.test_mistakes import said
 
 WAIT_SECONDS = 100.0

@@ -8,10 +8,10 @@ import pytest
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark import paced, processes
-from tests.spark.driver import Driver
-from tests.spark.sinks import to
-from tests.spark.sources import OURS
+from tests.spark._support import paced, processes
+from tests.spark._support.driver import Driver
+from tests.spark._support.sinks import to
+from tests.spark._support.sources import OURS
 from tests.spark.test_local_cluster import TWO_EXECUTORS
 from tests.spark.test_sink_failures import numbers_in, wait_for_rows
 

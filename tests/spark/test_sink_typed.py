@@ -18,8 +18,8 @@ from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record
 from tests.consumer.schema_registry import serving
 from tests.kafka import KafkaCluster
-from tests.spark.sinks import records_in, rows_in, to, write
-from tests.spark.sources import JVM, OURS
+from tests.spark._support.sinks import records_in, rows_in, to, write
+from tests.spark._support.sources import JVM, OURS
 from tests.spark.test_mistakes import said
 
 ORDER = record(

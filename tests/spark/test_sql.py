@@ -8,7 +8,7 @@ import pytest
 from monedula.testing import Broker
 from pyspark.sql import SparkSession
 
-from tests.spark.streams import run_stream
+from tests.spark._support.streams import run_stream
 
 GUIDE = "docs/migration/spark.md"
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.spark.sources import JVM, OURS, SOURCES, options_for
-from tests.spark.streams import MicroBatch, forget_commits, logged_offsets, run_stream, streaming
+from tests.spark._support.sources import JVM, OURS, SOURCES, options_for
+from tests.spark._support.streams import MicroBatch, forget_commits, logged_offsets, run_stream, streaming
 
 
 @pytest.fixture

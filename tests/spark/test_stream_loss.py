@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark.sources import OURS, SOURCES
-from tests.spark.streams import run_stream, streaming
+from tests.spark._support.sources import OURS, SOURCES
+from tests.spark._support.streams import run_stream, streaming
 from tests.spark.test_stream import counts, fill, positions, stream
 
 LOSS = r"[Ss]ome data may have been lost"

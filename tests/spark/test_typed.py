@@ -15,9 +15,9 @@ from tests.conftest import TopicFactory
 from tests.consumer.avro_values import field, record
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.spark.sources import JVM, OURS, load, options_for
-from tests.spark.streams import forget_commits, run_stream
-from tests.spark.typed import once, rows
+from tests.spark._support.sources import JVM, OURS, load, options_for
+from tests.spark._support.streams import forget_commits, run_stream
+from tests.spark._support.typed import once, rows
 
 FIELDS = "id: bigint, user: string, amount: decimal(10,2), at: timestamp, items: array<struct<n: int, t: date>>"
 COUNT = 60

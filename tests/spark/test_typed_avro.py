@@ -15,9 +15,9 @@ from tests.consumer.avro_values import field, record, written
 from tests.consumer.schema_registry import Registry
 from tests.consumer.test_schema_registry import framed
 from tests.kafka import KafkaCluster
-from tests.spark.sources import JVM, OURS, load, options_for
-from tests.spark.streams import forget_commits, run_stream
-from tests.spark.typed import SUBJECT, once, rows, send, typed, with_registry
+from tests.spark._support.sources import JVM, OURS, load, options_for
+from tests.spark._support.streams import forget_commits, run_stream
+from tests.spark._support.typed import SUBJECT, once, rows, send, typed, with_registry
 
 ITEM = record(field("n", "int"), field("day", {"type": "int", "logicalType": "date"}), name="Item")
 ORDER: dict[str, Any] = record(

@@ -15,8 +15,8 @@ from tests.consumer.protobuf_values import SCALARS, File, fill
 from tests.consumer.schema_registry import Registry
 from tests.consumer.test_typed_protobuf import framed
 from tests.kafka import KafkaCluster
-from tests.spark.sources import options_for
-from tests.spark.typed import SUBJECT, rows, send, typed, with_registry
+from tests.spark._support.sources import options_for
+from tests.spark._support.typed import SUBJECT, rows, send, typed, with_registry
 
 FILE = File("spark.proto")
 FILE.message("Item", {"name": "string", "price": "double", "tags": "repeated string"})

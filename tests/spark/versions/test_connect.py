@@ -12,7 +12,7 @@ import pytest
 from monedula import TopicPartition
 from monedula.spark.listener import LagListener, LagReport
 
-from tests.spark.driver import Driver
+from tests.spark._support.driver import Driver
 from tests.spark.versions.conftest import numbers
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from monedula import TopicPartition
 from monedula.spark.listener import LagListener, LagReport
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.streams import committed_batches, logged_offsets, run_stream, streaming
+from tests.spark._support.streams import committed_batches, logged_offsets, run_stream, streaming
 from tests.spark.versions.conftest import HAS_ADMISSION_CONTROL, numbers
 
 WAIT_SECONDS = 60

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
 from tests.kafka.tools import Record
-from tests.spark.streams import run_stream
+from tests.spark._support.streams import run_stream
 
 pytestmark = pytest.mark.thorough
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tests.conftest import TopicFactory
 from tests.kafka import KafkaCluster
-from tests.spark.streams import QUERY_TIMEOUT_SECONDS
+from tests.spark._support.streams import QUERY_TIMEOUT_SECONDS
 from tests.spark.versions.conftest import produce
 
 HEADERS = (

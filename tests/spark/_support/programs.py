@@ -1,4 +1,4 @@
-"""What runs in a driver of its own; see `tests.spark.driver`. Each is told what to do and tells what happened."""
+"""What runs in a driver of its own; see `driver`. Each is told what to do and tells what happened."""
 
 import contextlib
 import io
@@ -15,9 +15,9 @@ from monedula.spark import register
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tests.spark.paced import paced_numbers
-from tests.spark.sink import Sink
-from tests.spark.sinks import write
+from tests.spark._support.paced import paced_numbers
+from tests.spark._support.sink import Sink
+from tests.spark._support.sinks import write
 
 
 class Tell(Protocol):

@@ -16,7 +16,7 @@ from tests.kafka import jars, prepared
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LOG_NAME = "stderr.log"
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 

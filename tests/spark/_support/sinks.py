@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tests.kafka import KafkaCluster
-from tests.spark.sources import options_for, same_rows
+from tests.spark._support.sources import options_for, same_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

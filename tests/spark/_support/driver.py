@@ -1,4 +1,4 @@
-"""A Spark driver in a process of its own, to be killed: runs one function of `tests.spark.programs` and hears of it."""
+"""A Spark driver in a process of its own, to be killed: runs one function of `programs` and hears of it."""
 
 import importlib
 import json
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.spark import session
+from tests.spark._support import session
 
 TIMEOUT_SECONDS = 90.0
 
@@ -26,7 +26,7 @@ class Driver:
 
     Args:
         directory: of its own; the log is in it.
-        program: name of a function in `tests.spark.programs`: `program(spark, tell, **arguments)`.
+        program: name of a function in `tests.spark._support.programs`: `program(spark, tell, **arguments)`.
         arguments: for it; anything that JSON can carry.
         master: Spark's.
         conf: Spark's settings on top of the session's own.
@@ -55,7 +55,7 @@ class Driver:
         with self.log_path.open("ab") as log:
             # A session of its own: the JVMs stay in its process group, and `kill` ends them all.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.driver", json.dumps(job)],
+                [sys.executable, "-m", "tests.spark._support.driver", json.dumps(job)],
                 cwd=session.ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -124,7 +124,7 @@ def main(job: dict[str, Any]) -> None:
         with lock:
             print(json.dumps({"event": event, **fields}), file=tells, flush=True)
 
-    program = getattr(importlib.import_module("tests.spark.programs"), job["program"])
+    program = getattr(importlib.import_module("tests.spark._support.programs"), job["program"])
     directory, options = Path(job["directory"]), {name: job[name] for name in ("master", "conf", "driver_python")}
     with session.running(directory, **options) as spark:
         value = program(spark, tell, **job["arguments"])

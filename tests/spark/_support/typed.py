@@ -8,8 +8,8 @@ import monedula
 
 from tests.consumer.schema_registry import Registry
 from tests.kafka import KafkaCluster
-from tests.spark.sources import OURS, options_for
-from tests.spark.streams import MicroBatch, committed_batches
+from tests.spark._support.sources import OURS, options_for
+from tests.spark._support.streams import MicroBatch, committed_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

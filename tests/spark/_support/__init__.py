@@ -1,0 +1,1 @@
+"""What tests of Spark share: sessions, topics, frames, and the classes of its JVM."""
