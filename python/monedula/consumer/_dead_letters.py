@@ -143,15 +143,15 @@ class LettersWait:
             DecodeError: as `RefusedRecords.send`.
         """
         core, waiting = self._core, self._waiting
-        self.outcome = core.serve(0.0, self._holder)
+        self.outcome = core.poll_callbacks(0.0, self._holder)
         if self.outcome is not None:
             return False
-        waiting.forget(core.gone(waiting.batch))
+        waiting.forget(core.revoked_partitions(waiting.batch))
         self._refused.send(waiting)
         self.future = waiting.pending()
         if not waiting.letters:
             self._is_done = True
-            is_wanted = core.accept(waiting.batch, self._holder) and bool(waiting.batch)
+            is_wanted = core.claim(waiting.batch, self._holder) and bool(waiting.batch)
             self.outcome = waiting.batch if is_wanted else None
             return False
         self.slice_seconds = SLICE_SECONDS if self._until is None else min(SLICE_SECONDS, self._until - monotonic())

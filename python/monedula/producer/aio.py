@@ -109,16 +109,16 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         from asyncio import CancelledError
 
         from monedula._asyncio.pending_calls import PendingCalls
-        from monedula._monedula import AbandonableCall
+        from monedula._monedula import CancellableCall
 
         # Or a call of a transaction that was begun since.
         call = call or self._call("send_batch") or PendingCalls().add("send_batch")
-        abandonable = AbandonableCall()
+        cancellable = CancellableCall()
         try:
-            future: BatchFuture = await call.in_thread(self._rows_until_closed, abandonable, data, topic, key, value)
+            future: BatchFuture = await call.in_thread(self._rows_until_closed, cancellable, data, topic, key, value)
         except CancelledError:
             # `asyncio.run` waits for the thread, which would wait for the registry as long as the settings allow.
-            abandonable.abandon()
+            cancellable.cancel()
             raise
         return await future
 

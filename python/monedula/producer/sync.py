@@ -10,7 +10,7 @@ from monedula._arguments import seconds, whole_number
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
-from monedula._monedula import AbandonableCall, BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._monedula import CancellableCall, BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
@@ -42,7 +42,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     _partitioner: Partitioner | None
     _waiting: WaitingRecordsCore
     _of_subjects: "dict[str, Typed]"
-    _tables: set[AbandonableCall]
+    _tables: set[CancellableCall]
     """Those that threads are sending, which may wait for a registry."""
     _is_closed = False
 
@@ -178,11 +178,11 @@ class ProducerBase(Unpicklable, ProducerCore):
             self._of_subjects[wanted] = given.of_subject(self._registry())
         return self._of_subjects[wanted]
 
-    def _rows_until_closed(self, call: AbandonableCall, *arguments: Any) -> BatchFuture:
+    def _rows_until_closed(self, call: CancellableCall, *arguments: Any) -> BatchFuture:
         """As `_rows`, whose wait for a registry ends when the producer is closed."""
         self._tables.add(call)
         if self._is_closed:
-            call.abandon()
+            call.cancel()
         try:
             future: BatchFuture = call.run(self._rows, *arguments)
             return future
@@ -205,7 +205,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     def _close_tables(self) -> None:
         self._is_closed = True
         for call in list(self._tables):
-            call.abandon()
+            call.cancel()
 
     def _rows(
         self,
@@ -301,7 +301,7 @@ class Producer(ProducerBase, Transactions):
                 row is no value of the schema; then it names row and field, and no row was sent.
             ClosedError: if the producer is closed.
         """
-        return self._rows_until_closed(AbandonableCall(), data, topic, key, value)
+        return self._rows_until_closed(CancellableCall(), data, topic, key, value)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done, and its callbacks were called.

@@ -174,7 +174,7 @@ class TaskRun:
     async def _serve(self) -> None:
         consumer = self._consumer
         await consumer._callbacks().wait()
-        pending = consumer._core.serve(0.0, self._run.holder)
+        pending = consumer._core.poll_callbacks(0.0, self._run.holder)
         consumer._tell_events()
         if pending is not None:
             consumer._call_back(pending)

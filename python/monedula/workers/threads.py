@@ -176,7 +176,7 @@ class ThreadRun:
         self._run.tell(parts)
 
     def _serve(self) -> None:
-        pending = self._consumer._core.serve(0.0, self._run.holder)
+        pending = self._consumer._core.poll_callbacks(0.0, self._run.holder)
         self._consumer._tell_events()
         self._consumer._tell_commits()
         if pending is not None:

@@ -60,7 +60,7 @@ fn try_send(
     producer: &Producer,
     topic: &str,
     (key, value): &(String, String),
-) -> Result<monedula_client::producer::Sent, Refused> {
+) -> Result<monedula_client::producer::RecordFuture, Refused> {
     let (key, value) = (Some(key.as_bytes()), Some(value.as_bytes()));
     producer.send(&Record { topic, key, value, ..Record::default() })
 }
@@ -69,7 +69,7 @@ fn send(
     producer: &Producer,
     topic: &str,
     record: &(String, String),
-) -> Result<monedula_client::producer::Sent, Box<dyn Error>> {
+) -> Result<monedula_client::producer::RecordFuture, Box<dyn Error>> {
     loop {
         match try_send(producer, topic, record) {
             Ok(sent) => return Ok(sent),

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use monedula_engine::assign::{Assignor, Pace, builtin, eager_beside_deferring};
 use monedula_engine::backoff::Backoff;
 use monedula_engine::fetch::ResetPolicy;
-use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS};
-use monedula_engine::group::consumer::MembershipConfig;
+use monedula_engine::group::classic::{ClassicConfig, QUICK_HEARTBEATS};
+use monedula_engine::group::consumer::ConsumerProtocolConfig;
 
 use crate::config_keys::Role;
 pub use crate::config_values::ConfigError;
@@ -217,8 +217,8 @@ impl ClientConfig {
     }
 
     /// The configuration of a member under KIP-848.
-    pub(crate) fn consumer_membership(&self) -> MembershipConfig {
-        MembershipConfig {
+    pub(crate) fn consumer_membership(&self) -> ConsumerProtocolConfig {
+        ConsumerProtocolConfig {
             group_id: self.group_id.clone().unwrap_or_default(),
             instance_id: self.group_instance_id.clone(),
             rack: self.client_rack.clone(),
@@ -233,8 +233,8 @@ impl ClientConfig {
     }
 
     /// The configuration of a member under the classic protocol, with these assignors.
-    pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> GroupConfig {
-        GroupConfig {
+    pub(crate) fn membership(&self, assignors: Vec<Arc<dyn Assignor>>) -> ClassicConfig {
+        ClassicConfig {
             group_id: self.group_id.clone().unwrap_or_default(),
             instance_id: self.group_instance_id.clone(),
             rack: self.client_rack.clone(),

@@ -37,7 +37,7 @@ use crate::coordinator::Coordinators;
 pub use crate::coordinator::{Commits, Committed, GroupOffset};
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
-pub use crate::fetch::buffer::{Admission, PartitionStatus, Want, WorkGate};
+pub use crate::fetch::buffer::{Admission, BatchLimits, PartitionStatus, WorkGate};
 use crate::fetch::command::FetchCommand;
 pub use crate::fetch::command::Position;
 use crate::fetch::driver::Driver;
@@ -247,7 +247,7 @@ impl Consumer {
     ///
     /// # Errors
     /// As those of [`Self::next`]; if the consumer subscribes to topics.
-    pub fn next_batch(&self, want: &Want, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
+    pub fn next_batch(&self, want: &BatchLimits, until: Instant) -> Result<Option<ColumnBatch>, ClientError> {
         self.refuse_if_subscribed()?;
         match self.next(want, until, 0)? {
             Step::Batch(batch) => Ok(Some(batch.columns)),
@@ -257,7 +257,7 @@ impl Consumer {
 
     /// Waits until [`Self::next_batch`] or [`Self::next`] would return something at once, or until `until`. Takes
     /// nothing: a caller that is cancelled meanwhile loses nothing.
-    pub fn ready(&self, want: &Want, until: Instant) -> bool {
+    pub fn ready(&self, want: &BatchLimits, until: Instant) -> bool {
         self.reads_nothing() || self.buffer.ready(want, until)
     }
 

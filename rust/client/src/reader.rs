@@ -11,7 +11,7 @@ use monedula_engine::fetch::{Fault, ResetPolicy, Start};
 use tokio::runtime::Handle;
 
 use crate::config::ClientConfig;
-use crate::consumer::{Consumer, Found, Want};
+use crate::consumer::{BatchLimits, Consumer, Found};
 use crate::error::ClientError;
 use crate::residual::{Residual, keep};
 use crate::run_time::RunInstant;
@@ -188,11 +188,15 @@ impl Reader {
     /// # Errors
     /// Any error of a partition ends the read: part of a range is no answer. So does `default.api.timeout.ms` without
     /// progress, a log that is shorter than its range, and a reader that was closed before the end.
-    pub fn next_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
+    pub fn next_batch(
+        &mut self,
+        want: &BatchLimits,
+        until: Instant,
+    ) -> Result<Option<Option<ColumnBatch>>, ClientError> {
         self.take_batch(want, until).map_err(of_read)
     }
 
-    fn take_batch(&mut self, want: &Want, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
+    fn take_batch(&mut self, want: &BatchLimits, until: Instant) -> Result<Option<Option<ColumnBatch>>, ClientError> {
         if self.is_done() && !self.go_on()? {
             return Ok(None);
         }

@@ -50,8 +50,8 @@ pub use pool::{BufferPool, PoolGauge, PooledVec};
 pub use schema::{ColumnSet, ColumnSetError};
 pub use texts::{Bytes, Offsets, Texts, text_of};
 pub use typed::{
-    BadValue, BatchColumns, Beside, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RefusedRows, TypedColumn,
-    TypedSpec, Undecoded,
+    BadValue, BatchColumns, Cause, Decoded, FlattenError, MakeTyped, OnBadValue, RecordContext, RefusedRows,
+    TypedColumn, TypedSpec, Undecoded,
 };
 pub use walker::{PartitionWalker, Scratch, WalkOptions, Walked};
 pub use write::{Growing, Validity};

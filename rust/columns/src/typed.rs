@@ -27,7 +27,7 @@ pub trait TypedColumn: Send {
     ///
     /// # Errors
     /// A value that cannot be decoded, or not yet; nothing is appended then.
-    fn append(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Decoded, Undecoded>;
+    fn append(&mut self, value: Option<&[u8]>, beside: RecordContext<'_>) -> Result<Decoded, Undecoded>;
 
     /// Number of rows so far.
     fn rows(&self) -> usize;
@@ -44,15 +44,15 @@ pub trait TypedColumn: Send {
 
 /// What a record has beside a key or value that is decoded.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'r> {
+pub struct RecordContext<'r> {
     is_key: bool,
     /// Their count and they themselves, as the record has them.
     headers: &'r [u8],
 }
 
-impl<'r> Beside<'r> {
+impl<'r> RecordContext<'r> {
     /// Nothing: a value of no record.
-    pub const NOTHING: Beside<'static> = Beside { is_key: false, headers: &[0] };
+    pub const NOTHING: RecordContext<'static> = RecordContext { is_key: false, headers: &[0] };
 
     pub(crate) fn new(is_key: bool, headers: &'r [u8]) -> Self {
         Self { is_key, headers }

@@ -10,7 +10,7 @@ use crate::builder::BatchBuilder;
 use crate::records::{BadRecord, Lacking, Source, Stop, offset_of};
 use crate::rows::{AnyRows, Rows};
 use crate::schema::ColumnSet;
-use crate::typed::{Beside, Cause, Decoded, OnBadValue, TypedColumns, TypedField, Undecoded};
+use crate::typed::{Cause, Decoded, OnBadValue, RecordContext, TypedColumns, TypedField, Undecoded};
 
 /// Typed columns, and the others beside them.
 pub(crate) struct TypedRows<'b> {
@@ -66,7 +66,7 @@ impl<'b> TypedRows<'b> {
         let TypedColumns { key, value, .. } = &mut *self.typed;
         let decode = |name, field: &mut Option<TypedField>, bytes| {
             let Some(field) = field else { return Ok(Decoded::Whole) };
-            let beside = Beside::new(name == "key", record.headers);
+            let beside = RecordContext::new(name == "key", record.headers);
             field.column.append(bytes, beside).map_err(|bad| (name, field.on_bad, bad))
         };
         let decoded = (decode("value", value, record.value)?, decode("key", key, record.key)?);

@@ -35,7 +35,7 @@ pub enum Keeper {
 
 /// A position in a log: the offset of the next record, and the leader epoch of the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct OffsetAndEpoch {
     /// Offset of the next record.
     pub offset: i64,
     /// Leader epoch of the record before it; -1 if unknown.
@@ -48,20 +48,20 @@ struct Entry {
     /// Batches that were handed out and are not finished, or finished but after one that is not; in log order.
     out: VecDeque<Out>,
     /// The frontier; `None` before reading has started.
-    finished: Option<Place>,
+    finished: Option<OffsetAndEpoch>,
     /// Whether the frontier moved since it was last collected for a commit.
     dirty: bool,
     /// Whether the user committed an explicit offset since the frontier moved.
     chosen: bool,
     /// Where the next owner would start, and this one again after an aborted transaction: the committed position, or
     /// where reading started.
-    base: Option<Place>,
+    base: Option<OffsetAndEpoch>,
 }
 
 #[derive(Debug)]
 struct Out {
     batch: BatchId,
-    next: Place,
+    next: OffsetAndEpoch,
     done: bool,
 }
 
@@ -83,7 +83,7 @@ struct Batch {
 impl Ledger {
     /// Starts a new span of a partition: it was assigned, or the user sought. Batches that are out of an older span do
     /// not count any more. `at` is the position that the user sought, if it is known.
-    pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
+    pub fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<OffsetAndEpoch>) {
         // A seek changes the frontier, so its position is committed. A newly assigned partition has nothing to commit
         // yet.
         let sought = self.entries.contains_key(partition);
@@ -96,7 +96,7 @@ impl Ledger {
     /// Records where reading starts. `committed`: whether this is the committed position. Otherwise it is collected for
     /// the next commit, so that a partition without any record yet continues from here at its next owner, whatever
     /// `auto.offset.reset` says by then.
-    pub fn start(&mut self, partition: &TopicPartition, span: u64, at: Place, committed: bool) {
+    pub fn start(&mut self, partition: &TopicPartition, span: u64, at: OffsetAndEpoch, committed: bool) {
         if let Some(entry) = self.current(partition, span)
             && entry.finished.is_none()
         {
@@ -107,7 +107,7 @@ impl Ledger {
 
     /// The log does not have the position any more, and reading continues at `to`. Everything before `to` counts as
     /// finished, once the batches that are out are.
-    pub fn moved(&mut self, partition: &TopicPartition, span: u64, to: Place) {
+    pub fn moved(&mut self, partition: &TopicPartition, span: u64, to: OffsetAndEpoch) {
         let Some(entry) = self.current(partition, span) else { return };
         match entry.out.back_mut() {
             Some(last) => last.next = to,
@@ -131,7 +131,7 @@ impl Ledger {
     }
 
     /// Records a batch handed out to `holder`, with the position after its last record of each partition.
-    pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, Place)]) {
+    pub fn hand_out(&mut self, batch: BatchId, holder: Holder, places: &[(TopicPartition, u64, OffsetAndEpoch)]) {
         let mut parts = Vec::new();
         for (partition, span, next) in places {
             if let Some(entry) = self.current(partition, *span) {
@@ -164,7 +164,7 @@ impl Ledger {
 
     /// Marks the rows of a batch up to `next` as finished, not those after it: for records that are handed out one by
     /// one, and for a user who commits in the middle of a batch.
-    pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: Place) {
+    pub fn finish_up_to(&mut self, batch: BatchId, partition: &TopicPartition, next: OffsetAndEpoch) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
         let is_of = |out: Option<&Out>| out.is_some_and(|out| out.batch == batch);
         // A batch may have several runs of rows of one partition, with rows of others between them.
@@ -216,7 +216,7 @@ impl Ledger {
 
     /// The partitions of an unfinished batch, each with the position after its last row. Partitions are left out whose
     /// committed position has reached that, by an explicit commit of the user.
-    pub fn unfinished(&self, batch: BatchId) -> Vec<(TopicPartition, Place)> {
+    pub fn unfinished(&self, batch: BatchId) -> Vec<(TopicPartition, OffsetAndEpoch)> {
         let parts = self.batches.get(&batch).into_iter().flat_map(|batch| &batch.parts);
         let unfinished = |(partition, _): &(TopicPartition, u64)| {
             let entry = self.entries.get(partition)?;
@@ -235,7 +235,7 @@ impl Ledger {
         &mut self,
         batch: BatchId,
         partition: &TopicPartition,
-        pieces: &[(BatchId, Place)],
+        pieces: &[(BatchId, OffsetAndEpoch)],
         keeper: Keeper,
     ) -> bool {
         let Some(Batch { parts, .. }) = self.batches.get_mut(&batch) else { return false };
@@ -275,7 +275,7 @@ impl Ledger {
     }
 
     /// The frontier of a partition.
-    pub fn finished(&self, partition: &TopicPartition) -> Option<Place> {
+    pub fn finished(&self, partition: &TopicPartition) -> Option<OffsetAndEpoch> {
         self.entries.get(partition)?.finished
     }
 
@@ -285,7 +285,7 @@ impl Ledger {
         let dirty = self.entries.iter_mut().filter(|(partition, entry)| entry.dirty && wanted(partition));
         let taken = dirty.filter_map(|(partition, entry)| {
             entry.dirty = false;
-            let Place { offset, leader_epoch } = entry.finished?;
+            let OffsetAndEpoch { offset, leader_epoch } = entry.finished?;
             Some((partition.clone(), CommitOffset { offset, leader_epoch, metadata: String::new() }))
         });
         taken.collect()
@@ -311,7 +311,7 @@ impl Ledger {
     }
 
     /// `at` was committed. A committed position may be behind batches that are still out, if the user chose it.
-    pub fn committed(&mut self, partition: &TopicPartition, at: Place) {
+    pub fn committed(&mut self, partition: &TopicPartition, at: OffsetAndEpoch) {
         let Some(entry) = self.entries.get_mut(partition) else { return };
         let reached = entry.out.back().map(|out| out.next).or(entry.finished);
         if reached.is_some_and(|reached| reached.offset >= at.offset) {
@@ -321,7 +321,7 @@ impl Ledger {
 
     /// Whether records were handed out, finished or not, that are not committed.
     pub fn is_ahead(&self, partition: &TopicPartition) -> bool {
-        let at = |place: Option<Place>| place.map(|place| place.offset);
+        let at = |place: Option<OffsetAndEpoch>| place.map(|place| place.offset);
         // Rows that were given back do not count as handed out; rows finished after them do.
         let was_handed_out = |out: &Out| out.done || self.keeper(out.batch) != Some(Keeper::Queue);
         let ahead = |entry: &Entry| entry.out.iter().any(was_handed_out) || at(entry.finished) != at(entry.base);
@@ -330,7 +330,7 @@ impl Ledger {
 
     /// The positions to restart from, for each partition with records that were handed out and are not committed;
     /// `None` if reading has not started.
-    pub fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
+    pub fn bases(&self) -> Vec<(TopicPartition, Option<OffsetAndEpoch>)> {
         let ahead = self.entries.iter().filter(|(partition, _)| self.is_ahead(partition));
         ahead.map(|(partition, entry)| (partition.clone(), entry.base)).collect()
     }
@@ -359,7 +359,7 @@ impl Entry {
         }
     }
 
-    fn go_to(&mut self, place: Place) {
+    fn go_to(&mut self, place: OffsetAndEpoch) {
         (self.finished, self.dirty, self.chosen) = (Some(place), true, false);
     }
 }

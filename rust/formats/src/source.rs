@@ -30,13 +30,13 @@ pub trait SchemaSource<S>: fmt::Debug + Send + Sync {
 
 /// The writers that were asked for, shared by all decoders of a plan: of each what its schema has become.
 #[derive(Debug)]
-pub(crate) struct LateWriters<S, W> {
+pub(crate) struct WriterSchemaCache<S, W> {
     source: Arc<dyn SchemaSource<S>>,
     /// What became of each schema: its writer, or why it is none, or none that the reader's schema can read.
     planned: Mutex<BTreeMap<WriterKey, Result<Arc<W>, String>>>,
 }
 
-impl<S, W> LateWriters<S, W> {
+impl<S, W> WriterSchemaCache<S, W> {
     pub(crate) fn new(source: Arc<dyn SchemaSource<S>>) -> Self {
         Self { source, planned: Mutex::default() }
     }

@@ -10,7 +10,7 @@ use monedula_formats::{
 use pyo3::prelude::*;
 
 use crate::formats::ONLY_READ;
-use crate::registered::{Place, referred};
+use crate::registered::{SubjectLookup, referred};
 use crate::registry_source::Registry;
 
 /// What an Avro column was asked for with.
@@ -52,7 +52,7 @@ impl AvroGiven {
     }
 
     /// The schema that a registry has values written with, and its id.
-    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<(AvroSchema, WriterKey)> {
+    pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<(AvroSchema, WriterKey)> {
         let subject = place.subject(py, self.subject.as_deref(), self.reader.record_name())?;
         let new = NewSchema {
             kind: SchemaKind::Avro,

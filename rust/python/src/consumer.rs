@@ -207,27 +207,32 @@ impl ConsumerCore {
     }
 
     /// The partitions of a batch with refused records whose rows will never be handed out.
-    fn gone(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PyPartition>> {
+    fn revoked_partitions(&self, py: Python<'_>, batch: &Bound<'_, Batch>) -> PyResult<Vec<PyPartition>> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
-        Ok(py.detach(|| consumer.gone(batch)).into_iter().map(py_partition).collect())
+        Ok(py.detach(|| consumer.revoked_partitions(batch)).into_iter().map(py_partition).collect())
     }
 
     /// Holds a batch whose refused records are in safe keeping. `False` if its rows must not be used: some of its
     /// partitions were sought, paused or lost since, and the rows of the others come again.
     #[pyo3(signature = (batch, holder=None))]
-    fn accept(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<bool> {
+    fn claim(&self, py: Python<'_>, batch: &Bound<'_, Batch>, holder: Option<u64>) -> PyResult<bool> {
         let (consumer, Batch(batch, _)) = (self.consumer.get()?, batch.get());
         let holder = holder.unwrap_or_else(|| thread_holder(consumer));
-        Ok(py.detach(|| consumer.accept(batch, holder)))
+        Ok(py.detach(|| consumer.claim(batch, holder)))
     }
 
     /// The callback that must run now, or `None` after `timeout` seconds or when there is news. Hands out no rows.
     #[pyo3(signature = (timeout, holder=None))]
-    fn serve(&self, py: Python<'_>, timeout: Seconds, holder: Option<u64>) -> PyResult<Option<PendingCallback>> {
+    fn poll_callbacks(
+        &self,
+        py: Python<'_>,
+        timeout: Seconds,
+        holder: Option<u64>,
+    ) -> PyResult<Option<PendingCallback>> {
         let consumer = self.consumer.get()?;
         let deadline = timeout.deadline(py)?;
         let holder = holder.unwrap_or_else(|| thread_holder(consumer));
-        let step = in_slices(py, |until| match consumer.serve(until.min(deadline), holder)? {
+        let step = in_slices(py, |until| match consumer.poll_callbacks(until.min(deadline), holder)? {
             Step::Callback(callback) => Ok(Some(Some(callback.into()))),
             Step::Batch(_) | Step::Nothing if self.has_news(consumer) || deadline <= Instant::now() => Ok(Some(None)),
             Step::Batch(_) | Step::Nothing => Ok(None),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use monedula_client::consumer::{Consumer, Found, PartitionStatus, Position, Want};
+use monedula_client::consumer::{BatchLimits, Consumer, Found, PartitionStatus, Position};
 use monedula_engine::TopicPartition;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::fetch::Start;
@@ -66,11 +66,11 @@ pub(crate) fn want(
     max_bytes: &Bound<'_, PyAny>,
     max_wait: f64,
     timeout: Option<Seconds>,
-) -> PyResult<Want> {
+) -> PyResult<BatchLimits> {
     let (max_rows, max_bytes) = (count("max_rows", max_rows)?, count("max_bytes", max_bytes)?);
     let deadline = timeout.map(|timeout| timeout.duration(py)).transpose()?;
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
-    Ok(Want { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
+    Ok(BatchLimits { max_rows, max_bytes, max_wait: seconds(py, "max_wait", max_wait)?, deadline })
 }
 
 pub(crate) fn py_status<'py>(

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use monedula_client::registry::SchemaRegistry;
-use monedula_columns::{BatchColumns, Beside, BufferPool, ColumnSet, OnBadValue, TypedColumn, TypedSpec};
+use monedula_columns::{BatchColumns, BufferPool, ColumnSet, OnBadValue, RecordContext, TypedColumn, TypedSpec};
 use monedula_formats::{
     AvroEncoder, AvroOptions, AvroSchema, Framing, JsonDecoder, JsonOptions, Mode, ProtobufOptions, UnsupportedField,
     WriterKey, stable_text,
@@ -21,7 +21,7 @@ use crate::encoder::Encoder;
 use crate::error::argument_error;
 use crate::json::{JsonGiven, JsonSchemaGiven, json_options};
 use crate::protobuf::{ProtobufGiven, Source, Writer};
-use crate::registered::{Place, new_references};
+use crate::registered::{SubjectLookup, new_references};
 use crate::registry::RegistryCore;
 use crate::registry_source::Registry;
 use crate::table::Table;
@@ -189,7 +189,7 @@ impl ColumnSpec {
             let mut column = (self.typed.make)(&BufferPool::new(0));
             for (row, value) in values.iter().enumerate() {
                 column
-                    .append(value.as_deref(), Beside::NOTHING)
+                    .append(value.as_deref(), RecordContext::NOTHING)
                     .map_err(|bad| PyValueError::new_err(format!("row {row}: {bad}")))?;
             }
             let schema = Arc::new(Schema::new(vec![Field::new("value", column.data_type(), true)]));
@@ -236,7 +236,7 @@ impl ColumnSpec {
         let schema = capsule::import(data)?.schema();
         let data_type = schema.column_with_name("value").map(|(_, field)| field.data_type());
         let name = if name == "key" { "key" } else { "value" };
-        let registered = self.registered(py, Place { name, topic, registry: &registry.0, data_type })?;
+        let registered = self.registered(py, SubjectLookup { name, topic, registry: &registry.0, data_type })?;
         Ok(registered.and_then(|written| {
             let id = written.encoder.frame().strip_prefix(&[0])?.first_chunk()?;
             Some(u32::from_be_bytes(*id))
@@ -312,7 +312,7 @@ impl ColumnSpec {
 
     /// What writes the rows with the schema that a registry has for them, which is asked; `None` if the id is given, or there
     /// is none.
-    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<Option<Written>> {
+    pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<Option<Written>> {
         let flatten = self.typed.flatten;
         if let Some(json) =
             self.json.as_ref().filter(|json| json.options.framing == Framing::Confluent && json.id.is_none())

@@ -14,7 +14,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::capsule;
 use crate::error::argument_error;
-use crate::registered::Place;
+use crate::registered::SubjectLookup;
 use crate::table::Table;
 
 /// What a column of JSON was asked for with.
@@ -46,7 +46,7 @@ impl JsonGiven {
     }
 
     /// What writes rows with the id that a registry has for their schema.
-    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<JsonEncoder> {
+    pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<JsonEncoder> {
         let refused = |reason: String| argument_error(py, format!("{}: {reason}", place.name));
         let JsonSchemaGiven { text, title, subject } = &self.schema;
         let subject = place.subject(py, subject.as_deref(), title.as_deref())?;

@@ -3,7 +3,6 @@
 //! Three rules hold in the whole crate: waiting and decoding happen detached from the interpreter; no tokio thread
 //! touches a Python object; a forked child uses nothing that its parent process created.
 
-mod abandoned;
 mod admin;
 mod admin_security;
 mod admin_values;
@@ -12,6 +11,7 @@ mod attaching;
 mod avro;
 mod batch;
 mod broker;
+mod cancellation;
 mod capsule;
 mod config;
 mod consumer;
@@ -61,7 +61,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // Before any class is created: PyO3 keeps the type objects for the whole process.
     refuse_subinterpreters()?;
     panics::report_briefly();
-    module.add_class::<abandoned::AbandonableCall>()?;
+    module.add_class::<cancellation::CancellableCall>()?;
     module.add_class::<admin::AdminCore>()?;
     module.add_class::<admin_security::AdminSecurityCore>()?;
     module.add_class::<assignor::AssignorDesk>()?;

@@ -14,7 +14,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::error::argument_error;
 use crate::formats::{ONLY_READ, framing_of};
-use crate::registered::Place;
+use crate::registered::SubjectLookup;
 use crate::registry_source::Registry;
 
 /// A schema: descriptors, or texts with the names of their files.
@@ -148,7 +148,7 @@ impl ProtobufGiven {
     }
 
     /// What writes rows with the schema that a registry has for them.
-    pub(crate) fn registered(&self, py: Python<'_>, place: Place<'_>) -> PyResult<ProtobufEncoder> {
+    pub(crate) fn registered(&self, py: Python<'_>, place: SubjectLookup<'_>) -> PyResult<ProtobufEncoder> {
         let message = self.schema.message();
         let subject = place.subject(py, self.subject.as_deref(), Some(message))?;
         let found = place.ask(py, &subject, self.new_schema())?;

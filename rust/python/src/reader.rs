@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use monedula_client::consumer::{Consumer, Found, Want};
+use monedula_client::consumer::{BatchLimits, Consumer, Found};
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
 use monedula_client::reader::{Bound as Edge, Range, Ranges, Reader, Spans};
@@ -54,7 +54,7 @@ pub(crate) struct ReaderCore {
     schema: SchemaRef,
     /// Which of the columns that are read make the batches; `None` for all.
     shown: Option<Arc<[usize]>>,
-    want: Want,
+    want: BatchLimits,
     /// Kept outside of the reader's lock: while a logging handler runs, another thread may run and wait for that lock.
     log: Log,
 }
@@ -87,7 +87,8 @@ impl ReaderCore {
             batch_columns(py, names, false, (&key, &value), settings.schema_registry.as_ref())?
         };
         // In a bounded read, rows wait only for a full batch or the end of the ranges.
-        let want = Want { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
+        let want =
+            BatchLimits { max_wait: std::time::Duration::from_secs(1), ..want(py, max_rows, max_bytes, 0.0, None)? };
         let reader = Reader::new(settings, columns, &runtime::handle()?, config::seed());
         let schema = reader.inner().empty_batch().record_batch.schema();
         let shown = (read != asked).then(|| shown(&schema, read, asked));
@@ -291,7 +292,7 @@ struct Stream {
     reader: Own<Arc<Mutex<Reader>>>,
     schema: SchemaRef,
     shown: Option<Arc<[usize]>>,
-    want: Want,
+    want: BatchLimits,
     on_batch: Option<Py<PyAny>>,
     /// The thread that exported the stream. Only this thread may attach to the interpreter: the caller in another
     /// thread may hold the GIL while it waits for this stream.

@@ -14,7 +14,7 @@ use crate::runtime::asked;
 
 /// Where the schema of keys or values belongs.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SubjectLookup<'a> {
     /// Whether they are keys or values: `key` or `value`.
     pub(crate) name: &'static str,
     pub(crate) topic: Option<&'a str>,
@@ -23,7 +23,7 @@ pub(crate) struct Place<'a> {
     pub(crate) data_type: Option<&'a DataType>,
 }
 
-impl Place<'_> {
+impl SubjectLookup<'_> {
     /// The subject: that which was given, or what the settings make of the topic and the record's name.
     pub(crate) fn subject(&self, py: Python<'_>, given: Option<&str>, record: Option<&str>) -> PyResult<String> {
         match given {

@@ -25,8 +25,8 @@ use pyo3::types::PyDict;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-use crate::abandoned::is_abandoned;
 use crate::attaching;
+use crate::cancellation::is_cancelled;
 use crate::error::{exit_error, fork_error, to_py};
 use crate::greenlets::Pauses;
 use crate::logging;
@@ -358,7 +358,7 @@ pub(crate) fn asked<T: Send + 'static>(
     }
     in_slices(py, move |until| match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(outcome) => Ok(Some(outcome)),
-        Err(RecvTimeoutError::Timeout) if is_abandoned() => {
+        Err(RecvTimeoutError::Timeout) if is_cancelled() => {
             Ok(Some(Err("the call was cancelled while the schema registry was asked; no row was sent".into())))
         }
         Err(RecvTimeoutError::Timeout) => Ok(None),

@@ -17,7 +17,7 @@ use crate::capsule;
 use crate::encoder::{Content, Encoder};
 use crate::error::{argument_error, to_py};
 use crate::formats::PySpec;
-use crate::registered::Place;
+use crate::registered::SubjectLookup;
 
 /// Columns that a record has besides its value.
 const BESIDE: [&str; 7] = [KEY, "headers", TOPIC, "partition", "timestamp", "offset", "timestampType"];
@@ -66,7 +66,7 @@ pub(crate) fn registered(
         // Nothing is registered, and rows are written with the schema that is there.
         for (name, spec, written) in [("key", &key_spec, &mut key), ("value", &value_spec, &mut value)] {
             let Some(spec) = spec else { continue };
-            if let Some(latest) = spec.registered(py, Place { name, topic, registry, data_type: None })? {
+            if let Some(latest) = spec.registered(py, SubjectLookup { name, topic, registry, data_type: None })? {
                 *written = Some(latest);
             }
         }
@@ -81,7 +81,7 @@ pub(crate) fn registered(
     for made in &rows.made {
         let Some(spec) = (if made.name == "key" { &key_spec } else { &value_spec }) else { continue };
         let data_type = made.data_type(&given);
-        let place = Place { name: made.name, topic, registry, data_type: Some(&data_type) };
+        let place = SubjectLookup { name: made.name, topic, registry, data_type: Some(&data_type) };
         frames.push(spec.registered(py, place)?.map(|registered| registered.encoder.frame().to_vec()));
     }
     let batches = py.detach(|| batches.into_iter().map(|batch| with_frames(batch, &frames)).collect::<Vec<_>>());

@@ -18,7 +18,7 @@ use super::non_member_commits::{Committer, NonMemberCommits};
 use super::{Consumer, Partitions};
 use crate::config::GroupProtocol;
 use crate::error::ClientError;
-use crate::fetch::buffer::{CommitCall, FetchBuffer, RowCursor, Want, WorkGate};
+use crate::fetch::buffer::{BatchLimits, CommitCall, FetchBuffer, RowCursor, WorkGate};
 use crate::group::handle::{Group, Parts};
 use crate::group::subscription::{Subscription, pattern_for_nobody};
 use crate::group::{
@@ -114,7 +114,7 @@ impl Consumer {
     ///
     /// # Errors
     /// Of single partitions and of the membership, once each; of the whole client, and fatal ones, on every call.
-    pub fn next(&self, want: &Want, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub fn next(&self, want: &BatchLimits, until: Instant, holder: Holder) -> Result<Step, ClientError> {
         if self.reads_nothing() {
             return Err(ClientError::Argument(
                 "nothing is assigned to this consumer; call subscribe() or assign() first".into(),
@@ -180,15 +180,15 @@ impl Consumer {
 
     /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
     /// Nobody needs to keep the records that the batch refused of them.
-    pub fn gone(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
-        self.buffer.gone(batch)
+    pub fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
+        self.buffer.revoked_partitions(batch)
     }
 
     /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if its rows
     /// must not be used: some of its partitions were sought, paused or lost since. [`Self::next`] hands the others' rows
     /// out again.
-    pub fn accept(&self, batch: &HandedBatch, holder: Holder) -> bool {
-        self.buffer.accept(batch, holder)
+    pub fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
+        self.buffer.claim(batch, holder)
     }
 
     /// Whether rows of a part from [`Self::hand_over`] may be begun, to be asked before each.
@@ -210,8 +210,8 @@ impl Consumer {
     ///
     /// # Errors
     /// As [`Self::next`].
-    pub fn serve(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
-        self.buffer.serve(until, holder)
+    pub fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+        self.buffer.poll_callbacks(until, holder)
     }
 
     /// A value to drop when this thread or task of the user's ends: what it holds then stays uncommitted, and nothing

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::group::{CallbackKind, CommitError, CommitOffset};
-use monedula_engine::ledger::{BatchId, Place};
+use monedula_engine::ledger::{BatchId, OffsetAndEpoch};
 
 /// A callback that is to be run now, in the thread that it was handed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct HandedBatch {
     /// Its id; 0 if it has no rows.
     pub id: BatchId,
     /// The place after it in each of its partitions, with the partition's span.
-    pub places: Vec<(TopicPartition, u64, Place)>,
+    pub places: Vec<(TopicPartition, u64, OffsetAndEpoch)>,
 }
 
 /// How a wait ended.

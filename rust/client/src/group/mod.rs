@@ -23,7 +23,7 @@ use std::sync::Arc;
 use monedula_engine::TopicPartition;
 pub use monedula_engine::group::classic::TimingProblem;
 pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, State};
-pub use monedula_engine::ledger::{BatchId, Holder, Place};
+pub use monedula_engine::ledger::{BatchId, Holder, OffsetAndEpoch};
 
 pub(crate) use self::commits::closed;
 pub(crate) use self::handle::GroupObserver;
@@ -79,7 +79,7 @@ pub enum CommitWhat {
         /// The id of the batch.
         id: BatchId,
         /// The places of the batch's rows in the ledger, by partition.
-        places: Vec<(TopicPartition, u64, Place)>,
+        places: Vec<(TopicPartition, u64, OffsetAndEpoch)>,
     },
     /// These offsets, regardless of what is finished.
     Offsets(BTreeMap<TopicPartition, CommitOffset>),

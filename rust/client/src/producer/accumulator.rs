@@ -30,7 +30,7 @@ use super::config::ProducerConfig;
 use super::in_flight::UnfinishedRecords;
 use super::memory::Memory;
 use super::open_batch::{ClosedBatch, NotTaken, OpenBatch, max_payload_bytes};
-use super::receipt::Sent;
+use super::receipt::RecordFuture;
 use super::record::{Record, Refused};
 use crate::error::ClientError;
 use crate::lock::lock;
@@ -81,7 +81,7 @@ impl Accumulator {
         }
     }
 
-    pub(crate) fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
+    pub(crate) fn send(&self, record: &Record<'_>) -> Result<RecordFuture, Refused> {
         let new = NewRecord {
             timestamp_ms: record.timestamp_ms.unwrap_or_else(now_ms),
             key: record.key,
@@ -126,7 +126,7 @@ impl Accumulator {
         partition: Option<i32>,
         record: &NewRecord<'_>,
         since: Option<Instant>,
-    ) -> Result<Sent, Refused> {
+    ) -> Result<RecordFuture, Refused> {
         let (partition, is_sticky) = match partition {
             Some(partition) => (topic.partition(partition)?, false),
             None => match self.partitioner.partition(record.key, topic.partition_count) {
@@ -261,7 +261,7 @@ impl Accumulator {
         awaiting: &Mutex<AwaitingMetadata>,
         record: &Record<'_>,
         new: &NewRecord<'_>,
-    ) -> Result<Sent, Refused> {
+    ) -> Result<RecordFuture, Refused> {
         self.check(record.topic, new)?;
         let mut awaiting = lock(awaiting);
         let target = (record.partition, record.since.unwrap_or_else(Instant::now));
@@ -276,7 +276,7 @@ impl Accumulator {
         partition: i32,
         since: Option<Instant>,
         record: &NewRecord<'_>,
-    ) -> Result<Sent, Refused> {
+    ) -> Result<RecordFuture, Refused> {
         self.check(&topic.name, record)?;
         let mut awaiting = topic.awaiting_partitions();
         let is_first = awaiting.is_empty();

@@ -9,7 +9,7 @@ use monedula_protocol::records::{BatchHeader, Header, NewRecord, Records};
 
 use super::memory::{Memory, TopicUsage};
 use super::open_batch::{NotTaken, OpenBatch};
-use super::receipt::Sent;
+use super::receipt::RecordFuture;
 use crate::error::ClientError;
 
 /// Size of one piece. Once the topic is known, the memory of the pieces is returned piece by piece.
@@ -54,7 +54,7 @@ impl AwaitingMetadata {
         record: &NewRecord<'_>,
         memory: &Memory,
         pool: &BufferPool,
-    ) -> Result<Sent, NotTaken> {
+    ) -> Result<RecordFuture, NotTaken> {
         loop {
             if let Some(piece) = self.pieces.last_mut() {
                 match piece.batch.append(record, PIECE_BYTES) {
@@ -76,7 +76,7 @@ impl AwaitingMetadata {
     /// Sends each record with `send`, and forwards its future to the result. Returns the records that could not be sent.
     pub(crate) fn forward(
         self,
-        mut send: impl FnMut((Option<i32>, Instant), &NewRecord<'_>) -> Result<Sent, ClientError>,
+        mut send: impl FnMut((Option<i32>, Instant), &NewRecord<'_>) -> Result<RecordFuture, ClientError>,
     ) -> Option<FailedRecords> {
         let mut failed: Option<FailedRecords> = None;
         for Piece { batch, targets } in self.pieces {

@@ -17,7 +17,7 @@ use super::config::ProducerConfig;
 use super::driver::Driver;
 use super::failures::Failures;
 use super::in_flight::RequestsInFlight;
-use super::receipt::Sent;
+use super::receipt::RecordFuture;
 use super::record::{Record, Refused};
 use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
@@ -159,7 +159,7 @@ impl Producer {
     /// # Errors
     /// [`Refused::Full`] if `buffer.memory` has no room, or what is wrong with the record.
     #[inline]
-    pub fn send(&self, record: &Record<'_>) -> Result<Sent, Refused> {
+    pub fn send(&self, record: &Record<'_>) -> Result<RecordFuture, Refused> {
         self.accumulator.send(record)
     }
 

@@ -38,7 +38,7 @@ pub use admission::SendPermit;
 pub use config::ProducerConfig;
 pub use failures::Failures;
 pub use handle::{Producer, ProducerHealth};
-pub use receipt::Sent;
+pub use receipt::RecordFuture;
 pub use record::{Delivered, DeliveryResult, Header, Record, Refused};
 pub use table::{Columns, Report, Summary, is_row_number};
 pub use waiting_records::{WaitingRecord, WaitingRecords};

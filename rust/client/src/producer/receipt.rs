@@ -18,7 +18,7 @@ type Waker = Box<dyn FnOnce() + Send>;
 
 /// The future of a sent record. Cheap to clone and to drop.
 #[derive(Clone)]
-pub struct Sent {
+pub struct RecordFuture {
     receipt: Arc<Receipt>,
     index: u32,
     timestamp_ms: i64,
@@ -37,7 +37,7 @@ struct State {
     /// The outcome of the records from each index up to that of the next entry.
     segments: Vec<(u32, Outcome)>,
     /// For records that waited for metadata: their futures in the batches that they are in now, by index.
-    forwarded: Vec<Option<Sent>>,
+    forwarded: Vec<Option<RecordFuture>>,
     wakers: Vec<(u32, Waker)>,
     /// A thread calls wakers, and will call those that are added meanwhile.
     is_waking: bool,
@@ -59,8 +59,8 @@ impl Receipt {
 
     /// The future of the record at `index`.
     #[inline]
-    pub(crate) fn sent(self: &Arc<Self>, index: u32, timestamp_ms: i64) -> Sent {
-        Sent { receipt: Arc::clone(self), index, timestamp_ms }
+    pub(crate) fn sent(self: &Arc<Self>, index: u32, timestamp_ms: i64) -> RecordFuture {
+        RecordFuture { receipt: Arc::clone(self), index, timestamp_ms }
     }
 
     /// Has the report of a table notified once these records are done.
@@ -132,7 +132,7 @@ impl Receipt {
 
     /// A record that waited for metadata is in a batch now: from here on, the outcome of record `index` is that of
     /// `sent`.
-    pub(crate) fn forward(&self, index: u32, count: u32, sent: Sent) {
+    pub(crate) fn forward(&self, index: u32, count: u32, sent: RecordFuture) {
         let mut state = self.state();
         if state.forwarded.is_empty() {
             state.forwarded.resize(count as usize, None);
@@ -203,7 +203,7 @@ fn is_pending(segments: &[(u32, Outcome)], index: u32) -> bool {
     matches!(outcome_at(segments, index), Outcome::Pending)
 }
 
-impl Sent {
+impl RecordFuture {
     /// The record's outcome, if it is known.
     pub fn try_outcome(&self) -> Option<DeliveryResult> {
         let state = self.receipt.state();
@@ -278,9 +278,13 @@ impl Sent {
     }
 }
 
-impl std::fmt::Debug for Sent {
+impl std::fmt::Debug for RecordFuture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Sent").field("partition", &self.receipt.partition).field("index", &self.index).finish()
+        formatter
+            .debug_struct("RecordFuture")
+            .field("partition", &self.receipt.partition)
+            .field("index", &self.index)
+            .finish()
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use monedula_broker::Effect;
 use monedula_broker::control::Command;
-use monedula_client::consumer::{Position, Want};
+use monedula_client::consumer::{BatchLimits, Position};
 use monedula_client::error::ClientError;
 use monedula_client::group::{CallbackKind, CommitWhat, GroupError, Listens, Step, Subscribed};
 use monedula_engine::fetch::Start;
@@ -194,7 +194,7 @@ fn the_user_may_seek_and_pause_in_its_callback(protocol: &str) {
     let held = world.fault(&["OffsetFetch"], Effect::Hold, None);
     let user = world.consumer(&[]);
     user.subscribe(&["orders"]);
-    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let next = |user: &User| user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step");
     let Step::Callback(callback) = next(&user) else { panic!("a callback") };
     assert_eq!(callback.kind, CallbackKind::Assigned);
@@ -263,7 +263,7 @@ fn threads_hold_batches_of_their_own_and_the_frontier_waits_for_the_slowest(prot
     user.subscribe(&["orders"]);
     user.take(10);
     let slow = user.last.take().expect("a batch");
-    let want = Want { max_rows: 10, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows: 10, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     for _ in 0..2 {
         let step = user.consumer.next(&want, Instant::now() + PATIENCE, 2).expect("a step");
         assert!(matches!(step, Step::Batch(_)));
@@ -318,7 +318,7 @@ fn a_partition_moves_only_when_the_last_thread_has_finished_its_batch_of_it(prot
     let mut first = world.consumer(&[]);
     // Without a callback, the revocation waits for the batches only.
     first.consumer.subscribe(topics_of(&["orders"]), Listens::default()).expect("subscribes");
-    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let (slow, mut rows) = (2, 0);
     until("another thread has rows of both", || {
         // A call finishes what its holder holds, so each call is made by another holder until all rows are held.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use monedula_broker::Effect;
-use monedula_client::consumer::Want;
+use monedula_client::consumer::BatchLimits;
 use monedula_client::group::{CommitWhat, HandedBatch, Step};
 use monedula_engine::fetch::Start;
 
@@ -25,7 +25,7 @@ const OTHER: u64 = 2;
 
 /// The next batch for another thread, of at most `max_rows` rows.
 fn next_of(user: &User, holder: u64, max_rows: usize) -> HandedBatch {
-    let want = Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let mut found = None;
     until("a batch", || {
         match user.consumer.next(&want, Instant::now() + Duration::from_millis(20), holder).expect("a step") {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use monedula_broker::control::{Command, Data, Record};
-use monedula_client::consumer::Want;
+use monedula_client::consumer::BatchLimits;
 use monedula_client::group::{Listens, Step};
 use monedula_engine::fetch::Start;
 
@@ -23,7 +23,7 @@ fn cpu_seconds() -> f64 {
 
 /// Reads everything; returns the wall-clock time and the CPU seconds.
 fn seconds(user: &User) -> (f64, f64) {
-    let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::from_secs(1), deadline: None };
+    let want = BatchLimits { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::from_secs(1), deadline: None };
     let (mut rows, mut started, mut cpu_before) = (0, Instant::now(), 0.0);
     while rows < RECORDS * PARTITIONS as usize {
         match user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step") {

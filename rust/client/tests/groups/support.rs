@@ -9,7 +9,7 @@ use monedula_broker::control::{Command, Record};
 use monedula_broker::server::{Broker, FaultHandle};
 use monedula_broker::{Effect, Fault, Options, Selector, Side};
 use monedula_client::config::ClientConfig;
-use monedula_client::consumer::{Consumer, Want};
+use monedula_client::consumer::{BatchLimits, Consumer};
 use monedula_client::error::ClientError;
 use monedula_client::group::{
     CallbackKind, CommitOutcome, CommitWhat, HandedBatch, Leaving, Listens, Step, Subscribed,
@@ -202,7 +202,7 @@ impl User {
     }
 
     pub(crate) fn poll_rows(&mut self, max_rows: usize) -> Result<bool, ClientError> {
-        let want = Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+        let want = BatchLimits { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
         match self.consumer.next(&want, Instant::now() + Duration::from_millis(20), HOLDER)? {
             Step::Batch(batch) => {
                 let mut row = 0;

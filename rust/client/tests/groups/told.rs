@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use monedula_broker::Effect;
-use monedula_client::consumer::Want;
+use monedula_client::consumer::BatchLimits;
 use monedula_client::error::ClientError;
 use monedula_client::group::{CallbackKind, Leaving, Listens, PendingCallback, Step};
 
@@ -35,7 +35,7 @@ fn failure(user: &mut User) -> ClientError {
 
 /// Polls until a callback is due and returns it without running it. No row may come before it.
 fn callback(user: &User) -> PendingCallback {
-    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     match user.consumer.next(&want, Instant::now() + PATIENCE, HOLDER).expect("a step") {
         Step::Callback(callback) => callback,
         step => panic!("a callback, and not {step:?}"),

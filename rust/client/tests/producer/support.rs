@@ -7,8 +7,8 @@ use arrow_array::cast::AsArray;
 use monedula_broker::server::FaultHandle;
 use monedula_broker::{Effect, Selector};
 use monedula_client::config::ClientConfig;
-use monedula_client::consumer::{Consumer, Want};
-use monedula_client::producer::{Delivered, Producer, ProducerConfig, Record, Refused, Sent};
+use monedula_client::consumer::{BatchLimits, Consumer};
+use monedula_client::producer::{Delivered, Producer, ProducerConfig, Record, RecordFuture, Refused};
 use monedula_columns::{ColumnBatch, ColumnSet};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
@@ -60,7 +60,7 @@ impl World {
         let consumer = Consumer::new(config, columns, self.runtime.handle(), 7);
         let place = TopicPartition::new(topic, partition);
         consumer.assign(vec![(place, Start::Earliest, None)]).expect("assigns");
-        let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
+        let want = BatchLimits { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
         let (mut batches, mut rows, deadline) = (Vec::new(), 0, Instant::now() + PATIENCE);
         while rows < count {
             assert!(Instant::now() < deadline, "{rows} of {count} records");
@@ -101,7 +101,7 @@ pub(crate) fn values(batch: &ColumnBatch) -> Vec<String> {
 }
 
 /// Sends a record with this key and value; waits for room if there is none.
-pub(crate) fn send(producer: &Producer, topic: &str, key: Option<&str>, value: &str) -> Sent {
+pub(crate) fn send(producer: &Producer, topic: &str, key: Option<&str>, value: &str) -> RecordFuture {
     let record = Record { topic, key: key.map(str::as_bytes), value: Some(value.as_bytes()), ..Record::default() };
     loop {
         match producer.send(&record) {
@@ -115,11 +115,11 @@ pub(crate) fn send(producer: &Producer, topic: &str, key: Option<&str>, value: &
 }
 
 /// The partition and offset of a delivered record.
-pub(crate) fn delivered(sent: &Sent) -> Delivered {
+pub(crate) fn delivered(sent: &RecordFuture) -> Delivered {
     sent.wait(Instant::now() + PATIENCE).expect("in time").expect("delivered")
 }
 
 /// The error of a record that failed.
-pub(crate) fn failure(sent: &Sent) -> String {
+pub(crate) fn failure(sent: &RecordFuture) -> String {
     sent.wait(Instant::now() + PATIENCE).expect("in time").expect_err("fails").to_string()
 }

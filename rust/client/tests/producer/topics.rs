@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use monedula_broker::Effect;
 use monedula_broker::control::Command;
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Producer, ProducerHealth, Record, Sent};
+use monedula_client::producer::{Producer, ProducerHealth, Record, RecordFuture};
 
 use crate::support::{PATIENCE, World, delivered, failure, send};
 
@@ -22,7 +22,7 @@ fn wait_for(producer: &Producer, wanted: impl Fn(&ProducerHealth) -> bool) -> Pr
     }
 }
 
-fn send_to(producer: &Producer, partition: i32, value: &str) -> Sent {
+fn send_to(producer: &Producer, partition: i32, value: &str) -> RecordFuture {
     let record =
         Record { topic: "events", partition: Some(partition), value: Some(value.as_bytes()), ..Record::default() };
     producer.send(&record).expect("taken")
@@ -31,7 +31,7 @@ fn send_to(producer: &Producer, partition: i32, value: &str) -> Sent {
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Sends a record whose delivery timeout has passed already.
-fn send_late(producer: &Producer, topic: &str) -> Sent {
+fn send_late(producer: &Producer, topic: &str) -> RecordFuture {
     let since = Instant::now().checked_sub(DELIVERY_TIMEOUT);
     producer.send(&Record { topic, since, ..Record::default() }).expect("taken")
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use monedula_broker::control::Command;
 use monedula_broker::{Effect, Fault, NodeId, Options, Selector, Side};
 use monedula_client::config::ClientConfig;
-use monedula_client::consumer::{Consumer, Want};
+use monedula_client::consumer::{BatchLimits, Consumer};
 use monedula_client::error::ClientError;
 use monedula_client::group::{CommitOffset, CommitWhat, Listens, Step, Subscribed};
 use monedula_client::producer::{Producer, Record, Refused};
@@ -56,7 +56,7 @@ pub(crate) fn seen(world: &World, topic: &str) -> Vec<String> {
     }
     let end = end(&all);
     committed.assign(vec![(place.clone(), Start::Earliest, Some(end))]).expect("assigns");
-    let want = Want { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows: 100_000, max_bytes: 64 << 20, max_wait: Duration::ZERO, deadline: None };
     let mut values = Vec::new();
     while committed.status(&place).expect("assigned").position.is_none_or(|position| position < end) {
         assert!(Instant::now() < deadline, "{values:?}");
@@ -369,7 +369,7 @@ fn records_whose_offsets_were_in_an_aborted_transaction_are_read_again() {
     let consumer = Consumer::new(config, ColumnSet::default(), world.runtime.handle(), 7);
     let (producer, place) = (transactional(&world, "id"), TopicPartition::new("in", 0));
     consumer.assign(vec![(place.clone(), Start::Earliest, None)]).expect("assigns");
-    let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+    let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
     let read = || {
         let batch = consumer.next_batch(&want, Instant::now() + PATIENCE).expect("reads");
         batch.iter().flat_map(crate::support::values).collect::<Vec<_>>()
@@ -410,7 +410,7 @@ fn offsets_of_a_topic_that_was_made_anew_spoil_the_transaction() {
         let config = ClientConfig::parse(settings).expect("settings");
         let consumer = Consumer::new(config, ColumnSet::default(), world.runtime.handle(), 7);
         consumer.subscribe(Subscribed::Topics(["in".into()].into()), Listens::default()).expect("subscribes");
-        let want = Want { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
+        let want = BatchLimits { max_rows: 100, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None };
         let deadline = Instant::now() + PATIENCE;
         while !matches!(consumer.next(&want, deadline, 1).expect("reads"), Step::Batch(_)) {
             assert!(Instant::now() < deadline, "{protocol}: nothing is read");

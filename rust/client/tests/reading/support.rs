@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use monedula_broker::Options;
 use monedula_broker::control::{Command, Data, Record};
 use monedula_client::config::ClientConfig;
-use monedula_client::consumer::{Consumer, Want};
+use monedula_client::consumer::{BatchLimits, Consumer};
 use monedula_columns::ColumnSet;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
@@ -92,7 +92,7 @@ impl Reader {
 
     /// Makes one call; true if it returned a batch.
     pub(crate) fn poll(&mut self, max_rows: usize) -> bool {
-        let want = Want { max_rows, max_bytes: 16 << 20, max_wait: Duration::ZERO, deadline: None };
+        let want = BatchLimits { max_rows, max_bytes: 16 << 20, max_wait: Duration::ZERO, deadline: None };
         let Some(batch) = self.consumer.next_batch(&want, Instant::now() + SLICE).expect("reads") else { return false };
         let mut row = 0;
         for span in &batch.spans {

@@ -1,7 +1,7 @@
 //! A member of a group under either protocol.
 
-use super::classic::{self, GroupConfig};
-use super::consumer::{self, MembershipConfig};
+use super::classic::{self, ClassicConfig};
+use super::consumer::{self, ConsumerProtocolConfig};
 use super::input::Input;
 use super::output::Output;
 use super::status::{GroupProtocol, Status};
@@ -44,19 +44,19 @@ pub enum Member {
 
 impl Member {
     /// A classic member without a subscription. `seed` determines its jitter.
-    pub fn classic(config: GroupConfig, seed: u64) -> Self {
+    pub fn classic(config: ClassicConfig, seed: u64) -> Self {
         Self::Classic(Box::new(classic::Member::new(config, seed)))
     }
 
     /// A member under KIP-848 without a subscription. Its id comes from [`consumer::member_id`]. `seed` determines its
     /// jitter.
-    pub fn consumer(config: MembershipConfig, member_id: String, seed: u64) -> Self {
+    pub fn consumer(config: ConsumerProtocolConfig, member_id: String, seed: u64) -> Self {
         Self::Consumer(Box::new(consumer::Member::new(config, member_id, seed)))
     }
 
     /// Goes on with a classic member without a subscription, after [`Output::FallBack`]. It uses none of the ids again that this
     /// member gave to calls and tickets: an answer to one of these may still come, and is then dropped.
-    pub fn fall_back(&mut self, config: GroupConfig, seed: u64) {
+    pub fn fall_back(&mut self, config: ClassicConfig, seed: u64) {
         let last_id = match self {
             Self::Classic(member) => member.last_id(),
             Self::Consumer(member) => member.last_id(),

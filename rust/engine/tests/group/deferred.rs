@@ -9,20 +9,20 @@ use monedula_engine::assign::{
     DeferredUserData, Loss, MemberAssignment, Protocol, Schedule, assignment_bytes, builtin, read_subscription,
     subscription_bytes,
 };
-use monedula_engine::group::classic::{GroupConfig, State};
+use monedula_engine::group::classic::{ClassicConfig, State};
 use monedula_engine::group::{Answer, Call, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{DEFERS, Named, SESSION, World, config, identity, offsets, secs, subscription, synced, t};
 
-fn deferred() -> GroupConfig {
+fn deferred() -> ClassicConfig {
     let mut setup = config(Protocol::Cooperative);
     setup.assignors = vec![builtin("deferred").expect("known")];
     setup
 }
 
 /// An assignor that defers. Its assignments are empty.
-fn defers() -> GroupConfig {
+fn defers() -> ClassicConfig {
     let mut setup = config(Protocol::Cooperative);
     setup.assignors = vec![Arc::new(Named(DEFERS, Protocol::Cooperative))];
     setup
@@ -261,7 +261,7 @@ fn a_leader_does_not_miss_what_was_left_out_on_purpose() {
 
 /// A stable member with t-0 and t-1 that has to revoke t-1 while its user is busy; the coordinator begins the next
 /// rebalance.
-fn gives_up(setup: GroupConfig) -> World {
+fn gives_up(setup: ClassicConfig) -> World {
     let mut world = World::stable(setup, &[0, 1]);
     world.beat(ErrorCode::RebalanceInProgress);
     let (id, _) = world.call("JoinGroup");

@@ -2,12 +2,12 @@
 
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CommitOffset;
-use monedula_engine::ledger::{Keeper, Ledger, Place};
+use monedula_engine::ledger::{Keeper, Ledger, OffsetAndEpoch};
 
 use crate::world::t;
 
-fn place(offset: i64) -> Place {
-    Place { offset, leader_epoch: 2 }
+fn place(offset: i64) -> OffsetAndEpoch {
+    OffsetAndEpoch { offset, leader_epoch: 2 }
 }
 
 /// Reads partitions 0 and 1 as span 1, from offset 10.
@@ -26,7 +26,7 @@ fn snapshot(ledger: &mut Ledger) -> Vec<(i32, i64)> {
 }
 
 fn hand_out(ledger: &mut Ledger, batch: u64, holder: u64, parts: &[(i32, i64)]) {
-    let places: Vec<(TopicPartition, u64, Place)> =
+    let places: Vec<(TopicPartition, u64, OffsetAndEpoch)> =
         parts.iter().map(|&(partition, next)| (t(partition), 1, place(next))).collect();
     ledger.hand_out(batch, holder, &places);
 }

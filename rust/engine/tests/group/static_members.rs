@@ -1,15 +1,15 @@
 //! Static members (KIP-345).
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{GroupConfig, State};
+use monedula_engine::group::classic::{ClassicConfig, State};
 use monedula_engine::group::{Answer, Call, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::failed;
 use crate::world::{HEARTBEAT, MAX_POLL, World, commit_codes, config, offsets, secs};
 
-fn fixed() -> GroupConfig {
-    GroupConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }
+fn fixed() -> ClassicConfig {
+    ClassicConfig { instance_id: Some("i".into()), ..config(Protocol::Cooperative) }
 }
 
 fn instance(call: &Call) -> Option<&str> {

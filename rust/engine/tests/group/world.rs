@@ -10,7 +10,7 @@ use monedula_engine::assign::{
     read_subscription,
 };
 use monedula_engine::group::State as In;
-use monedula_engine::group::classic::{GroupConfig, State};
+use monedula_engine::group::classic::{ClassicConfig, State};
 use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Member, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -46,9 +46,9 @@ impl Assignor for Named {
     }
 }
 
-pub(crate) fn config(protocol: Protocol) -> GroupConfig {
+pub(crate) fn config(protocol: Protocol) -> ClassicConfig {
     let name = if protocol == Protocol::Eager { "range" } else { "cooperative-sticky" };
-    GroupConfig {
+    ClassicConfig {
         group_id: "g".into(),
         instance_id: None,
         rack: None,
@@ -85,17 +85,17 @@ impl DerefMut for World {
 }
 
 impl World {
-    pub(crate) fn new(config: GroupConfig) -> Self {
+    pub(crate) fn new(config: ClassicConfig) -> Self {
         Self::seeded(config, 7)
     }
 
-    pub(crate) fn seeded(config: GroupConfig, seed: u64) -> Self {
+    pub(crate) fn seeded(config: ClassicConfig, seed: u64) -> Self {
         let assignor = config.assignors[0].name().to_owned();
         Self { assignor, metadata: BTreeMap::new(), world: MemberWorld::new(Member::classic(config, seed)) }
     }
 
     /// A member that is subscribed to `t`; its coordinator is node 1.
-    pub(crate) fn subscribed(config: GroupConfig) -> Self {
+    pub(crate) fn subscribed(config: ClassicConfig) -> Self {
         let mut world = Self::new(config);
         world.subscribe(&["t"]);
         world.find(1);
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// A stable follower `m` in generation 1 with these partitions of `t`, each at offset 10.
-    pub(crate) fn stable(config: GroupConfig, partitions: &[i32]) -> Self {
+    pub(crate) fn stable(config: ClassicConfig, partitions: &[i32]) -> Self {
         let mut world = Self::subscribed(config);
         world.rebalance(1, partitions);
         world.look_up(10);

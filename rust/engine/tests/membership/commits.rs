@@ -1,6 +1,6 @@
 //! Commits carry the member's epoch. No error of a commit makes the member join again.
 
-use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
 use monedula_engine::group::{Call, CommitError, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -193,7 +193,7 @@ fn a_deleted_topic_does_not_hold_up_a_revocation() {
 
 #[test]
 fn a_commit_hears_that_another_took_the_static_id() {
-    let mut world = World::stable(MembershipConfig { auto_commit_interval: None, ..fixed() }, &[0]);
+    let mut world = World::stable(ConsumerProtocolConfig { auto_commit_interval: None, ..fixed() }, &[0]);
     world.commit(1, offsets(&[(0, 15)]));
     world.commit_answered(ErrorCode::FencedInstanceId);
     assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::FencedInstanceId });

@@ -1,7 +1,7 @@
 //! The fields of a heartbeat, and when it is sent.
 
 use monedula_engine::Now;
-use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -10,7 +10,7 @@ use crate::world::{
 
 #[test]
 fn a_join_says_everything_and_owns_nothing() {
-    let config = MembershipConfig {
+    let config = ConsumerProtocolConfig {
         instance_id: Some("i".into()),
         rack: Some("r".into()),
         assignor: Some("uniform".into()),
@@ -28,7 +28,7 @@ fn a_join_says_everything_and_owns_nothing() {
 #[test]
 fn what_has_not_changed_is_not_said_again() {
     let mut world = World::stable(
-        MembershipConfig { rack: Some("r".into()), assignor: Some("uniform".into()), ..fixed() },
+        ConsumerProtocolConfig { rack: Some("r".into()), assignor: Some("uniform".into()), ..fixed() },
         &[0, 1],
     );
     for _ in 0..3 {
@@ -47,7 +47,7 @@ fn for_two_intervals_after_a_join_and_one_after_a_new_target_heartbeats_go_four_
         let often = (1..=intervals * 4).map(move |n| from + INTERVAL / 4 * n);
         often.chain((intervals + 1..=4).map(move |n| from + INTERVAL * n)).collect::<Vec<_>>()
     };
-    let mut world = World::subscribed(MembershipConfig { quick_heartbeats: 4, ..config() });
+    let mut world = World::subscribed(ConsumerProtocolConfig { quick_heartbeats: 4, ..config() });
     let joined = world.now;
     let (id, _) = world.heartbeat();
     world.ok(id, 1, None);
@@ -168,7 +168,7 @@ fn a_coordinator_that_names_no_interval_is_not_flooded() {
         world.answer(id, answer);
     }
     world.no_call();
-    world.pass(MembershipConfig::FIRST_HEARTBEAT_INTERVAL - ms(1));
+    world.pass(ConsumerProtocolConfig::FIRST_HEARTBEAT_INTERVAL - ms(1));
     world.no_call();
     world.pass(ms(1));
     world.heartbeat();

@@ -1,8 +1,8 @@
 //! Fencing: all partitions are lost, and the member joins again with epoch 0 and the same id.
 
 use monedula_engine::assign::builtin;
-use monedula_engine::group::classic::GroupConfig;
-use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::classic::ClassicConfig;
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
 use monedula_engine::group::{CallError, CallbackKind, CommitError, GroupError, Input, Member, Output, Subscription};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -154,7 +154,7 @@ fn what_no_repetition_mends_is_raised_and_ends_it() {
 
 #[test]
 fn errors_say_what_is_wrong_and_what_to_do() {
-    let setup = MembershipConfig { assignor: Some("mine".into()), ..fixed() };
+    let setup = ConsumerProtocolConfig { assignor: Some("mine".into()), ..fixed() };
     let said = |code: ErrorCode, words: &[&str]| {
         let mut world = World::new(setup.clone());
         world.subscribe_regex("t[");
@@ -199,7 +199,7 @@ fn without_the_protocol_auto_falls_back_and_consumer_says_so() {
         |world, id| world.never(id),
     ];
     for refuse in refusals {
-        let mut world = World::subscribed(MembershipConfig { falls_back: true, ..config() });
+        let mut world = World::subscribed(ConsumerProtocolConfig { falls_back: true, ..config() });
         let (id, _) = world.heartbeat();
         world.trace();
         refuse(&mut world, id);
@@ -215,7 +215,7 @@ fn without_the_protocol_auto_falls_back_and_consumer_says_so() {
 
 #[test]
 fn a_broker_that_loses_the_protocol_later_costs_what_is_owned_before_it_falls_back() {
-    let mut world = World::stable(MembershipConfig { falls_back: true, ..by_hand() }, &[0]);
+    let mut world = World::stable(ConsumerProtocolConfig { falls_back: true, ..by_hand() }, &[0]);
     world.refuse_next(ErrorCode::UnsupportedVersion);
     assert_eq!(world.trace(), ["ConsumerGroupHeartbeat", "dropped t-0", "Lost t-0", "ConsumerGroupHeartbeat"]);
     let (id, _) = world.heartbeat();
@@ -234,7 +234,7 @@ fn after_a_fall_back_no_id_of_a_call_is_used_again() {
     let mut member = Member::consumer(config(), MEMBER.into(), 7);
     member.handle(secs(1), topics());
     let before = call_ids(&mut member);
-    let classic = GroupConfig {
+    let classic = ClassicConfig {
         group_id: "g".into(),
         instance_id: None,
         rack: None,

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
 use monedula_engine::group::{Answer, Call, CallError, CallId, HeartbeatCall, Input, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -30,7 +30,7 @@ struct Storm {
 
 impl Storm {
     fn new(seed: u64) -> Self {
-        let mut setup = MembershipConfig { falls_back: seed.is_multiple_of(7), ..config() };
+        let mut setup = ConsumerProtocolConfig { falls_back: seed.is_multiple_of(7), ..config() };
         if seed.is_multiple_of(3) {
             setup.auto_commit_interval = None;
         }

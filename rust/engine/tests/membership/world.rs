@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::group::State as In;
-use monedula_engine::group::consumer::{MembershipConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
 use monedula_engine::group::{
     Answer, Call, CallError, CallId, HeartbeatCall, Input, Member, Partitions, Subscription, TopicInfo,
 };
@@ -37,8 +37,8 @@ pub(crate) fn names(topics: &[&str]) -> BTreeSet<Arc<str>> {
     topics.iter().map(|&topic| topic.into()).collect()
 }
 
-pub(crate) fn config() -> MembershipConfig {
-    MembershipConfig {
+pub(crate) fn config() -> ConsumerProtocolConfig {
+    ConsumerProtocolConfig {
         group_id: "g".into(),
         instance_id: None,
         rack: None,
@@ -53,13 +53,13 @@ pub(crate) fn config() -> MembershipConfig {
 }
 
 /// A static member.
-pub(crate) fn fixed() -> MembershipConfig {
-    MembershipConfig { instance_id: Some("i".into()), ..config() }
+pub(crate) fn fixed() -> ConsumerProtocolConfig {
+    ConsumerProtocolConfig { instance_id: Some("i".into()), ..config() }
 }
 
 /// Without auto-commit.
-pub(crate) fn by_hand() -> MembershipConfig {
-    MembershipConfig { auto_commit_interval: None, ..config() }
+pub(crate) fn by_hand() -> ConsumerProtocolConfig {
+    ConsumerProtocolConfig { auto_commit_interval: None, ..config() }
 }
 
 pub(crate) struct World {
@@ -84,17 +84,17 @@ impl DerefMut for World {
 }
 
 impl World {
-    pub(crate) fn new(config: MembershipConfig) -> Self {
+    pub(crate) fn new(config: ConsumerProtocolConfig) -> Self {
         Self::seeded(config, 7)
     }
 
-    pub(crate) fn seeded(config: MembershipConfig, seed: u64) -> Self {
+    pub(crate) fn seeded(config: ConsumerProtocolConfig, seed: u64) -> Self {
         let metadata = [("t".into(), TopicInfo { id: id("t"), partitions: 4 })].into();
         Self { metadata, world: MemberWorld::new(Member::consumer(config, MEMBER.into(), seed)) }
     }
 
     /// A member that is subscribed to `t`, has its metadata, and whose coordinator is node 1.
-    pub(crate) fn subscribed(config: MembershipConfig) -> Self {
+    pub(crate) fn subscribed(config: ConsumerProtocolConfig) -> Self {
         let mut world = Self::new(config);
         world.subscribe(&["t"]);
         world.learn();
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// A stable member in epoch 1 with these partitions of `t`, each at offset 10, all acknowledged.
-    pub(crate) fn stable(config: MembershipConfig, partitions: &[i32]) -> Self {
+    pub(crate) fn stable(config: ConsumerProtocolConfig, partitions: &[i32]) -> Self {
         let mut world = Self::subscribed(config);
         world.assigned(1, &ids(partitions));
         if !partitions.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::ledger::Place;
+use monedula_engine::ledger::OffsetAndEpoch;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::checks::{Pid, Rule};
@@ -181,7 +181,7 @@ impl World {
         };
         lane.position = Some(offset);
         let span = lane.span;
-        process.ledger.start(&partition, span, Place { offset, leader_epoch: -1 }, true);
+        process.ledger.start(&partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, true);
         self.checks.start(pid, &partition, offset);
     }
 
@@ -192,7 +192,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let Some(lane) = process.lanes.get_mut(partition).filter(|lane| lane.span == span) else { return };
         lane.position = Some(offset);
-        process.ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
+        process.ledger.start(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
         self.checks.start(pid, partition, offset);
         self.checks.cover(partition, start, offset);
         self.run_process(pid);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use monedula_engine::Now;
 use monedula_engine::assign::{Pace, builtin_with};
 use monedula_engine::backoff::Backoff;
-use monedula_engine::group::classic::{GroupConfig, QUICK_HEARTBEATS};
-use monedula_engine::group::consumer::MembershipConfig;
+use monedula_engine::group::classic::{ClassicConfig, QUICK_HEARTBEATS};
+use monedula_engine::group::consumer::ConsumerProtocolConfig;
 
 use crate::chance::Chance;
 use crate::machine::Naming;
@@ -294,9 +294,9 @@ impl Plan {
     }
 
     /// The settings of a member of the consumer protocol.
-    pub(crate) fn membership(&self, slot: usize) -> MembershipConfig {
-        let GroupConfig { group_id, instance_id, rack, session_timeout, max_poll_interval, .. } = self.config(slot);
-        MembershipConfig {
+    pub(crate) fn membership(&self, slot: usize) -> ConsumerProtocolConfig {
+        let ClassicConfig { group_id, instance_id, rack, session_timeout, max_poll_interval, .. } = self.config(slot);
+        ConsumerProtocolConfig {
             group_id,
             instance_id,
             rack,
@@ -311,9 +311,9 @@ impl Plan {
     }
 
     /// The settings of a classic member.
-    pub(crate) fn config(&self, slot: usize) -> GroupConfig {
+    pub(crate) fn config(&self, slot: usize) -> ClassicConfig {
         let slot = &self.slots[slot];
-        GroupConfig {
+        ClassicConfig {
             group_id: GROUP.into(),
             instance_id: slot.instance_id.clone(),
             rack: None,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::ledger::Place;
+use monedula_engine::ledger::OffsetAndEpoch;
 
 use crate::checks::{Pid, Rule};
 use crate::plan::CLOSE;
@@ -48,7 +48,7 @@ impl World {
             process.last_batch += 1;
             let places: Vec<_> = parts
                 .iter()
-                .map(|part| (part.partition.clone(), part.span, Place { offset: part.to, leader_epoch: 0 }))
+                .map(|part| (part.partition.clone(), part.span, OffsetAndEpoch { offset: part.to, leader_epoch: 0 }))
                 .collect();
             process.ledger.hand_out(process.last_batch, index as u64, &places);
             self.leave_call(pid, index, Doing::Holding(parts), time);
@@ -198,7 +198,7 @@ impl World {
         }
         lane.span = span;
         process.sought.insert(partition.clone());
-        process.ledger.restart(partition, span, Some(Place { offset: to, leader_epoch: -1 }));
+        process.ledger.restart(partition, span, Some(OffsetAndEpoch { offset: to, leader_epoch: -1 }));
         say!(self, "p{pid} seeks {partition} to {to}");
         // A seek passes over rows that this thread or another one has not finished.
         self.checks.sought(pid, partition, start, to, span);
@@ -214,7 +214,7 @@ impl World {
             .iter()
             .filter_map(|partition| {
                 let place = process.ledger.finished(partition)?;
-                let Place { offset, leader_epoch } = place;
+                let OffsetAndEpoch { offset, leader_epoch } = place;
                 Some((partition.clone(), CommitOffset { offset, leader_epoch, metadata: String::new() }))
             })
             .collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{Beside, BufferPool, Undecoded};
+use monedula_columns::{BufferPool, RecordContext, Undecoded};
 
 use super::cursor::Cursor;
 use super::error::{AvroReason, BadAvro, BadSchema, Decoded, Fault};
@@ -16,7 +16,7 @@ use super::schema::AvroSchema;
 use super::shape::Shape;
 use crate::column::{Column, Finishing};
 use crate::json::Mode;
-use crate::source::{Asked, LateWriters, SchemaSource, unreadable};
+use crate::source::{Asked, SchemaSource, WriterSchemaCache, unreadable};
 
 /// A writer's schema, and how its values are read.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct AvroPlan {
     /// Those that were given, by their keys, ascending.
     writers: Vec<(WriterKey, Arc<Writer>)>,
     /// Where other writers' schemas are asked for.
-    late: Option<LateWriters<AvroSchema, Writer>>,
+    late: Option<WriterSchemaCache<AvroSchema, Writer>>,
     shape: Shape,
     options: AvroOptions,
 }
@@ -75,7 +75,7 @@ impl AvroPlan {
     /// The same, with a source of the schemas that were not given.
     #[must_use]
     pub fn asking(self, source: Arc<dyn SchemaSource<AvroSchema>>) -> Self {
-        Self { late: Some(LateWriters::new(source)), ..self }
+        Self { late: Some(WriterSchemaCache::new(source)), ..self }
     }
 
     /// The writer's schema for a key that no given schema has; `None` if there is nobody to ask.
@@ -174,7 +174,11 @@ impl AvroDecoder {
 
     /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
     #[inline]
-    pub(crate) fn append_beside(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<AvroAppended, BadAvro> {
+    pub(crate) fn append_beside(
+        &mut self,
+        value: Option<&[u8]>,
+        beside: RecordContext<'_>,
+    ) -> Result<AvroAppended, BadAvro> {
         match (self.plan.framing, value) {
             (Framing::Confluent, _) => self.append_framed(value, beside.schema_id()),
             (Framing::Apicurio, Some(value)) => self.append_named(value, Framing::key_of_apicurios_avro(beside)),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
-use monedula_columns::Beside;
+use monedula_columns::RecordContext;
 
 use super::error::AvroReason;
 
@@ -113,7 +113,7 @@ impl Framing {
     }
 
     /// The key in headers of Apicurio's; the value has no frame then.
-    pub(crate) fn key_of_apicurio(beside: Beside<'_>) -> Option<Named> {
+    pub(crate) fn key_of_apicurio(beside: RecordContext<'_>) -> Option<Named> {
         let id = |of_key, of_value, key: fn(u64) -> WriterKey| {
             let header = beside.header(of_key, of_value)?;
             Some(match <[u8; 8]>::try_from(header) {
@@ -126,7 +126,7 @@ impl Framing {
     }
 
     /// As [`Self::key_of_apicurio`], of Avro, which these serializers may write as JSON.
-    pub(crate) fn key_of_apicurios_avro(beside: Beside<'_>) -> Option<Named> {
+    pub(crate) fn key_of_apicurios_avro(beside: RecordContext<'_>) -> Option<Named> {
         let key = Self::key_of_apicurio(beside)?;
         match beside.header("apicurio.key.encoding", "apicurio.value.encoding") {
             Some(b"JSON") => Some(Err(AvroReason::NoSchema(

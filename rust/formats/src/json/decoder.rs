@@ -2,7 +2,7 @@
 
 use arrow_array::StructArray;
 use arrow_schema::{DataType, Fields};
-use monedula_columns::{Beside, BufferPool, text_of};
+use monedula_columns::{BufferPool, RecordContext, text_of};
 
 use super::comments;
 use super::cursor::{Cursor, Fault, MAX_DEPTH, Value};
@@ -117,7 +117,11 @@ impl JsonDecoder {
     }
 
     /// As [`Self::append`], of a value whose schema may be named by what is beside it in its record.
-    pub(crate) fn append_beside(&mut self, value: Option<&[u8]>, beside: Beside<'_>) -> Result<Appended, BadValue> {
+    pub(crate) fn append_beside(
+        &mut self,
+        value: Option<&[u8]>,
+        beside: RecordContext<'_>,
+    ) -> Result<Appended, BadValue> {
         let named = match self.objects.options.framing {
             Framing::Confluent => beside.schema_id().map(Framing::key_of_header),
             Framing::Apicurio => Framing::key_of_apicurio(beside),

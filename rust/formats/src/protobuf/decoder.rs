@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use monedula_columns::{Beside, BufferPool, Undecoded};
+use monedula_columns::{BufferPool, RecordContext, Undecoded};
 
 use super::error::{BadProtobuf, Decoded, Fault, ProtobufReason};
 use super::framing::{By, Found, Frame, Framed, unframed};
@@ -19,7 +19,7 @@ use crate::avro::{BadSchema, Framing, Unframed, WriterKey};
 use crate::column::{Column, Finishing, structs};
 use crate::json::Mode;
 use crate::nested::Structs;
-use crate::source::{Asked, LateWriters, SchemaSource, unreadable};
+use crate::source::{Asked, SchemaSource, WriterSchemaCache, unreadable};
 
 /// For how many parts of a row room is kept for the next.
 const MAX_KEPT_PARTS: usize = 4_096;
@@ -37,7 +37,7 @@ pub struct ProtobufPlan {
     /// Those that were given. If there are none, and nobody to ask, any schema will do.
     writers: BTreeMap<WriterKey, Arc<Writer>>,
     /// Where other writers' schemas are asked for.
-    late: Option<LateWriters<ProtobufSchema, Writer>>,
+    late: Option<WriterSchemaCache<ProtobufSchema, Writer>>,
     options: ProtobufOptions,
 }
 
@@ -85,7 +85,7 @@ impl ProtobufPlan {
     /// The same, with a source of the schemas that were not given. The message of each is to be that of the column's name.
     #[must_use]
     pub fn asking(self, source: Arc<dyn SchemaSource<ProtobufSchema>>) -> Self {
-        Self { late: Some(LateWriters::new(source)), ..self }
+        Self { late: Some(WriterSchemaCache::new(source)), ..self }
     }
 
     /// The type of the column.
@@ -241,7 +241,7 @@ impl ProtobufDecoder {
     pub(crate) fn append_beside(
         &mut self,
         value: Option<&[u8]>,
-        beside: Beside<'_>,
+        beside: RecordContext<'_>,
     ) -> Result<ProtobufAppended, BadProtobuf> {
         match (self.plan.framing, value) {
             (Framing::Confluent, _) => self.append_framed(value, beside.schema_id()),
@@ -319,7 +319,7 @@ impl ProtobufDecoder {
             (Framing::Glue, _) => return self.decode_glue(value),
             (_, Some(frame)) => frame,
             (Framing::Confluent, None) => Frame::of(value),
-            (Framing::Apicurio, None) => Frame::of_apicurio(value, Beside::NOTHING),
+            (Framing::Apicurio, None) => Frame::of_apicurio(value, RecordContext::NOTHING),
         };
         self.decode_framed(value, &frame.map_err(|reason| Fault::new(reason, 0))?)
     }

@@ -1,6 +1,6 @@
 //! What serializers write before a message: the schema's id or GUID, and which of its messages it is.
 
-use monedula_columns::{Beside, text_of};
+use monedula_columns::{RecordContext, text_of};
 
 use super::error::{Decoded, ProtobufReason};
 use super::wire::{BYTES, Cursor};
@@ -76,7 +76,7 @@ impl<'v> Frame<'v> {
 
     /// The frame of Apicurio's before a value. The id, the name or both may stand in headers.
     #[inline]
-    pub(crate) fn of_apicurio(value: &'v [u8], beside: Beside<'v>) -> Framed<'v> {
+    pub(crate) fn of_apicurio(value: &'v [u8], beside: RecordContext<'v>) -> Framed<'v> {
         let named = Framing::key_of_apicurio(beside);
         let name = named.as_ref().and_then(|_| beside.header("apicurio.protobuf.type.key", "apicurio.protobuf.type"));
         let (key, at) = named.unwrap_or_else(|| Framing::Apicurio.key(value)).map_err(unframed)?;

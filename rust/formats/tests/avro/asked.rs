@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use monedula_columns::{Awaited, Beside, BufferPool, Decoded, TypedColumn, Undecoded};
+use monedula_columns::{Awaited, BufferPool, Decoded, RecordContext, TypedColumn, Undecoded};
 use monedula_formats::{
     Asked, AvroDecoder, AvroOptions, AvroPlan, AvroSchema, BadSchema, Framing, Mode, SchemaSource, WriterKey,
 };
@@ -39,7 +39,7 @@ fn decoder(source: &Arc<Source>, mode: Mode) -> AvroDecoder {
 
 /// The number 1, written with this schema.
 fn append(decoder: &mut AvroDecoder, id: u8) -> Result<Decoded, Undecoded> {
-    TypedColumn::append(decoder, Some(&[0, 0, 0, 0, id, 2]), Beside::NOTHING)
+    TypedColumn::append(decoder, Some(&[0, 0, 0, 0, id, 2]), RecordContext::NOTHING)
 }
 
 #[test]

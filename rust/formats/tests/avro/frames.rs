@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use monedula_columns::{Beside, BufferPool, TypedColumn};
+use monedula_columns::{BufferPool, RecordContext, TypedColumn};
 use monedula_formats::{AvroDecoder, AvroOptions, AvroPlan, AvroReason, Framing, Mode, WriterKey};
 
 use super::support::schema;
@@ -32,7 +32,7 @@ fn ids_of_apicurio_have_four_or_eight_bytes() {
         assert!(matches!(refused(&mut decoder, cut), AvroReason::NotFramed(_)), "{cut:?}");
     }
     // Without a frame and a header.
-    TypedColumn::append(&mut decoder, Some(&[2, b'x']), Beside::NOTHING).expect_err("no frame");
+    TypedColumn::append(&mut decoder, Some(&[2, b'x']), RecordContext::NOTHING).expect_err("no frame");
 }
 
 const UUID: u128 = 0x8979_1762_2336_4186_9674_299b_90a8_02e2;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use monedula_columns::{Awaited, Beside, BufferPool, Decoded, TypedColumn, Undecoded};
+use monedula_columns::{Awaited, BufferPool, Decoded, RecordContext, TypedColumn, Undecoded};
 use monedula_formats::{
     Asked, BadSchema, Framing, Mode, ProtobufDecoder, ProtobufOptions, ProtobufPlan, ProtobufSchema, SchemaSource,
     WriterKey,
@@ -112,7 +112,7 @@ fn decoder(source: &Arc<Source>, mode: Mode) -> ProtobufDecoder {
 
 /// The number 1 behind a frame with this id and these indexes.
 fn append(decoder: &mut ProtobufDecoder, id: u8, indexes: &[u8]) -> Result<Decoded, Undecoded> {
-    TypedColumn::append(decoder, Some(&[&[0, 0, 0, 0, id], indexes, &[8, 1]].concat()), Beside::NOTHING)
+    TypedColumn::append(decoder, Some(&[&[0, 0, 0, 0, id], indexes, &[8, 1]].concat()), RecordContext::NOTHING)
 }
 
 #[test]

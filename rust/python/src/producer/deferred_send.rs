@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use monedula_client::lock::lock;
-use monedula_client::producer::Sent;
+use monedula_client::producer::RecordFuture;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
@@ -19,7 +19,7 @@ pub(crate) struct DeferredSend {
 
 enum State {
     Waiting(Vec<Waker>),
-    Sent(Sent),
+    RecordFuture(RecordFuture),
     /// It was not sent, and never will be.
     Failed(Py<PyBaseException>),
 }
@@ -33,13 +33,13 @@ impl Default for State {
 /// How far a deferred send has come.
 pub(crate) enum Progress {
     Waiting,
-    Sent(Sent),
+    RecordFuture(RecordFuture),
     Failed(PyErr),
 }
 
 impl DeferredSend {
-    pub(crate) fn resolve(&self, sent: &Sent) {
-        for waker in self.finish(State::Sent(sent.clone())) {
+    pub(crate) fn resolve(&self, sent: &RecordFuture) {
+        for waker in self.finish(State::RecordFuture(sent.clone())) {
             sent.on_done(waker);
         }
     }
@@ -63,7 +63,7 @@ impl DeferredSend {
     pub(crate) fn progress(&self, py: Python<'_>) -> Progress {
         match &*self.state() {
             State::Waiting(_) => Progress::Waiting,
-            State::Sent(sent) => Progress::Sent(sent.clone()),
+            State::RecordFuture(sent) => Progress::RecordFuture(sent.clone()),
             State::Failed(error) => Progress::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
         }
     }
@@ -71,7 +71,7 @@ impl DeferredSend {
     pub(crate) fn is_done(&self) -> bool {
         match &*self.state() {
             State::Waiting(_) => false,
-            State::Sent(sent) => sent.is_done(),
+            State::RecordFuture(sent) => sent.is_done(),
             State::Failed(_) => true,
         }
     }
@@ -85,7 +85,7 @@ impl DeferredSend {
         let sent = match &*waited.0 {
             State::Waiting(_) => return false,
             State::Failed(_) => return true,
-            State::Sent(sent) => sent.clone(),
+            State::RecordFuture(sent) => sent.clone(),
         };
         drop(waited);
         sent.wait(until).is_some()
@@ -95,7 +95,7 @@ impl DeferredSend {
         let mut state = self.state();
         match &mut *state {
             State::Waiting(wakers) => wakers.push(waker),
-            State::Sent(sent) => {
+            State::RecordFuture(sent) => {
                 let sent = sent.clone();
                 drop(state);
                 sent.on_done(waker);

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Delivered, Sent};
+use monedula_client::producer::{Delivered, RecordFuture};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyType};
@@ -37,7 +37,7 @@ struct Parts {
 }
 
 enum Sending {
-    Sent(Sent),
+    RecordFuture(RecordFuture),
     Deferred(Arc<DeferredSend>),
 }
 
@@ -201,8 +201,8 @@ impl SendFuture {
 
 impl SendFuture {
     #[inline]
-    pub(crate) fn of(sent: Sent, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Sent(sent), callbacks))) }
+    pub(crate) fn of(sent: RecordFuture, callbacks: &Arc<Callbacks>) -> Self {
+        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::RecordFuture(sent), callbacks))) }
     }
 
     pub(crate) fn deferred(deferred: Arc<DeferredSend>, callbacks: &Arc<Callbacks>) -> Self {
@@ -216,8 +216,8 @@ impl SendFuture {
     }
 
     /// The record was sent.
-    pub(super) fn set_sent(&self, sent: Sent, callbacks: &Arc<Callbacks>) {
-        let _ = self.parts.set(Own::new(Parts::of(Sending::Sent(sent), callbacks)));
+    pub(super) fn set_sent(&self, sent: RecordFuture, callbacks: &Arc<Callbacks>) {
+        let _ = self.parts.set(Own::new(Parts::of(Sending::RecordFuture(sent), callbacks)));
     }
 
     #[inline]
@@ -241,9 +241,9 @@ impl SendFuture {
     }
 
     /// The core's future of a record that was not deferred.
-    pub(crate) fn sent(&self) -> PyResult<&Sent> {
+    pub(crate) fn sent(&self) -> PyResult<&RecordFuture> {
         match &self.parts()?.sending {
-            Sending::Sent(sent) => Ok(sent),
+            Sending::RecordFuture(sent) => Ok(sent),
             Sending::Deferred(_) => Err(PyRuntimeError::new_err("this future's record stands in a line")),
         }
     }
@@ -290,41 +290,41 @@ impl Parts {
 impl Sending {
     fn is_done(&self) -> bool {
         match self {
-            Self::Sent(sent) => sent.is_done(),
+            Self::RecordFuture(sent) => sent.is_done(),
             Self::Deferred(deferred) => deferred.is_done(),
         }
     }
 
     fn wait(&self, until: Instant) -> bool {
         match self {
-            Self::Sent(sent) => sent.wait(until).is_some(),
+            Self::RecordFuture(sent) => sent.wait(until).is_some(),
             Self::Deferred(deferred) => deferred.wait(until),
         }
     }
 
     fn on_done(&self, waker: Waker) {
         match self {
-            Self::Sent(sent) => sent.on_done(waker),
+            Self::RecordFuture(sent) => sent.on_done(waker),
             Self::Deferred(deferred) => deferred.on_done(waker),
         }
     }
 
     fn outcome(&self, py: Python<'_>) -> Option<Result<Delivered, Failure>> {
         let outcome = match self {
-            Self::Sent(sent) => sent.try_outcome(),
+            Self::RecordFuture(sent) => sent.try_outcome(),
             Self::Deferred(deferred) => match deferred.progress(py) {
                 Progress::Waiting => None,
-                Progress::Sent(sent) => sent.try_outcome(),
+                Progress::RecordFuture(sent) => sent.try_outcome(),
                 Progress::Failed(error) => return Some(Err(Failure::Unsent(error))),
             },
         };
-        Some(outcome?.map_err(Failure::Sent))
+        Some(outcome?.map_err(Failure::RecordFuture))
     }
 }
 
 /// Why a record was not delivered.
 enum Failure {
-    Sent(ClientError),
+    RecordFuture(ClientError),
     Unsent(PyErr),
 }
 
@@ -332,14 +332,14 @@ impl Failure {
     /// The text that it is counted by.
     fn text(&self, py: Python<'_>) -> String {
         match self {
-            Self::Sent(error) => error.to_string(),
+            Self::RecordFuture(error) => error.to_string(),
             Self::Unsent(error) => signals::text(error.value(py)),
         }
     }
 
     fn into_error(self, py: Python<'_>) -> PyErr {
         match self {
-            Self::Sent(error) => to_py(py, error),
+            Self::RecordFuture(error) => to_py(py, error),
             Self::Unsent(error) => error,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use monedula_client::producer::{Record, Refused, SendPermit, Sent};
+use monedula_client::producer::{Record, RecordFuture, Refused, SendPermit};
 use pyo3::prelude::*;
 
 use super::argument_values::{Headers, data, partition, timestamp, topic};
@@ -50,7 +50,7 @@ impl<'py> SendArguments<'_, 'py> {
     }
 
     #[inline]
-    pub(super) fn send(&self, shared: &Shared) -> PyResult<Result<Sent, Refused>> {
+    pub(super) fn send(&self, shared: &Shared) -> PyResult<Result<RecordFuture, Refused>> {
         self.with_record(|record| shared.producer.send(record))
     }
 
@@ -63,7 +63,7 @@ impl<'py> SendArguments<'_, 'py> {
         shared: &Shared,
         needed: usize,
         patience: Duration,
-    ) -> PyResult<Sent> {
+    ) -> PyResult<RecordFuture> {
         let deadline = Instant::now() + patience;
         // The record belongs to the transaction that is open now, whichever is open once there is room.
         let permit = match self.sent_in {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use monedula_client::blocking;
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Columns, Producer, Report, Sent, WaitingRecords};
+use monedula_client::producer::{Columns, Producer, RecordFuture, Report, WaitingRecords};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
@@ -62,7 +62,7 @@ impl Shared {
     pub(super) fn future_of<'py>(
         &self,
         py: Python<'py>,
-        sent: Sent,
+        sent: RecordFuture,
         prepared: Option<PreparedCallback<'_, 'py>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let Some(PreparedCallback { callback, future }) = prepared else {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::group::Committed;
-use monedula_engine::ledger::Place;
+use monedula_engine::ledger::OffsetAndEpoch;
 
 use super::partition_buffer::PartitionBuffer;
 use super::until::Bound;
@@ -72,7 +72,7 @@ impl FetchBuffer {
         let start = match committed {
             Some(at) => {
                 buffer.target = Some(at.offset);
-                let place = Place { offset: at.offset, leader_epoch: at.leader_epoch };
+                let place = OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch };
                 if let Some(ledger) = &mut finished.ledger {
                     ledger.start(partition, span, place, true);
                 }

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use monedula_columns::{BatchBuilder, ColumnBatch, PartitionWalker, Walked};
 use monedula_engine::TopicPartition;
-use monedula_engine::ledger::{Holder, Place};
+use monedula_engine::ledger::{Holder, OffsetAndEpoch};
 
 use super::awaiting::is_lack;
 use super::partition_buffer::Piece;
-use super::{FetchBuffer, State, Want};
+use super::{BatchLimits, FetchBuffer, State};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Payload;
@@ -29,8 +29,8 @@ struct Taken {
 struct Walk {
     partition: TopicPartition,
     span: u64,
-    from: Place,
-    next: Place,
+    from: OffsetAndEpoch,
+    next: OffsetAndEpoch,
     /// The leader epochs that began meanwhile, each with its first offset.
     epochs: Vec<(i64, i32)>,
 }
@@ -42,7 +42,7 @@ impl FetchBuffer {
     }
 
     /// A batch of what is ready; `None` if that has no rows, or may not be handed out any more.
-    pub(super) fn build(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+    pub(super) fn build(&self, want: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let batch = self.build_locked(want, holder);
         let mut state = self.state();
         // Without the lock on building, which the driver takes next.
@@ -52,7 +52,7 @@ impl FetchBuffer {
         batch
     }
 
-    fn build_locked(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+    fn build_locked(&self, want: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let mut state = self.lock_build();
         let state = &mut *state;
         let kept = state.builder.take().filter(|(_, rows, bytes)| (*rows, *bytes) == (want.max_rows, want.max_bytes));
@@ -257,11 +257,11 @@ impl FetchBuffer {
 }
 
 impl Taken {
-    fn place(&self) -> Place {
-        Place { offset: self.walker.position(), leader_epoch: self.walker.position_leader_epoch() }
+    fn place(&self) -> OffsetAndEpoch {
+        OffsetAndEpoch { offset: self.walker.position(), leader_epoch: self.walker.position_leader_epoch() }
     }
 
-    fn walked(&mut self, from: Place) -> Walk {
+    fn walked(&mut self, from: OffsetAndEpoch) -> Walk {
         let mut epochs = std::mem::take(&mut self.epochs);
         epochs.extend(self.walker.take_epochs());
         Walk { partition: self.partition.clone(), span: self.span, from, next: self.place(), epochs }

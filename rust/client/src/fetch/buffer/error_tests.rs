@@ -62,7 +62,7 @@ fn an_error_comes_after_rows_that_were_given_back() {
         let cursor = world.buffer.by_rows(&first, FIRST);
         assert_eq!((cursor.take(), cursor.take()), (Some(0), Some(1)));
         world.buffer.give_back(first.id, Some(FIRST));
-        assert!(world.buffer.serve(Instant::now(), FIRST).is_ok());
+        assert!(world.buffer.poll_callbacks(Instant::now(), FIRST).is_ok());
         world.buffer.set_paused(&p(0), true);
         assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)), "the rows come once it is resumed");
         world.buffer.set_paused(&p(0), false);
@@ -91,7 +91,7 @@ fn an_error_comes_after_rows_that_another_thread_has_in_hand() {
         batch(next(&world, FIRST));
         for _ in 0..2 {
             assert!(matches!(next(&world, SECOND), Ok(Step::Nothing)));
-            assert!(matches!(world.buffer.serve(Instant::now(), SECOND), Ok(Step::Nothing)));
+            assert!(matches!(world.buffer.poll_callbacks(Instant::now(), SECOND), Ok(Step::Nothing)));
         }
         world.buffer.finish_held(FIRST);
         next(&world, SECOND).expect_err("the error");
@@ -127,11 +127,11 @@ fn an_error_comes_after_rows_that_a_run_works_on() {
         let [part] = parts.as_slice() else { panic!("one run of rows") };
         for finished in [0, 3] {
             world.buffer.finish_rows(part, finished);
-            assert!(matches!(world.buffer.serve(Instant::now(), FIRST), Ok(Step::Nothing)));
+            assert!(matches!(world.buffer.poll_callbacks(Instant::now(), FIRST), Ok(Step::Nothing)));
             assert!(matches!(next(&world, FIRST), Ok(Step::Nothing)));
         }
         world.buffer.finish_batch(part.id, 5);
-        world.buffer.serve(Instant::now(), FIRST).expect_err("the error");
+        world.buffer.poll_callbacks(Instant::now(), FIRST).expect_err("the error");
         let finished = world.buffer.snapshot(None);
         assert_eq!(finished.values().map(|at| at.offset).collect::<Vec<_>>(), [5]);
     }

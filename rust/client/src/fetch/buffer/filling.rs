@@ -6,7 +6,7 @@ use bytes::Bytes;
 use monedula_columns::{AbortedTransaction, segments};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fetched;
-use monedula_engine::ledger::Place;
+use monedula_engine::ledger::OffsetAndEpoch;
 use monedula_protocol::compression::Compression;
 use monedula_protocol::records::Batches;
 
@@ -23,7 +23,7 @@ impl FetchBuffer {
         if buffer.position.is_none() {
             buffer.walk_from(partition, offset, &self.options);
             if let Some(ledger) = &mut state.finished.ledger {
-                ledger.start(partition, span, Place { offset, leader_epoch: -1 }, false);
+                ledger.start(partition, span, OffsetAndEpoch { offset, leader_epoch: -1 }, false);
             }
             self.hold_at_bound(&mut state, partition);
         } else {

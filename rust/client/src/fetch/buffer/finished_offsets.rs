@@ -9,7 +9,7 @@ use std::ops::Range;
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
 use monedula_engine::group::{CommitError, CommitOffset};
-use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
+use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
 
 use super::batch_ids::BatchIds;
 use super::leader_epochs::LeaderEpochs;
@@ -89,7 +89,7 @@ impl FinishedOffsets {
 
     /// A partition, with the place in it, of which another thread or task than `holder` was handed rows and has not
     /// finished them, while `holder` never asked for any. What `holder` finishes is nothing then, by mistake.
-    fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, Place)> {
+    fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, OffsetAndEpoch)> {
         let ledger = self.ledger.as_ref().filter(|_| !self.askers.contains(&holder))?;
         ledger.held_by_others(holder).into_iter().find_map(|batch| ledger.unfinished(batch).into_iter().next())
     }
@@ -129,7 +129,7 @@ impl FinishedOffsets {
     }
 
     /// The partition is read as `span` from now on, from `at` if that is known.
-    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<Place>) {
+    pub(super) fn restart(&mut self, partition: &TopicPartition, span: u64, at: Option<OffsetAndEpoch>) {
         if let Some(ledger) = &mut self.ledger {
             ledger.restart(partition, span, at);
         }
@@ -154,7 +154,7 @@ impl FinishedOffsets {
     }
 
     /// What committing a batch that ends at `next` means for a partition; `None` if nothing of it may be committed.
-    fn offset_to_commit(&mut self, partition: &TopicPartition, next: Place) -> Option<ToCommit> {
+    fn offset_to_commit(&mut self, partition: &TopicPartition, next: OffsetAndEpoch) -> Option<ToCommit> {
         let ledger = self.ledger.as_mut()?;
         let finished = ledger.finished(partition)?;
         // Another thread may have finished what follows this batch: committing this one says nothing of that (contract
@@ -190,7 +190,7 @@ impl FinishedOffsets {
     fn epoch_before(&self, partition: &TopicPartition, offset: i64) -> i32 {
         let frontier = self.ledger.as_ref().and_then(|ledger| ledger.finished(partition));
         let committed =
-            self.committed.get(partition).map(|at| Place { offset: at.offset, leader_epoch: at.leader_epoch });
+            self.committed.get(partition).map(|at| OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch });
         let places = frontier.into_iter().chain(committed);
         let known = places.filter(|place| place.offset == offset).map(|place| place.leader_epoch).max();
         known.unwrap_or(-1).max(self.epochs.before(partition, offset))
@@ -218,7 +218,7 @@ impl FinishedOffsets {
         &mut self,
         holder: Holder,
         columns: &ColumnBatch,
-        places: &[(TopicPartition, u64, Place)],
+        places: &[(TopicPartition, u64, OffsetAndEpoch)],
     ) -> BatchId {
         let id = self.new_batch();
         if columns.refused.is_some() {
@@ -260,7 +260,7 @@ impl FinishedOffsets {
         &mut self,
         id: BatchId,
         partition: &TopicPartition,
-        pieces: &[(BatchId, Place)],
+        pieces: &[(BatchId, OffsetAndEpoch)],
         keeper: Keeper,
     ) -> bool {
         self.ledger.as_mut().is_some_and(|ledger| ledger.divide(id, partition, pieces, keeper))
@@ -268,11 +268,11 @@ impl FinishedOffsets {
 
     /// Makes a batch of each part of a batch, to be finished by its id. `None` if the batch is finished already, or
     /// counts for nothing.
-    fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, Place)]) -> Option<Vec<BatchId>> {
+    fn hand_over(&mut self, id: BatchId, parts: &[(TopicPartition, OffsetAndEpoch)]) -> Option<Vec<BatchId>> {
         self.ledger.as_ref()?.keeper(id)?;
-        let named: Vec<(BatchId, &(TopicPartition, Place))> =
+        let named: Vec<(BatchId, &(TopicPartition, OffsetAndEpoch))> =
             parts.iter().map(|part| (self.new_batch(), part)).collect();
-        let mut pieces: BTreeMap<&TopicPartition, Vec<(BatchId, Place)>> = BTreeMap::new();
+        let mut pieces: BTreeMap<&TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
         for (part, (partition, next)) in &named {
             pieces.entry(partition).or_default().push((*part, *next));
         }
@@ -307,7 +307,7 @@ impl FinishedOffsets {
     }
 }
 
-fn offset_at(at: Place) -> CommitOffset {
+fn offset_at(at: OffsetAndEpoch) -> CommitOffset {
     CommitOffset { offset: at.offset, leader_epoch: at.leader_epoch, metadata: String::new() }
 }
 
@@ -342,7 +342,7 @@ impl FetchBuffer {
             finished.committing.remove(partition);
             match &mut finished.ledger {
                 Some(ledger) if done => {
-                    ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
+                    ledger.committed(partition, OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch });
                     finished.committed.insert(partition.clone(), at.clone());
                 }
                 _ if done => _ = finished.committed.insert(partition.clone(), at.clone()),
@@ -353,7 +353,7 @@ impl FetchBuffer {
     }
 
     /// As [`FinishedOffsets::held_by_others`].
-    pub(crate) fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, Place)> {
+    pub(crate) fn held_by_others(&self, holder: Holder) -> Option<(TopicPartition, OffsetAndEpoch)> {
         self.state().finished.held_by_others(holder)
     }
 
@@ -381,10 +381,10 @@ impl FetchBuffer {
         let parts = batch.columns.parts(0);
         let place_of = |part: &ColumnBatch| {
             let span = part.spans.first()?;
-            let next = Place { offset: span.next_offset, leader_epoch: span.leader_epoch };
+            let next = OffsetAndEpoch { offset: span.next_offset, leader_epoch: span.leader_epoch };
             Some((TopicPartition::new(span.topic.clone(), span.partition), next))
         };
-        let places: Vec<(TopicPartition, Place)> = parts.iter().filter_map(place_of).collect();
+        let places: Vec<(TopicPartition, OffsetAndEpoch)> = parts.iter().filter_map(place_of).collect();
         if places.is_empty() {
             return Ok(Vec::new());
         }
@@ -434,7 +434,7 @@ impl FetchBuffer {
     }
 
     /// Nobody can finish this batch any more. Returns the place after it in each partition, unless it is finished.
-    pub(crate) fn batch_ended(&self, id: BatchId) -> Vec<(TopicPartition, Place)> {
+    pub(crate) fn batch_ended(&self, id: BatchId) -> Vec<(TopicPartition, OffsetAndEpoch)> {
         let mut state = self.state();
         state.finished.forget_refused(id);
         let ledger = state.finished.ledger.as_mut().filter(|ledger| ledger.keeper(id) == Some(Keeper::Name));
@@ -453,7 +453,7 @@ impl FetchBuffer {
     pub(crate) fn finish(
         &self,
         id: BatchId,
-        places: &[(TopicPartition, u64, Place)],
+        places: &[(TopicPartition, u64, OffsetAndEpoch)],
     ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         let mut state = self.state();
         let State { finished, partitions, .. } = &mut *state;
@@ -501,7 +501,7 @@ impl FetchBuffer {
         let mut state = self.state();
         if let Some(ledger) = &mut state.finished.ledger {
             for (partition, at) in offsets {
-                ledger.committed(partition, Place { offset: at.offset, leader_epoch: at.leader_epoch });
+                ledger.committed(partition, OffsetAndEpoch { offset: at.offset, leader_epoch: at.leader_epoch });
             }
         }
         drop(state);
@@ -510,7 +510,7 @@ impl FetchBuffer {
 
     /// Partitions of which records were handed out that are not committed, with where to read again from; `None` where
     /// nothing is committed.
-    pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<Place>)> {
+    pub(crate) fn bases(&self) -> Vec<(TopicPartition, Option<OffsetAndEpoch>)> {
         self.state().finished.ledger.as_ref().map(Ledger::bases).unwrap_or_default()
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use monedula_engine::TopicPartition;
-use monedula_engine::ledger::{Holder, Place};
+use monedula_engine::ledger::{Holder, OffsetAndEpoch};
 
 use super::callbacks::Callbacks;
 use super::finished_offsets::FinishedOffsets;
@@ -135,7 +135,7 @@ impl FetchBuffer {
 
     /// A thread or task of the user's has ended, and will not finish what it holds: that stays uncommitted, and nobody
     /// waits for it. Returns the place after it in each partition.
-    pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
+    pub(crate) fn holder_ended(&self, holder: Holder) -> BTreeSet<(TopicPartition, OffsetAndEpoch)> {
         let mut state = self.state();
         let unfinished = state.holder_ended(holder);
         state.finished.forget_asker(holder);

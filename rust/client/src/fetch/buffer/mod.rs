@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::{BatchBuilder, BatchColumns, BufferPool, Scratch, WalkOptions};
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use monedula_engine::ledger::Place;
+use monedula_engine::ledger::OffsetAndEpoch;
 use tokio::sync::{Notify, mpsc};
 
 pub(crate) use self::lease::Lease;
@@ -55,7 +55,7 @@ use crate::metrics::Metrics;
 
 /// What a batch should be.
 #[derive(Clone, Copy, Debug)]
-pub struct Want {
+pub struct BatchLimits {
     /// Most rows.
     pub max_rows: usize,
     /// Most bytes of its columns; one larger record makes a batch of its own.
@@ -201,7 +201,7 @@ impl FetchBuffer {
         let State { partitions, finished, .. } = &mut *state;
         let Some(buffer) = partitions.get_mut(partition).filter(|buffer| buffer.span == span) else { return };
         buffer.target = Some(offset);
-        finished.restart(partition, span, Some(Place { offset, leader_epoch }));
+        finished.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
     }
 
     /// Reads on elsewhere in `partition`; what was fetched of it is dropped. `None` if it is not assigned.

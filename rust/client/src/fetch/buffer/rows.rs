@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use monedula_columns::ColumnBatch;
 use monedula_engine::TopicPartition;
-use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, Place};
+use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
 
 use super::row_cursor::RowCursor;
-use super::{FetchBuffer, State, Want};
+use super::{BatchLimits, FetchBuffer, State};
 use crate::fetch::step::HandedBatch;
 
 /// A batch whose rows are handed out one by one.
@@ -40,7 +40,7 @@ impl RowBatch {
         let finished = if all { taken } else { taken.saturating_sub(1) };
         for (span, offset, leader_epoch) in self.batch.after(finished) {
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
-            ledger.finish_up_to(id, &partition, Place { offset, leader_epoch });
+            ledger.finish_up_to(id, &partition, OffsetAndEpoch { offset, leader_epoch });
         }
     }
 }
@@ -49,7 +49,7 @@ impl RowBatch {
 pub(super) struct ReturnedRows {
     id: BatchId,
     rows: ColumnBatch,
-    next: Place,
+    next: OffsetAndEpoch,
 }
 
 impl ReturnedRows {
@@ -81,7 +81,7 @@ impl FetchBuffer {
 
     /// The records that a batch refused are in safe keeping: from now on `holder` holds the batch. False if some of its
     /// partitions were sought, paused or lost since; the rows of the others are handed out again.
-    pub(crate) fn accept(&self, batch: &HandedBatch, holder: Holder) -> bool {
+    pub(crate) fn claim(&self, batch: &HandedBatch, holder: Holder) -> bool {
         let mut state = self.state();
         let is_current = batch.places.iter().all(|(partition, span, _)| state.may_hand_out(partition, *span));
         state.finished.forget_refused(batch.id);
@@ -97,7 +97,7 @@ impl FetchBuffer {
     }
 
     /// The partitions of a batch whose rows will never be handed out: they were sought or lost since, or are being revoked.
-    pub(crate) fn gone(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
+    pub(crate) fn revoked_partitions(&self, batch: &HandedBatch) -> Vec<TopicPartition> {
         let state = self.state();
         let is_gone = |partition: &TopicPartition, span: u64| {
             state.partitions.get(partition).is_none_or(|buffer| span < buffer.position_span || buffer.revoking)
@@ -120,7 +120,7 @@ impl FetchBuffer {
     }
 
     /// Rows that were given back, if there are any that may be handed out.
-    pub(super) fn hand_out_again(&self, want: &Want, holder: Holder) -> Option<HandedBatch> {
+    pub(super) fn hand_out_again(&self, want: &BatchLimits, holder: Holder) -> Option<HandedBatch> {
         let mut state = self.state();
         if state.membership.withholds(Instant::now()) {
             return None;
@@ -134,7 +134,8 @@ impl FetchBuffer {
         let count = rows.record_batch.num_rows();
         let (columns, next) = if head < count {
             let (front, rest) = (rows.slice(0, head), rows.slice(head, count - head));
-            let place = front.spans.last().map_or(next, |span| Place { offset: span.next_offset, leader_epoch: -1 });
+            let place =
+                front.spans.last().map_or(next, |span| OffsetAndEpoch { offset: span.next_offset, leader_epoch: -1 });
             let rest_id = finished.new_batch();
             finished.divide(id, &partition, &[(id, place), (rest_id, next)], Keeper::Queue);
             queue.push_front(ReturnedRows { id: rest_id, rows: rest, next });
@@ -162,10 +163,10 @@ impl State {
             ledger.pass_on(id, keeper);
         }
         let taken = rows.cursor.taken().min(rows.batch.record_batch.num_rows());
-        let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, Place)>> = BTreeMap::new();
+        let mut pieces: BTreeMap<TopicPartition, Vec<(BatchId, OffsetAndEpoch)>> = BTreeMap::new();
         for (span, offset, leader_epoch) in rows.batch.after(taken) {
             let partition = TopicPartition::new(span.topic.clone(), span.partition);
-            pieces.insert(partition, vec![(id, Place { offset, leader_epoch })]);
+            pieces.insert(partition, vec![(id, OffsetAndEpoch { offset, leader_epoch })]);
         }
         for rest in rows.batch.parts(taken) {
             let Some(span) = rest.spans.first() else { continue };
@@ -174,7 +175,7 @@ impl State {
             if partitions.get(&partition).is_none_or(|buffer| assigned < buffer.position_span) {
                 continue;
             }
-            let next = Place { offset: span.next_offset, leader_epoch: span.leader_epoch };
+            let next = OffsetAndEpoch { offset: span.next_offset, leader_epoch: span.leader_epoch };
             let back = ReturnedRows { id: finished.new_batch(), rows: rest, next };
             finished.uncount_held(rows.holder, back.rows.record_batch.num_rows());
             pieces.entry(partition.clone()).or_default().push((back.id, next));
@@ -245,7 +246,7 @@ impl State {
 
     /// The holder's rows that were not taken are handed out again; its unfinished batches stay unfinished. Returns the
     /// place after the last row of each partition in those.
-    pub(super) fn holder_ended(&mut self, holder: Holder) -> BTreeSet<(TopicPartition, Place)> {
+    pub(super) fn holder_ended(&mut self, holder: Holder) -> BTreeSet<(TopicPartition, OffsetAndEpoch)> {
         self.finished.sync_rows(Some(holder), false);
         let held = self.finished.rows.iter().filter(|(_, rows)| rows.holder == holder);
         let by_rows: Vec<BatchId> = held.map(|(id, _)| *id).collect();

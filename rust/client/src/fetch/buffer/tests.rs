@@ -20,8 +20,8 @@ pub(super) fn p(index: i32) -> TopicPartition {
     TopicPartition::new("t", index)
 }
 
-pub(super) fn want(max_rows: usize) -> Want {
-    Want { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None }
+pub(super) fn want(max_rows: usize) -> BatchLimits {
+    BatchLimits { max_rows, max_bytes: 1 << 20, max_wait: Duration::ZERO, deadline: None }
 }
 
 /// What the driver knows of a partition.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
-use monedula_engine::ledger::Place;
+use monedula_engine::ledger::OffsetAndEpoch;
 
 use super::{FetchBuffer, State};
 use crate::fetch::command::FetchCommand;
@@ -116,8 +116,10 @@ impl FetchBuffer {
             let Some(buffer) = state.partitions.get(partition) else { continue };
             // What was walked past the bound was dropped: it is fetched again.
             let walker = buffer.walker.as_ref().filter(|_| matches!(buffer.bound, Bound::At(_)) && buffer.bound_holds);
-            let from =
-                walker.map(|walker| Place { offset: walker.position(), leader_epoch: walker.position_leader_epoch() });
+            let from = walker.map(|walker| OffsetAndEpoch {
+                offset: walker.position(),
+                leader_epoch: walker.position_leader_epoch(),
+            });
             self.bound(state, partition, Bound::None);
             if let Some(from) = from {
                 self.read_again(state, partition, from);
@@ -126,7 +128,7 @@ impl FetchBuffer {
     }
 
     /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped.
-    pub(super) fn read_again(&self, state: &mut State, partition: &TopicPartition, from: Place) {
+    pub(super) fn read_again(&self, state: &mut State, partition: &TopicPartition, from: OffsetAndEpoch) {
         self.go_on(state, partition);
         state.forget_queued(partition);
         let span = state.new_span();

@@ -7,7 +7,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::ledger::Holder;
 
 use super::partition_buffer::PartitionBuffer;
-use super::{FetchBuffer, State, Want};
+use super::{BatchLimits, FetchBuffer, State};
 use crate::error::ClientError;
 use crate::fetch::step::{PendingCallback, Step};
 
@@ -26,7 +26,7 @@ enum Waited {
 impl FetchBuffer {
     /// The next batch or callback, or nothing if `until` passes before one is due: call again then. Errors are raised
     /// once each; that of the whole client, or those of the partitions once none is left that goes on, on every call.
-    pub(crate) fn next(&self, want: &Want, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub(crate) fn next(&self, want: &BatchLimits, until: Instant, holder: Holder) -> Result<Step, ClientError> {
         // Before the call counts as a poll: a member that left for want of one joins again with the call after the
         // error.
         if let Some(error) = self.state().membership.raise.pop_front() {
@@ -50,7 +50,7 @@ impl FetchBuffer {
     }
 
     /// Whether [`Self::next`] would return at once; waits for that until `until`. Takes nothing.
-    pub(crate) fn ready(&self, want: &Want, until: Instant) -> bool {
+    pub(crate) fn ready(&self, want: &BatchLimits, until: Instant) -> bool {
         let mut state = self.state();
         loop {
             let now = Instant::now();
@@ -65,7 +65,7 @@ impl FetchBuffer {
         }
     }
 
-    fn wait(&self, want: &Want, until: Instant) -> Result<Waited, ClientError> {
+    fn wait(&self, want: &BatchLimits, until: Instant) -> Result<Waited, ClientError> {
         if !self.ready(want, until) {
             return Ok(Waited::Nothing);
         }
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// When to look again; `None` if there is something to hand out or to raise now.
-    fn wake_at(&self, want: &Want, now: Instant) -> Option<Instant> {
+    fn wake_at(&self, want: &BatchLimits, now: Instant) -> Option<Instant> {
         if self.closed || self.woken || self.membership.has_callback_or_error() {
             return None;
         }
@@ -166,12 +166,12 @@ impl State {
     }
 
     /// When an error that lasts is raised again; `None` if it was not raised yet.
-    fn lasting_due(&self, want: &Want) -> Option<Instant> {
+    fn lasting_due(&self, want: &BatchLimits) -> Option<Instant> {
         let due = self.lasting_raised_at? + RAISED_AGAIN_AFTER;
         Some(want.deadline.map_or(due, |deadline| due.min(deadline)))
     }
 
-    fn is_enough(&self, want: &Want) -> bool {
+    fn is_enough(&self, want: &BatchLimits) -> bool {
         self.flush || self.is_cut || self.queued_records >= want.max_rows as u64 || self.queued_bytes >= want.max_bytes
     }
 }

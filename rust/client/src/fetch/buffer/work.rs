@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use monedula_engine::TopicPartition;
-use monedula_engine::ledger::{Holder, Keeper, Place};
+use monedula_engine::ledger::{Holder, Keeper, OffsetAndEpoch};
 
 use super::FetchBuffer;
 use super::lease::LeaseClock;
@@ -72,7 +72,7 @@ impl FetchBuffer {
         if let Some(ledger) = &mut state.finished.ledger {
             for (span, offset, leader_epoch) in part.columns.after(rows) {
                 let partition = TopicPartition::new(span.topic.clone(), span.partition);
-                ledger.finish_up_to(part.id, &partition, Place { offset, leader_epoch });
+                ledger.finish_up_to(part.id, &partition, OffsetAndEpoch { offset, leader_epoch });
             }
         }
         self.notify_group(state);
@@ -90,7 +90,7 @@ impl FetchBuffer {
     }
 
     /// As [`Self::next`], but hands out no rows: the next callback, or an error. Counts as a poll.
-    pub(crate) fn serve(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
+    pub(crate) fn poll_callbacks(&self, until: Instant, holder: Holder) -> Result<Step, ClientError> {
         self.enter(holder);
         let _waiting = self.begin_waiting();
         let mut state = self.state();

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use monedula_protocol::records::{Header, NewRecord};
 
-use super::super::receipt::{Receipt, Sent};
+use super::super::receipt::{Receipt, RecordFuture};
 use super::super::record::{Record, Refused};
 use super::super::table::{BatchRows, Chunk, Report, Rows, Stopped, Values};
 use super::topic::{KnownTopic, Partition, Topic};
@@ -307,7 +307,7 @@ fn in_order(by_partition: impl IntoIterator<Item = Vec<u32>>) -> Vec<u32> {
 
 impl Source<'_, '_> {
     /// Reports a row that waits for metadata once it is done.
-    fn report_when_done(&self, row: u64, sent: &Sent) {
+    fn report_when_done(&self, row: u64, sent: &RecordFuture) {
         self.report.progress().awaiting_metadata += 1;
         let (report, outcome) = (self.report.clone(), sent.clone());
         sent.on_done(move || report.awaited_row_done(row, outcome.try_outcome()));

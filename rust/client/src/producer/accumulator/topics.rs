@@ -11,7 +11,7 @@ use monedula_protocol::records::NewRecord;
 use super::super::awaiting_metadata::{AwaitingMetadata, FailedRecords};
 use super::super::memory::TopicUsage;
 use super::super::pending_topics::TopicPartitions;
-use super::super::receipt::Sent;
+use super::super::receipt::RecordFuture;
 use super::super::record::Refused;
 use super::Accumulator;
 use super::topic::{KnownTopic, Partition, Topic};
@@ -66,7 +66,7 @@ impl Accumulator {
         partition: Option<i32>,
         record: &NewRecord<'_>,
         since: Instant,
-    ) -> Result<Sent, ClientError> {
+    ) -> Result<RecordFuture, ClientError> {
         self.send_known(topic, partition, record, Some(since)).map_err(|refused| match refused {
             Refused::Error(error) => error,
             Refused::Full { .. } => ClientError::Internal("no memory for a parked record".into()),

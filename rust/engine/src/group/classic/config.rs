@@ -15,7 +15,7 @@ pub const QUICK_HEARTBEATS: u32 = 4;
 
 /// The settings of a classic member.
 #[derive(Clone)]
-pub struct GroupConfig {
+pub struct ClassicConfig {
     /// `group.id`.
     pub group_id: String,
     /// `group.instance.id`: makes the member static (KIP-345).
@@ -39,7 +39,7 @@ pub struct GroupConfig {
     pub backoff: Backoff,
 }
 
-impl GroupConfig {
+impl ClassicConfig {
     /// The rebalance protocol: cooperative only if every assignor of the list supports it (KIP-429), because the group
     /// chooses one of them only during the join. So a rolling change to cooperative takes two restarts, and a downgrade
     /// first revokes all partitions.

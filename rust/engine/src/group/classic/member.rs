@@ -10,7 +10,7 @@ use super::error_codes::api;
 use super::join_group::Join;
 use super::revocation::Then;
 use super::topics::SubscribedTopics;
-use super::{GroupConfig, Reaction, State};
+use super::{ClassicConfig, Reaction, State};
 use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
     Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
@@ -23,7 +23,7 @@ use monedula_protocol::types::Uuid;
 
 /// A classic member of a group; see the [module](super).
 pub struct Member {
-    pub(super) config: GroupConfig,
+    pub(super) config: ClassicConfig,
     pub(super) protocol: Protocol,
     pub(super) state: State,
     pub(super) out: Outbox,
@@ -68,7 +68,7 @@ pub struct Member {
 
 impl Member {
     /// A member without a subscription. `seed` determines its jitter.
-    pub fn new(config: GroupConfig, seed: u64) -> Self {
+    pub fn new(config: ClassicConfig, seed: u64) -> Self {
         let out = Outbox::new(config.backoff, seed);
         Self {
             protocol: config.protocol(),
@@ -101,7 +101,7 @@ impl Member {
     }
 
     /// As [`Self::new`]; calls and tickets have ids after `last_id`.
-    pub(crate) fn with_ids_after(last_id: u64, config: GroupConfig, seed: u64) -> Self {
+    pub(crate) fn with_ids_after(last_id: u64, config: ClassicConfig, seed: u64) -> Self {
         let mut member = Self::new(config, seed);
         member.out.skip_ids(last_id);
         member

@@ -23,7 +23,7 @@ mod sync_group;
 mod topics;
 pub(crate) mod wire;
 
-pub use config::{GroupConfig, QUICK_HEARTBEATS, TimingProblem};
+pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
 pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use member::Member;
 pub use state::State;

@@ -9,7 +9,7 @@ use crate::backoff::{Backoff, Jitter};
 /// The settings of a member. Settings that only the classic protocol has (`partition.assignment.strategy`,
 /// `heartbeat.interval.ms`) are the broker's under KIP-848.
 #[derive(Clone, Debug)]
-pub struct MembershipConfig {
+pub struct ConsumerProtocolConfig {
     /// `group.id`.
     pub group_id: String,
     /// `group.instance.id`: makes the member static.
@@ -34,7 +34,7 @@ pub struct MembershipConfig {
     pub backoff: Backoff,
 }
 
-impl MembershipConfig {
+impl ConsumerProtocolConfig {
     /// The heartbeat interval before the coordinator has sent one: the default of brokers
     /// (`group.consumer.heartbeat.interval.ms`).
     pub const FIRST_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use super::consumer_group_heartbeat::LastSentSubscription;
 use super::error_codes::api;
 use super::reconciliation::Reconciliation;
 use super::topics::SubscribedTopics;
-use super::{MembershipConfig, Reaction, State};
+use super::{ConsumerProtocolConfig, Reaction, State};
 use crate::assign::Protocol;
 use crate::group::{
     Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
@@ -23,7 +23,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 /// A member of a group under KIP-848; see the [module](super).
 pub struct Member {
-    pub(super) config: MembershipConfig,
+    pub(super) config: ConsumerProtocolConfig,
     pub(super) state: State,
     pub(super) out: Outbox,
     pub(super) coordinator: FindCoordinator,
@@ -85,7 +85,7 @@ pub(super) struct AwaitsEpoch {
 
 impl Member {
     /// A member without a subscription. Its id comes from [`super::member_id`]. `seed` determines its jitter.
-    pub fn new(config: MembershipConfig, member_id: String, seed: u64) -> Self {
+    pub fn new(config: ConsumerProtocolConfig, member_id: String, seed: u64) -> Self {
         let out = Outbox::new(config.backoff, seed);
         Self {
             state: State::Unsubscribed,
@@ -100,7 +100,7 @@ impl Member {
             revocation: None,
             last_rebalance: None,
             heartbeats: Heartbeats::new(config.quick_heartbeats),
-            heartbeat_interval: MembershipConfig::FIRST_HEARTBEAT_INTERVAL,
+            heartbeat_interval: ConsumerProtocolConfig::FIRST_HEARTBEAT_INTERVAL,
             last_sent: LastSentSubscription::default(),
             late_heartbeat_until: None,
             regex_was_sent: false,

@@ -23,7 +23,7 @@ mod state;
 mod topics;
 pub(crate) mod wire;
 
-pub use config::{MembershipConfig, member_id};
+pub use config::{ConsumerProtocolConfig, member_id};
 pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use member::Member;
 pub use state::State;

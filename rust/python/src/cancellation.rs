@@ -15,10 +15,10 @@ thread_local! {
 /// A call whose waits for a registry end once nobody waits for the call any more.
 #[pyclass(frozen, module = "monedula._monedula")]
 #[derive(Default)]
-pub(crate) struct AbandonableCall(Arc<AtomicBool>);
+pub(crate) struct CancellableCall(Arc<AtomicBool>);
 
 #[pymethods]
-impl AbandonableCall {
+impl CancellableCall {
     #[new]
     fn new() -> Self {
         Self::default()
@@ -34,12 +34,12 @@ impl AbandonableCall {
     }
 
     /// Nobody waits for the call any more.
-    fn abandon(&self) {
+    fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// Whether nobody waits any more for what this thread does.
-pub(crate) fn is_abandoned() -> bool {
+pub(crate) fn is_cancelled() -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|gone| gone.load(Ordering::Relaxed)))
 }
