@@ -65,9 +65,9 @@ impl Room {
 }
 
 /// Counts an answer that waits.
-struct Waiting<'a>(&'a Inner);
+struct AnswerWaiter<'a>(&'a Inner);
 
-impl<'a> Waiting<'a> {
+impl<'a> AnswerWaiter<'a> {
     fn new(inner: &'a Inner) -> Self {
         inner.answers_waiting.fetch_add(1, Ordering::Relaxed);
         inner.answer_waits.notify_one();
@@ -75,7 +75,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for AnswerWaiter<'_> {
     fn drop(&mut self) {
         self.0.answers_waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -133,7 +133,7 @@ impl Budget {
         if let Some(charge) = self.try_take(bytes) {
             return Admitted::Within(charge);
         }
-        let _waiting = Waiting::new(&self.0);
+        let _waiting = AnswerWaiter::new(&self.0);
         // Made once for the whole wait: the semaphore serves the answer that waits longest.
         let mut beyond = pin!(self.0.beyond.clone().acquire_owned());
         loop {

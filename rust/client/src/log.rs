@@ -143,18 +143,18 @@ struct Inner {
     client_id: Option<String>,
     group: Option<String>,
     threshold: AtomicU8,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     on_event: OnceLock<fn()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct LogState {
     events: VecDeque<Event>,
     lost: usize,
     repeats: Repeats,
 }
 
-impl State {
+impl LogState {
     const CAPACITY: usize = 1000;
 
     fn push(&mut self, event: Event) {

@@ -29,10 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Shared by the tasks of one consumer; cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Reach(Arc<Mutex<State>>);
+pub(crate) struct Reach(Arc<Mutex<ReachState>>);
 
 #[derive(Default)]
-struct State {
+struct ReachState {
     /// Leaders that have requests in flight, or failed last.
     leaders: BTreeMap<i32, Leader>,
     /// Lookups of where to begin that wait for their answer. Each is of several leaders.
@@ -73,7 +73,7 @@ impl Leader {
     }
 }
 
-impl State {
+impl ReachState {
     fn is_any_awaited(&self, due: Duration) -> bool {
         self.leaders.values().any(|leader| leader.is_awaited(due))
     }
@@ -93,7 +93,7 @@ impl State {
 }
 
 impl Reach {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReachState> {
         lock(&self.0)
     }
 
@@ -173,7 +173,7 @@ impl Reach {
     /// Other partitions are read from now on, or paused ones again: what was before says nothing about them.
     pub(crate) fn begin_anew(&self) {
         let mut state = self.state();
-        let State { leaders, .. } = &mut *state;
+        let ReachState { leaders, .. } = &mut *state;
         leaders.retain(|_, leader| !leader.asked.is_empty());
         for leader in leaders.values_mut() {
             leader.standing = Standing::Answers;

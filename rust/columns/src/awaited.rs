@@ -7,10 +7,10 @@ type Then = Box<dyn FnOnce() + Send>;
 
 /// What a walk waits for. Whoever brings it calls [`Awaited::arrived`], whatever the outcome is.
 #[derive(Default)]
-pub struct Awaited(Mutex<Waiting>);
+pub struct Awaited(Mutex<ArrivalState>);
 
 #[derive(Default)]
-struct Waiting {
+struct ArrivalState {
     has_arrived: bool,
     then: Vec<Then>,
 }

@@ -77,7 +77,7 @@ pub enum TelemetryOutput {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum TelemetryState {
     /// A request for a subscription is due at this time.
     SubscriptionDue(Now),
     Subscribing,
@@ -95,7 +95,7 @@ enum State {
 /// [`Self::wake_at`] has come.
 #[derive(Clone, Debug)]
 pub struct TelemetryMachine {
-    state: State,
+    state: TelemetryState,
     subscription: TelemetrySubscription,
     closing: bool,
     jitter: Jitter,
@@ -105,7 +105,7 @@ impl TelemetryMachine {
     /// A machine that subscribes at once.
     pub fn new(seed: u64) -> Self {
         Self {
-            state: State::SubscriptionDue(Now::ZERO),
+            state: TelemetryState::SubscriptionDue(Now::ZERO),
             subscription: TelemetrySubscription::default(),
             closing: false,
             jitter: Jitter::new(seed),
@@ -125,28 +125,32 @@ impl TelemetryMachine {
     /// When [`Self::poll`] has something to do without a further input.
     pub fn wake_at(&self) -> Option<Now> {
         match self.state {
-            State::SubscriptionDue(at) | State::PushDue(at) => Some(at),
-            State::LastPushDue => Some(Now::ZERO),
-            State::Ended | State::Off | State::Subscribing | State::Pushing | State::LastPush => None,
+            TelemetryState::SubscriptionDue(at) | TelemetryState::PushDue(at) => Some(at),
+            TelemetryState::LastPushDue => Some(Now::ZERO),
+            TelemetryState::Ended
+            | TelemetryState::Off
+            | TelemetryState::Subscribing
+            | TelemetryState::Pushing
+            | TelemetryState::LastPush => None,
         }
     }
 
     /// What is to be done now; `None` if there is nothing.
     pub fn poll(&mut self, now: Now) -> Option<TelemetryOutput> {
         match self.state {
-            State::SubscriptionDue(at) if at <= now => {
-                self.state = State::Subscribing;
+            TelemetryState::SubscriptionDue(at) if at <= now => {
+                self.state = TelemetryState::Subscribing;
                 Some(TelemetryOutput::Subscribe)
             }
-            State::PushDue(at) if at <= now => {
-                self.state = State::Pushing;
+            TelemetryState::PushDue(at) if at <= now => {
+                self.state = TelemetryState::Pushing;
                 Some(TelemetryOutput::Push { terminating: false })
             }
-            State::LastPushDue => {
-                self.state = State::LastPush;
+            TelemetryState::LastPushDue => {
+                self.state = TelemetryState::LastPush;
                 Some(TelemetryOutput::Push { terminating: true })
             }
-            State::Ended => Some(TelemetryOutput::End),
+            TelemetryState::Ended => Some(TelemetryOutput::End),
             _ => None,
         }
     }
@@ -161,7 +165,7 @@ impl TelemetryMachine {
     }
 
     fn subscribed(&mut self, now: Now, answer: Result<TelemetrySubscription, TelemetryFailure>) {
-        if self.state != State::Subscribing {
+        if self.state != TelemetryState::Subscribing {
             return;
         }
         self.state = match answer {
@@ -175,10 +179,10 @@ impl TelemetryMachine {
                 self.subscription = subscription;
                 let interval = self.subscription.push_interval;
                 if self.subscription.requested_metrics.is_empty() {
-                    State::SubscriptionDue(now + interval)
+                    TelemetryState::SubscriptionDue(now + interval)
                 } else {
                     // Spread, so that clients that were started together do not push together.
-                    State::PushDue(now + interval.mul_f64(0.5 + self.jitter.unit()))
+                    TelemetryState::PushDue(now + interval.mul_f64(0.5 + self.jitter.unit()))
                 }
             }
             Err(failure) => self.after(now, failure),
@@ -187,19 +191,19 @@ impl TelemetryMachine {
 
     fn pushed(&mut self, now: Now, answer: Result<(), TelemetryFailure>) {
         self.state = match (self.state, answer) {
-            (State::LastPush, _) => State::Ended,
+            (TelemetryState::LastPush, _) => TelemetryState::Ended,
             // The push in flight was an ordinary one, and the broker waits for the last.
-            (State::Pushing, answer) if self.closing => match answer {
-                Ok(()) => State::LastPushDue,
-                Err(_) => State::Ended,
+            (TelemetryState::Pushing, answer) if self.closing => match answer {
+                Ok(()) => TelemetryState::LastPushDue,
+                Err(_) => TelemetryState::Ended,
             },
-            (State::Pushing, Ok(())) => State::PushDue(now + self.subscription.push_interval),
-            (State::Pushing, Err(failure)) => self.after(now, failure),
+            (TelemetryState::Pushing, Ok(())) => TelemetryState::PushDue(now + self.subscription.push_interval),
+            (TelemetryState::Pushing, Err(failure)) => self.after(now, failure),
             (state, _) => state,
         };
     }
 
-    fn after(&self, now: Now, failure: TelemetryFailure) -> State {
+    fn after(&self, now: Now, failure: TelemetryFailure) -> TelemetryState {
         let interval = self.subscription.push_interval;
         let interval = if interval.is_zero() { DEFAULT_PUSH_INTERVAL } else { interval };
         let wait = match failure {
@@ -208,16 +212,18 @@ impl TelemetryMachine {
             }
             TelemetryFailure::Code(ErrorCode::TelemetryTooLarge | ErrorCode::ThrottlingQuotaExceeded)
             | TelemetryFailure::Lost => interval,
-            TelemetryFailure::Code(_) | TelemetryFailure::Impossible => return State::Off,
+            TelemetryFailure::Code(_) | TelemetryFailure::Impossible => return TelemetryState::Off,
         };
-        State::SubscriptionDue(now + wait)
+        TelemetryState::SubscriptionDue(now + wait)
     }
 
     fn close(&mut self) {
         self.closing = true;
         self.state = match self.state {
-            State::PushDue(_) => State::LastPushDue,
-            State::SubscriptionDue(_) | State::Subscribing | State::Off => State::Ended,
+            TelemetryState::PushDue(_) => TelemetryState::LastPushDue,
+            TelemetryState::SubscriptionDue(_) | TelemetryState::Subscribing | TelemetryState::Off => {
+                TelemetryState::Ended
+            }
             state => state,
         };
     }

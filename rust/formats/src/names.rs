@@ -11,13 +11,13 @@ const MAX_OTHER_BYTES: usize = 64;
 /// The names, each at a place. Two places are no names: [`Names::START`], and [`Names::ELSEWHERE`] for all names that are
 /// not remembered.
 pub(crate) struct Names {
-    places: Vec<Place>,
+    places: Vec<NamedField>,
     /// The place of each name, by name.
     by_name: Vec<(Box<[u8]>, usize)>,
     others: usize,
 }
 
-struct Place {
+struct NamedField {
     token: Token,
     field: Option<usize>,
     /// The place of the name that came behind this one last.
@@ -32,7 +32,7 @@ impl Names {
 
     /// The names of the fields, in their order.
     pub(crate) fn new<'n>(fields: impl Iterator<Item = &'n str>) -> Self {
-        let nowhere = |next| Place { token: Token::default(), field: None, next };
+        let nowhere = |next| NamedField { token: Token::default(), field: None, next };
         let mut names = Self { places: vec![nowhere(2), nowhere(Self::ELSEWHERE)], by_name: Vec::new(), others: 0 };
         for (field, name) in fields.enumerate() {
             let place = names.push(name.as_bytes(), Some(field));
@@ -43,7 +43,7 @@ impl Names {
     }
 
     fn push(&mut self, name: &[u8], field: Option<usize>) -> usize {
-        self.places.push(Place { token: Token::new(name), field, next: self.places.len() + 1 });
+        self.places.push(NamedField { token: Token::new(name), field, next: self.places.len() + 1 });
         self.places.len() - 1
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, State};
+use monedula_client::group::{GroupEvent, GroupFigures, GroupHealth, Kept, Latency, MemberState};
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
 use pyo3::IntoPyObjectExt;
@@ -81,8 +81,8 @@ pub(crate) fn py_health(py: Python<'_>, health: GroupHealth) -> PyResult<Bound<'
     dict.set_item("group_id", health.group_id)?;
     dict.set_item("state", health.state.name())?;
     let protocol = match health.state {
-        State::Classic(_) => "classic",
-        State::Consumer(_) => "consumer",
+        MemberState::Classic(_) => "classic",
+        MemberState::Consumer(_) => "consumer",
     };
     dict.set_item("protocol", protocol)?;
     dict.set_item("coordinator", health.coordinator)?;

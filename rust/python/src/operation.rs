@@ -22,17 +22,17 @@ use crate::seconds::Seconds;
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-type Slot = Arc<(Mutex<State>, Condvar)>;
+type Slot = Arc<(Mutex<OperationState>, Condvar)>;
 
 #[derive(Default)]
-enum State {
+enum OperationState {
     #[default]
     UnderWay,
     Done(Result<Outcome, ClientError>),
     Taken,
 }
 
-fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, State> {
+fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, OperationState> {
     lock(&slot.0)
 }
 
@@ -45,8 +45,8 @@ struct Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         let mut state = locked(&self.slot);
-        if matches!(*state, State::UnderWay) {
-            *state = State::Done(Err(ClientError::Closed));
+        if matches!(*state, OperationState::UnderWay) {
+            *state = OperationState::Done(Err(ClientError::Closed));
         }
         drop(state);
         self.slot.1.notify_all();
@@ -85,7 +85,7 @@ impl Operation {
         let task = spawn(async move {
             let outcome =
                 ended(future).await.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome);
-            *locked(&completion.slot) = State::Done(outcome);
+            *locked(&completion.slot) = OperationState::Done(outcome);
         })?;
         let parts = Parts { slot, cancel: Box::new(move || task.abort()), log: log.clone() };
         Ok(Self { parts: Own::new(parts) })
@@ -96,7 +96,7 @@ impl Operation {
 impl Operation {
     /// Whether the operation is done.
     fn done(&self) -> PyResult<bool> {
-        Ok(!matches!(*locked(&self.parts.get()?.slot), State::UnderWay))
+        Ok(!matches!(*locked(&self.parts.get()?.slot), OperationState::UnderWay))
     }
 
     /// Waits until the operation is done. `timeout` is in seconds, `None` waits without limit. Returns whether it is
@@ -110,10 +110,10 @@ impl Operation {
             let until = deadline.map_or(until, |deadline| until.min(deadline));
             let state = locked(slot);
             let left = until.saturating_duration_since(Instant::now());
-            let waits = |state: &mut State| matches!(state, State::UnderWay);
+            let waits = |state: &mut OperationState| matches!(state, OperationState::UnderWay);
             let waited = slot.1.wait_timeout_while(state, left, waits);
             let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            let done = !matches!(*state, State::UnderWay);
+            let done = !matches!(*state, OperationState::UnderWay);
             let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
             Ok((done || over).then_some(done))
         })
@@ -125,14 +125,14 @@ impl Operation {
         flush_log(py, &parts.log);
         let mut slot = locked(&parts.slot);
         let state = match *slot {
-            State::UnderWay => State::UnderWay,
-            _ => std::mem::replace(&mut *slot, State::Taken),
+            OperationState::UnderWay => OperationState::UnderWay,
+            _ => std::mem::replace(&mut *slot, OperationState::Taken),
         };
         drop(slot);
         match state {
-            State::Done(Ok(convert)) => convert(py),
-            State::Done(Err(error)) => Err(to_py(py, error)),
-            State::UnderWay | State::Taken => Err(to_py(py, ClientError::Closed)),
+            OperationState::Done(Ok(convert)) => convert(py),
+            OperationState::Done(Err(error)) => Err(to_py(py, error)),
+            OperationState::UnderWay | OperationState::Taken => Err(to_py(py, ClientError::Closed)),
         }
     }
 

@@ -17,7 +17,7 @@ use monedula_protocol::api::ApiKey;
 use monedula_protocol::error_code::ErrorCode;
 
 pub use fault::{Effect, Fault, ScramLie, Selector, Side, Way};
-pub(crate) use waiting::Waiting;
+pub(crate) use waiting::HeldExchanges;
 
 use crate::BrokerError;
 use crate::api::{Mentions, TopicKey};
@@ -57,7 +57,7 @@ pub(crate) struct Faults {
     /// While a delayed request resumes, the fault that had delayed it: only the faults after it apply.
     resumed_after: Option<u64>,
     /// The delayed and held requests and answers.
-    waiting: Waiting,
+    waiting: HeldExchanges,
     /// The effects on the next answer of a connection.
     armed: BTreeMap<ConnectionId, Armed>,
     /// Which partition faults hit the present request of a connection, with the correlation id of that request.
@@ -167,7 +167,7 @@ impl Faults {
             // A seed of its own, so that faults do not change which member ids are drawn.
             draw: Draw::new(seed ^ 0x6661_756c_7473),
             resumed_after: None,
-            waiting: Waiting::default(),
+            waiting: HeldExchanges::default(),
             armed: BTreeMap::new(),
             decided: BTreeMap::new(),
             mute: BTreeMap::new(),

@@ -21,7 +21,7 @@ pub(super) enum Waited {
 
 /// All delayed and held requests and answers.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct HeldExchanges {
     /// The delayed ones, by the time at which they resume, then by arrival.
     delayed: BTreeMap<(i64, u64), Waited>,
     /// The held ones by fault, in order of arrival.
@@ -29,7 +29,7 @@ pub(crate) struct Waiting {
     arrivals: u64,
 }
 
-impl Waiting {
+impl HeldExchanges {
     pub(super) fn delay_request(&mut self, due_ms: i64, fault: u64, call: &Call<'_>) {
         self.delay(due_ms, request(fault, call));
     }

@@ -10,24 +10,24 @@ use super::{Fetch, Wanted};
 use crate::core::{Action, Answer, ConnectionId, Core};
 
 /// A partition: topic and index.
-type Place = (Arc<str>, i32);
+type PartitionKey = (Arc<str>, i32);
 
 /// The waiting fetches.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
-    fetches: BTreeMap<u64, Waiting>,
+    fetches: BTreeMap<u64, ParkedFetch>,
     next_id: u64,
     /// The fetches that wait for a partition, each with the index of that partition in `Fetch::wanted`.
-    by_partition: HashMap<Place, BTreeSet<(u64, usize)>>,
+    by_partition: HashMap<PartitionKey, BTreeSet<(u64, usize)>>,
     due: BTreeSet<(i64, u64)>,
     by_connection: HashMap<ConnectionId, u64>,
     /// Partitions that changed since [`Core::wake_fetches`] ran last.
-    changed: BTreeSet<Place>,
+    changed: BTreeSet<PartitionKey>,
     all_changed: bool,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct ParkedFetch {
     fetch: Fetch,
     due_ms: i64,
     /// Readable bytes of each partition.
@@ -52,11 +52,11 @@ impl Parked {
             }
         }
         let readable = vec![0; fetch.wanted.len()];
-        self.fetches.insert(id, Waiting { fetch, due_ms, readable, readable_bytes: 0 });
+        self.fetches.insert(id, ParkedFetch { fetch, due_ms, readable, readable_bytes: 0 });
     }
 
     fn take(&mut self, id: u64) -> Option<Fetch> {
-        let Waiting { fetch, due_ms, .. } = self.fetches.remove(&id)?;
+        let ParkedFetch { fetch, due_ms, .. } = self.fetches.remove(&id)?;
         self.due.remove(&(due_ms, id));
         self.by_connection.remove(&fetch.ticket.connection);
         for (place, wanted) in fetch.wanted.iter().enumerate() {

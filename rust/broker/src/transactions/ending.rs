@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::{State, TopicPartition, Transaction};
+use super::{TopicPartition, Transaction, TransactionState};
 use crate::cluster::{Coordinated, Marker};
 use crate::core::Core;
 
@@ -60,7 +60,7 @@ impl Core {
         transaction: &Transaction,
         coordinator_epoch: i32,
     ) -> Written {
-        let commit = transaction.state == State::PrepareCommit;
+        let commit = transaction.state == TransactionState::PrepareCommit;
         let Some(found) = self.topics.get(topic) else { return Written::Done };
         let min_insync_replicas = found.config.min_insync_replicas(&self.settings.kafka);
         let Some(partition) = self.topics.partition(topic, *index) else { return Written::Done };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use monedula_protocol::error_code::ErrorCode;
 
 pub(crate) use coordinator::Membership;
-pub(crate) use state::{End, Producer, State, TopicPartition, Transaction};
+pub(crate) use state::{End, Producer, TopicPartition, Transaction, TransactionState};
 
 use crate::cluster::{Coordinated, NodeId};
 use crate::core::Core;

@@ -8,7 +8,7 @@ use monedula_protocol::error::WireError;
 use monedula_protocol::messages::transaction_records::{TransactionLogKey, TransactionLogValue, TransactionPartitions};
 use monedula_protocol::wire::{Reader, Writer};
 
-use super::state::{State, Transaction};
+use super::state::{Transaction, TransactionState};
 use crate::cluster::StoredRecord;
 
 /// The key version of a transactional id.
@@ -55,7 +55,7 @@ fn value(transaction: &Transaction) -> Result<Bytes, WireError> {
         transaction_timeout_ms: transaction.timeout_ms,
         transaction_status: transaction.state as i8,
         // As in Kafka, the field is null in Empty.
-        transaction_partitions: (transaction.state != State::Empty).then(|| partitions.collect()),
+        transaction_partitions: (transaction.state != TransactionState::Empty).then(|| partitions.collect()),
         transaction_last_update_timestamp_ms: transaction.updated_ms,
         transaction_start_timestamp_ms: transaction.start_ms,
         client_transaction_version: if transaction.raised_epoch { RAISES_EPOCH } else { 0 },
@@ -101,7 +101,7 @@ fn read_value(bytes: &[u8]) -> Result<Transaction, String> {
     let mut reader = Reader::new(bytes);
     let version = reader.i16().map_err(text)?;
     let value = TransactionLogValue::decode(&mut reader, version).map_err(text)?;
-    let state = State::from_number(value.transaction_status)
+    let state = TransactionState::from_number(value.transaction_status)
         .ok_or_else(|| format!("{} is no state of a transaction", value.transaction_status))?;
     let topics = value.transaction_partitions.iter().flatten();
     let partitions = topics.flat_map(|topic| topic.partition_ids.iter().map(|id| (topic.topic.into(), *id))).collect();

@@ -30,7 +30,7 @@ pub(crate) type Producer = (i64, i16);
 /// The state of a transactional id, with Kafka's numbers. Kafka's Dead and PrepareEpochFence are never stored, so they
 /// are missing here.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum TransactionState {
     Empty = 0,
     Ongoing = 1,
     PrepareCommit = 2,
@@ -39,7 +39,7 @@ pub(crate) enum State {
     CompleteAbort = 5,
 }
 
-impl State {
+impl TransactionState {
     const ALL: [Self; 6] = [
         Self::Empty,
         Self::Ongoing,
@@ -100,7 +100,7 @@ pub(crate) struct Transaction {
     /// The previous epoch; -1 for none. It identifies a repeated request. As in Kafka, it is not stored.
     pub(crate) last_epoch: i16,
     pub(crate) timeout_ms: i32,
-    pub(crate) state: State,
+    pub(crate) state: TransactionState,
     /// The partitions of the transaction; once it is prepared, those whose markers are not written yet.
     pub(crate) partitions: BTreeSet<TopicPartition>,
     /// When the transaction began; -1 in Empty.
@@ -120,7 +120,7 @@ impl Transaction {
             epoch: NO_EPOCH,
             last_epoch: NO_EPOCH,
             timeout_ms,
-            state: State::Empty,
+            state: TransactionState::Empty,
             partitions: BTreeSet::new(),
             start_ms: -1,
             updated_ms: now_ms,
@@ -133,7 +133,7 @@ impl Transaction {
     }
 
     pub(crate) fn is_prepared(&self) -> bool {
-        matches!(self.state, State::PrepareCommit | State::PrepareAbort)
+        matches!(self.state, TransactionState::PrepareCommit | TransactionState::PrepareAbort)
     }
 
     fn is_exhausted(&self) -> bool {
@@ -158,8 +158,8 @@ impl Transaction {
             return Err(ErrorCode::ProducerFenced);
         }
         match self.state {
-            State::PrepareCommit | State::PrepareAbort => Err(ErrorCode::ConcurrentTransactions),
-            State::Ongoing => Ok(self.fenced(now_ms)),
+            TransactionState::PrepareCommit | TransactionState::PrepareAbort => Err(ErrorCode::ConcurrentTransactions),
+            TransactionState::Ongoing => Ok(self.fenced(now_ms)),
             _ if self.is_exhausted() && expected.is_none_or(|(_, epoch)| epoch == self.epoch) => {
                 let last_epoch = if expected.is_some() { self.epoch } else { NO_EPOCH };
                 Ok(self.emptied((new_id(), 0), last_epoch, timeout_ms, now_ms))
@@ -198,7 +198,7 @@ impl Transaction {
             epoch,
             last_epoch,
             timeout_ms,
-            state: State::Empty,
+            state: TransactionState::Empty,
             partitions: BTreeSet::new(),
             start_ms: -1,
             updated_ms: now_ms,
@@ -236,12 +236,12 @@ impl Transaction {
         now_ms: i64,
     ) -> Result<Option<Self>, ErrorCode> {
         self.check_producer(producer)?;
-        if self.state == State::Ongoing && partitions.is_subset(&self.partitions) {
+        if self.state == TransactionState::Ongoing && partitions.is_subset(&self.partitions) {
             return Ok(None);
         }
-        let start_ms = if self.state == State::Ongoing { self.start_ms } else { now_ms };
+        let start_ms = if self.state == TransactionState::Ongoing { self.start_ms } else { now_ms };
         let partitions = self.partitions.union(partitions).cloned().collect();
-        Ok(Some(Self { state: State::Ongoing, partitions, start_ms, updated_ms: now_ms, ..self.clone() }))
+        Ok(Some(Self { state: TransactionState::Ongoing, partitions, start_ms, updated_ms: now_ms, ..self.clone() }))
     }
 
     /// Checks that a partition is part of the producer's transaction.
@@ -270,14 +270,14 @@ impl Transaction {
         };
         let repeats = self.check_end(producer, end)?;
         match self.state {
-            State::Ongoing => prepare(),
-            State::PrepareCommit if end.commit => Err(ErrorCode::ConcurrentTransactions),
-            State::PrepareAbort if !end.commit => Err(ErrorCode::ConcurrentTransactions),
-            State::CompleteCommit if end.commit && repeats => Ok(Ended::Already(self.producer())),
-            State::CompleteAbort if !end.commit && repeats => Ok(Ended::Already(self.producer())),
+            TransactionState::Ongoing => prepare(),
+            TransactionState::PrepareCommit if end.commit => Err(ErrorCode::ConcurrentTransactions),
+            TransactionState::PrepareAbort if !end.commit => Err(ErrorCode::ConcurrentTransactions),
+            TransactionState::CompleteCommit if end.commit && repeats => Ok(Ended::Already(self.producer())),
+            TransactionState::CompleteAbort if !end.commit && repeats => Ok(Ended::Already(self.producer())),
             // A producer of transaction version 2 does not know whether its partitions reached the coordinator, so it
             // aborts in any case.
-            State::Empty | State::CompleteCommit | State::CompleteAbort
+            TransactionState::Empty | TransactionState::CompleteCommit | TransactionState::CompleteAbort
                 if end.raises_epoch && !end.commit && !repeats =>
             {
                 prepare()
@@ -300,9 +300,9 @@ impl Transaction {
             return Err(ErrorCode::InvalidProducerIdMapping);
         }
         let valid = match self.state {
-            State::Empty | State::Ongoing => epoch == self.epoch,
-            State::PrepareCommit | State::PrepareAbort => repeats,
-            State::CompleteCommit | State::CompleteAbort => repeats || epoch == self.epoch,
+            TransactionState::Empty | TransactionState::Ongoing => epoch == self.epoch,
+            TransactionState::PrepareCommit | TransactionState::PrepareAbort => repeats,
+            TransactionState::CompleteCommit | TransactionState::CompleteAbort => repeats || epoch == self.epoch,
         };
         if valid { Ok(repeats) } else { Err(ErrorCode::ProducerFenced) }
     }
@@ -311,9 +311,9 @@ impl Transaction {
         let (epoch, last_epoch) =
             if end.raises_epoch { (self.epoch.saturating_add(1), self.epoch) } else { (self.epoch, self.last_epoch) };
         // An abort without a transaction starts when it ends.
-        let start_ms = if self.state == State::Ongoing { self.start_ms } else { now_ms };
+        let start_ms = if self.state == TransactionState::Ongoing { self.start_ms } else { now_ms };
         Self {
-            state: if end.commit { State::PrepareCommit } else { State::PrepareAbort },
+            state: if end.commit { TransactionState::PrepareCommit } else { TransactionState::PrepareAbort },
             next_producer_id,
             epoch,
             last_epoch,
@@ -331,7 +331,11 @@ impl Transaction {
             next => (next, 0),
         };
         Self {
-            state: if self.state == State::PrepareCommit { State::CompleteCommit } else { State::CompleteAbort },
+            state: if self.state == TransactionState::PrepareCommit {
+                TransactionState::CompleteCommit
+            } else {
+                TransactionState::CompleteAbort
+            },
             producer_id,
             previous_producer_id: self.producer_id,
             next_producer_id: NO_ID,
@@ -344,12 +348,15 @@ impl Transaction {
 
     /// When the transaction times out; `None` if none is ongoing.
     pub(crate) fn times_out_at_ms(&self) -> Option<i64> {
-        (self.state == State::Ongoing).then(|| self.start_ms.saturating_add(i64::from(self.timeout_ms)) + 1)
+        (self.state == TransactionState::Ongoing).then(|| self.start_ms.saturating_add(i64::from(self.timeout_ms)) + 1)
     }
 
     /// When the transactional id expires; `None` while it has a transaction.
     pub(crate) fn expires_at_ms(&self, expiration_ms: i64) -> Option<i64> {
-        let expires = matches!(self.state, State::Empty | State::CompleteCommit | State::CompleteAbort);
+        let expires = matches!(
+            self.state,
+            TransactionState::Empty | TransactionState::CompleteCommit | TransactionState::CompleteAbort
+        );
         expires.then(|| self.updated_ms.saturating_add(expiration_ms))
     }
 }

@@ -11,7 +11,7 @@ use super::Consumer;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::fetch::buffer::FetchBuffer;
-use crate::group::State;
+use crate::group::MemberState;
 use crate::lock::lock;
 use crate::log::{Log, kinds};
 use crate::offsets::{LATEST, Offsets, Question};
@@ -79,7 +79,7 @@ impl Consumer {
                 // The member owns partitions a moment before the buffer has them.
                 let is_there = health.owned.iter().all(|partition| self.buffer.owns(partition));
                 let is_content = is_there && (!health.owned.is_empty() || is_quiet);
-                let is_classic = matches!(health.state, State::Classic(_));
+                let is_classic = matches!(health.state, MemberState::Classic(_));
                 let are_taken = is_classic || self.buffer.since_release().is_none_or(|ago| ago > patience);
                 is_stable(health.state) && health.wanted.is_empty() && is_content && are_taken
             }
@@ -151,9 +151,9 @@ impl Bounds {
     }
 }
 
-fn is_stable(state: State) -> bool {
+fn is_stable(state: MemberState) -> bool {
     match state {
-        State::Classic(state) => state == monedula_engine::group::classic::State::Stable,
-        State::Consumer(state) => state == monedula_engine::group::consumer::State::Stable,
+        MemberState::Classic(state) => state == monedula_engine::group::classic::ClassicState::Stable,
+        MemberState::Consumer(state) => state == monedula_engine::group::consumer::ConsumerState::Stable,
     }
 }

@@ -33,12 +33,12 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// A run of whole record batches of one partition.
 pub(crate) struct Segment {
-    state: Mutex<State>,
+    state: Mutex<SegmentState>,
     finished: Condvar,
     compressed_bytes: usize,
 }
 
-enum State {
+enum SegmentState {
     Raw(Bytes),
     Busy,
     Inflated(Inflated, Charge),
@@ -55,7 +55,7 @@ pub(crate) enum Payload {
 
 impl Segment {
     pub(crate) fn new(data: Bytes) -> Self {
-        Self { compressed_bytes: data.len(), state: Mutex::new(State::Raw(data)), finished: Condvar::new() }
+        Self { compressed_bytes: data.len(), state: Mutex::new(SegmentState::Raw(data)), finished: Condvar::new() }
     }
 
     pub(crate) fn compressed_bytes(&self) -> usize {
@@ -66,12 +66,12 @@ impl Segment {
     pub(crate) fn take(&self) -> Option<Payload> {
         let mut state = self.lock();
         loop {
-            match std::mem::replace(&mut *state, State::Taken) {
-                State::Raw(data) => return Some(Payload::Raw(data)),
-                State::Inflated(inflated, charge) => return Some(Payload::Inflated(inflated, charge)),
-                State::Taken => return None,
-                State::Busy => {
-                    *state = State::Busy;
+            match std::mem::replace(&mut *state, SegmentState::Taken) {
+                SegmentState::Raw(data) => return Some(Payload::Raw(data)),
+                SegmentState::Inflated(inflated, charge) => return Some(Payload::Inflated(inflated, charge)),
+                SegmentState::Taken => return None,
+                SegmentState::Busy => {
+                    *state = SegmentState::Busy;
                     state = self.finished.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -81,8 +81,8 @@ impl Segment {
     /// Takes raw data to decompress it; None if the reader was faster.
     fn begin(&self) -> Option<Bytes> {
         let mut state = self.lock();
-        match std::mem::replace(&mut *state, State::Busy) {
-            State::Raw(data) => Some(data),
+        match std::mem::replace(&mut *state, SegmentState::Busy) {
+            SegmentState::Raw(data) => Some(data),
             other => {
                 *state = other;
                 None
@@ -91,12 +91,12 @@ impl Segment {
     }
 
     /// Ends what [`Self::begin`] began.
-    fn finish(&self, state: State) {
+    fn finish(&self, state: SegmentState) {
         *self.lock() = state;
         self.finished.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SegmentState> {
         lock(&self.state)
     }
 }
@@ -189,14 +189,14 @@ impl Shared {
         let Ok(inflated) = catch_unwind(work) else {
             // Out of memory. The reader, which waits for the segment, tries by itself, and raises the error to the
             // user.
-            segment.finish(State::Raw(data));
+            segment.finish(SegmentState::Raw(data));
             *scratch = Scratch::default();
             return;
         };
         charge.set(inflated.bytes());
         let done_bytes = data.len() - inflated.rest().len();
         let ratio = inflated.bytes() as f64 / done_bytes.max(1) as f64;
-        segment.finish(State::Inflated(inflated, charge));
+        segment.finish(SegmentState::Inflated(inflated, charge));
         if done_bytes > 0 {
             let mut queue = self.lock();
             queue.ratio += (ratio - queue.ratio) / 16.0;
@@ -215,7 +215,7 @@ impl Shared {
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let raw = segment.filter(|segment| matches!(*segment.lock(), State::Raw(_)));
+            let raw = segment.filter(|segment| matches!(*segment.lock(), SegmentState::Raw(_)));
             let Some(segment) = raw else {
                 queue.segments.pop_front();
                 continue;

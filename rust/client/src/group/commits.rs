@@ -11,7 +11,7 @@ use super::task::Task;
 
 /// Commits in flight, and the callers that wait for them.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingCommits {
     last: Ticket,
     replies: BTreeMap<Ticket, oneshot::Sender<CommitOutcome>>,
     /// The commit in flight that a number of finished rows caused: one at a time, however slow the coordinator is.

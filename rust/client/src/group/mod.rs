@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use monedula_engine::TopicPartition;
 pub use monedula_engine::group::classic::TimingProblem;
-pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, State};
+pub use monedula_engine::group::{CallbackKind, CommitError, CommitOffset, GroupError, GroupEvent, MemberState};
 pub use monedula_engine::ledger::{BatchId, Holder, OffsetAndEpoch};
 
 pub(crate) use self::commits::closed;

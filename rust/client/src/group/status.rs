@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::{GroupError, GroupEvent, Reserved, State, Status};
+use monedula_engine::group::{GroupError, GroupEvent, MemberState, Reserved, Status};
 use monedula_engine::{Now, TopicPartition};
 
 use crate::config::ClientConfig;
@@ -114,7 +114,7 @@ pub struct GroupHealth {
     /// The group id.
     pub group_id: String,
     /// The member's state, which also says which protocol is in use.
-    pub state: State,
+    pub state: MemberState,
     /// The coordinator's node id.
     pub coordinator: Option<i32>,
     /// The member id; empty before the member has one.

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use monedula_engine::assign::AssignError;
 use monedula_engine::cluster::Cluster;
 use monedula_engine::group::{
-    self, Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, Input, Output, Scope, State,
-    Ticket, TopicInfo,
+    self, Answer, CallError, CallId, CallbackKind, GroupError, GroupEvent, GroupProtocol, Input, MemberState, Output,
+    Scope, Ticket, TopicInfo,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 
 use super::assigning::Led;
-use super::commits::Waiting;
+use super::commits::PendingCommits;
 use super::handle::{GroupCommand, Parts, Shared};
 use super::subscription::{Subscription, topic_infos};
 use super::turns::Turns;
@@ -58,7 +58,7 @@ pub(super) struct Task {
     pub(super) parts: Parts,
     pub(super) shared: Arc<Shared>,
     pub(super) events: mpsc::UnboundedSender<Event>,
-    pub(super) commits: Waiting,
+    pub(super) commits: PendingCommits,
     /// The member's calls in flight, by which each can be abandoned.
     pub(super) calls: BTreeMap<CallId, oneshot::Sender<()>>,
     /// The order of these calls.
@@ -82,7 +82,7 @@ pub(super) struct Task {
     unauthorized: BTreeSet<Arc<str>>,
     /// Subscribed topics that do not exist, of which the user has been told or is being told.
     pub(super) unknown: BTreeSet<Arc<str>>,
-    pub(super) state: State,
+    pub(super) state: MemberState,
     /// The user runs no more callbacks.
     abandoned: bool,
     closed: bool,
@@ -92,13 +92,13 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn new(parts: Parts, shared: Arc<Shared>) -> Self {
         let (events, inbox) = mpsc::unbounded_channel();
-        let state = State::first(shared.member().protocol());
+        let state = MemberState::first(shared.member().protocol());
         Self {
             parts,
             shared,
             events,
             inbox,
-            commits: Waiting::default(),
+            commits: PendingCommits::default(),
             calls: BTreeMap::new(),
             turns: Turns::default(),
             subscription: None,
@@ -295,8 +295,8 @@ impl Task {
         self.report_unauthorized(view);
         self.report_unknown(view);
         match self.state {
-            State::Classic(_) => self.give_topics(view),
-            State::Consumer(_) => self.give_topic_ids(view),
+            MemberState::Classic(_) => self.give_topics(view),
+            MemberState::Consumer(_) => self.give_topic_ids(view),
         }
     }
 
@@ -427,7 +427,7 @@ impl Task {
     fn fall_back(&mut self) {
         let config = self.parts.config.membership(self.parts.assignors.clone());
         self.shared.member().fall_back(config, self.parts.seed);
-        self.state = State::first(GroupProtocol::Classic);
+        self.state = MemberState::first(GroupProtocol::Classic);
         self.subscribed.clear();
         self.is_subscription_given = false;
         if self.subscription.is_some() {

@@ -26,13 +26,13 @@ const NUMBER_SHIFT: u32 = 2;
 pub(crate) struct TransactionAdmission {
     /// The number of the last transaction, shifted, with [`ADMITS_WAITING`] and [`ADMITS_ALL`].
     open: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<AdmissionState>,
     /// Notified when a permit is released.
     released: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct AdmissionState {
     /// Why nothing can be sent now.
     refusal: Option<TransactionError>,
     /// Why nothing can be sent any more: the client was not let in.
@@ -262,7 +262,7 @@ impl TransactionAdmission {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AdmissionState> {
         lock(&self.state)
     }
 }

@@ -163,7 +163,7 @@ impl Memory {
 
     /// As [`Self::wait`], for a task.
     pub(crate) async fn wait_async(&self, bytes: usize) {
-        let _waiting = Waiting::new(&self.0.waiting);
+        let _waiting = RoomWaiter::new(&self.0.waiting);
         let since = Instant::now();
         while !self.has_room(bytes, since) {
             let (wake, woken) = oneshot::channel();
@@ -199,16 +199,16 @@ impl Drop for Lifted {
 }
 
 /// Counts one more waiting task until it is dropped: a task may be cancelled at any point.
-struct Waiting<'a>(&'a AtomicUsize);
+struct RoomWaiter<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> RoomWaiter<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for RoomWaiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

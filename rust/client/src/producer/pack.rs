@@ -101,11 +101,11 @@ struct Inner {
     runtime: Handle,
     done: mpsc::UnboundedSender<Packed>,
     max_workers: usize,
-    state: Mutex<State>,
+    state: Mutex<PackState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PackState {
     jobs: VecDeque<Job>,
     workers: usize,
     /// Workers that were started and do not run yet.
@@ -169,7 +169,7 @@ impl Packers {
 }
 
 impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PackState> {
         lock(&self.state)
     }
 

@@ -28,12 +28,12 @@ pub struct RecordFuture {
 pub(crate) struct Receipt {
     /// `None` for records that wait for metadata.
     partition: Option<TopicPartition>,
-    state: Mutex<State>,
+    state: Mutex<ReceiptState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ReceiptState {
     /// The outcome of the records from each index up to that of the next entry.
     segments: Vec<(u32, Outcome)>,
     /// For records that waited for metadata: their futures in the batches that they are in now, by index.
@@ -116,7 +116,7 @@ impl Receipt {
         }
         let _waking = Waking(self);
         loop {
-            let State { segments, wakers, .. } = &mut *state;
+            let ReceiptState { segments, wakers, .. } = &mut *state;
             let due: Vec<(u32, Waker)> = wakers.extract_if(.., |(index, _)| !is_pending(segments, *index)).collect();
             if due.is_empty() {
                 state.is_waking = false;
@@ -160,7 +160,7 @@ impl Receipt {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReceiptState> {
         lock(&self.state)
     }
 }
@@ -176,7 +176,7 @@ impl Drop for Waking<'_> {
     }
 }
 
-impl State {
+impl ReceiptState {
     /// Sets `outcome` for `first..end`. There are few segments: one, or one for each part of a batch that was split.
     fn set(&mut self, first: u32, end: u32, outcome: Outcome) {
         let after = self.at(end).clone();
@@ -259,7 +259,7 @@ impl RecordFuture {
         }
     }
 
-    fn outcome_in(&self, state: &State) -> Option<DeliveryResult> {
+    fn outcome_in(&self, state: &ReceiptState) -> Option<DeliveryResult> {
         match state.at(self.index) {
             Outcome::Pending => None,
             Outcome::Failed { fault, first } => Some(Err(error_of(fault, self.index - first))),

@@ -13,12 +13,12 @@ use crate::lock::lock;
 /// The waiting records of one producer. A record is never dropped under the lock, but returned.
 pub struct WaitingRecords<T> {
     admission: Arc<TransactionAdmission>,
-    queues: Mutex<WaitingQueues<Waiting<T>>>,
+    queues: Mutex<WaitingQueues<QueuedRecord<T>>>,
     changed: Condvar,
 }
 
 #[derive(Clone)]
-struct Waiting<T> {
+struct QueuedRecord<T> {
     record: T,
     since: Instant,
     /// Its transaction is not committed before the record is sent or has failed.
@@ -52,7 +52,7 @@ impl<T: Clone> WaitingRecords<T> {
             return Ok(None);
         }
         let permit = Arc::new(self.admission.acquire()?);
-        let waiting = Waiting { record: record(), since: Instant::now(), permit };
+        let waiting = QueuedRecord { record: record(), since: Instant::now(), permit };
         let mut queues = self.queues();
         if !creates && !queues.has_queue(queue) {
             drop(queues);
@@ -131,7 +131,7 @@ impl<T: Clone> WaitingRecords<T> {
         true
     }
 
-    fn queues(&self) -> MutexGuard<'_, WaitingQueues<Waiting<T>>> {
+    fn queues(&self) -> MutexGuard<'_, WaitingQueues<QueuedRecord<T>>> {
         lock(&self.queues)
     }
 }

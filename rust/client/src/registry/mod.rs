@@ -126,11 +126,11 @@ pub struct SchemaRegistry {
 #[derive(Debug)]
 struct Inner {
     http: Http,
-    state: Mutex<State>,
+    state: Mutex<RegistryState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct RegistryState {
     answers: Answers,
     queue: VecDeque<Asked>,
     threads: usize,

@@ -90,12 +90,12 @@ impl Refresh {
 pub(super) struct TokenProvider {
     source: Arc<dyn TokenSource>,
     refresh: Refresh,
-    state: watch::Sender<State>,
+    state: watch::Sender<TokenState>,
     wanted: Arc<Wanted>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct TokenState {
     token: Option<Arc<Token>>,
     fetched_at: Option<Instant>,
     /// Grows with each token.
@@ -137,7 +137,7 @@ const SHORTEST_REST_MS: i64 = 1_000;
 
 impl TokenProvider {
     pub(super) fn new(source: Arc<dyn TokenSource>, refresh: Refresh) -> Arc<Self> {
-        let state = watch::Sender::new(State::default());
+        let state = watch::Sender::new(TokenState::default());
         Arc::new(Self { source, refresh, state, wanted: Arc::default() })
     }
 
@@ -259,7 +259,7 @@ impl TokenProvider {
 }
 
 /// The token, if it is valid for long enough, with its number.
-fn usable(state: &State) -> Option<(Arc<Token>, u64)> {
+fn usable(state: &TokenState) -> Option<(Arc<Token>, u64)> {
     let token = state.token.clone().filter(|token| token.expires_at_ms > now_ms() + SHORTEST_REST_MS)?;
     Some((token, state.number))
 }

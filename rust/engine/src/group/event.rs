@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::status::State;
+use super::status::MemberState;
 use crate::TopicPartition;
 
 /// An event of a member, for the log, metrics and hooks.
@@ -13,9 +13,9 @@ pub enum GroupEvent {
     /// The state changed.
     StateChanged {
         /// The old state.
-        from: State,
+        from: MemberState,
         /// The new state.
-        to: State,
+        to: MemberState,
     },
     /// `group.protocol=auto`, and the broker does not support KIP-848: a classic member takes over.
     FellBack {

@@ -44,7 +44,7 @@ pub(crate) use outbox::{InFlight, Kind, Outbox};
 pub use output::Output;
 pub(crate) use poll_interval::PollInterval;
 pub(crate) use revocation::{Revocation, Step};
-pub use status::{GroupProtocol, Reserved, State, Status};
+pub use status::{GroupProtocol, MemberState, Reserved, Status};
 pub(crate) use timers::Timer;
 pub use topic_ids::TopicIds;
 pub(crate) use topic_ids::{are_all_known, id_of, name_of, topic_ids};

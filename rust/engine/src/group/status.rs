@@ -23,31 +23,31 @@ pub enum GroupProtocol {
 
 /// The state of a member. Each protocol has its own states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum MemberState {
     /// The state of a classic member.
-    Classic(classic::State),
+    Classic(classic::ClassicState),
     /// The state of a member under KIP-848.
-    Consumer(consumer::State),
+    Consumer(consumer::ConsumerState),
 }
 
-impl From<classic::State> for State {
-    fn from(state: classic::State) -> Self {
+impl From<classic::ClassicState> for MemberState {
+    fn from(state: classic::ClassicState) -> Self {
         Self::Classic(state)
     }
 }
 
-impl From<consumer::State> for State {
-    fn from(state: consumer::State) -> Self {
+impl From<consumer::ConsumerState> for MemberState {
+    fn from(state: consumer::ConsumerState) -> Self {
         Self::Consumer(state)
     }
 }
 
-impl State {
+impl MemberState {
     /// The initial state of a member.
     pub fn first(protocol: GroupProtocol) -> Self {
         match protocol {
-            GroupProtocol::Classic => Self::Classic(classic::State::Unsubscribed),
-            GroupProtocol::Consumer => Self::Consumer(consumer::State::Unsubscribed),
+            GroupProtocol::Classic => Self::Classic(classic::ClassicState::Unsubscribed),
+            GroupProtocol::Consumer => Self::Consumer(consumer::ConsumerState::Unsubscribed),
         }
     }
 
@@ -78,12 +78,15 @@ impl State {
 
     /// Whether the member has no subscription.
     pub fn is_unsubscribed(self) -> bool {
-        matches!(self, Self::Classic(classic::State::Unsubscribed) | Self::Consumer(consumer::State::Unsubscribed))
+        matches!(
+            self,
+            Self::Classic(classic::ClassicState::Unsubscribed) | Self::Consumer(consumer::ConsumerState::Unsubscribed)
+        )
     }
 
     /// Whether the member left because the user did not poll.
     pub fn is_stale(self) -> bool {
-        matches!(self, Self::Classic(classic::State::Stale) | Self::Consumer(consumer::State::Stale))
+        matches!(self, Self::Classic(classic::ClassicState::Stale) | Self::Consumer(consumer::ConsumerState::Stale))
     }
 }
 
@@ -104,7 +107,7 @@ pub struct Reserved {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The state.
-    pub state: State,
+    pub state: MemberState,
     /// The coordinator's node id.
     pub coordinator: Option<i32>,
     /// The member's id; empty before a classic member has one.

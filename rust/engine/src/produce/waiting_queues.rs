@@ -18,7 +18,7 @@ pub struct WaitingId {
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct QueuedRecord<T> {
     id: WaitingId,
     record: T,
 }
@@ -26,7 +26,7 @@ struct Waiting<T> {
 /// Queues of waiting records, by name.
 #[derive(Debug)]
 pub struct WaitingQueues<T> {
-    queues: BTreeMap<Arc<str>, VecDeque<Waiting<T>>>,
+    queues: BTreeMap<Arc<str>, VecDeque<QueuedRecord<T>>>,
     last_number: u64,
     /// Records of this transaction, and of those before it, must not be sent any more.
     aborted: Option<u64>,
@@ -57,7 +57,7 @@ impl<T: Clone> WaitingQueues<T> {
     /// Appends a record to a queue. Returns whether it is the first one there, so that the caller has to start serving the queue.
     pub fn push(&mut self, queue: &str, transaction: u64, record: T) -> bool {
         self.last_number += 1;
-        let waiting = Waiting { id: WaitingId { number: self.last_number, transaction }, record };
+        let waiting = QueuedRecord { id: WaitingId { number: self.last_number, transaction }, record };
         match self.queues.get_mut(queue) {
             Some(queue) => {
                 queue.push_back(waiting);
@@ -116,7 +116,7 @@ impl<T: Clone> WaitingQueues<T> {
 
     /// Whether no record up to this number waits any more, but for those of aborted transactions.
     pub fn is_done_up_to(&self, number: u64) -> bool {
-        let waits = |waiting: &&Waiting<T>| self.may_send(waiting.id);
+        let waits = |waiting: &&QueuedRecord<T>| self.may_send(waiting.id);
         self.queues.values().all(|queue| queue.iter().find(waits).is_none_or(|first| first.id.number > number))
     }
 }

@@ -6,8 +6,8 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{CallInFlight, ProducerSession, Verb};
 use super::{
-    Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, State, Target, TransactionError,
-    reaction,
+    Answer, Call, CallFailure, CallId, Ending, Output, Reaction, SessionEvent, Target, TransactionError,
+    TransactionState, reaction,
 };
 use crate::TopicPartition;
 use crate::group::UNKNOWN_TOPIC_ATTEMPTS;
@@ -16,7 +16,7 @@ use crate::produce::Identity;
 impl ProducerSession {
     pub(super) fn answered(&mut self, id: CallId, outcome: Result<Answer, CallFailure>) {
         let Some(sent) = self.in_flight.take_if(|sent| sent.id == id) else { return };
-        if self.state == State::Fatal {
+        if self.state == TransactionState::Fatal {
             return;
         }
         match outcome {
@@ -65,10 +65,10 @@ impl ProducerSession {
     }
 
     fn initialized(&mut self, identity: Identity) {
-        if self.state != State::Initializing {
+        if self.state != TransactionState::Initializing {
             return;
         }
-        self.enter(State::Ready);
+        self.enter(TransactionState::Ready);
         self.take_identity(identity);
         self.skip_end_txn = false;
         self.ended_by = None;
@@ -84,7 +84,7 @@ impl ProducerSession {
         for partition in codes.into_keys() {
             self.contents.pending_partitions.remove(&partition);
             self.contents.partitions.insert(partition.clone());
-            if self.state != State::Aborting {
+            if self.state != TransactionState::Aborting {
                 self.push(Output::PartitionAdded(partition));
             }
         }
@@ -172,21 +172,21 @@ impl ProducerSession {
     fn abort_for(&mut self, sent: &CallInFlight, code: ErrorCode, message: Option<String>, text: String) {
         match (self.state, &sent.call) {
             // EndTxn was sent and its answer lost: the transaction may be committed. Errors of other calls do not decide that.
-            (State::Committing, call) if self.contents.end_sent && !matches!(call, Call::EndTxn { .. }) => {
+            (TransactionState::Committing, call) if self.contents.end_sent && !matches!(call, Call::EndTxn { .. }) => {
                 self.retry(sent, code, text);
             }
-            (State::InTransaction | State::Committing, _) => {
+            (TransactionState::InTransaction | TransactionState::Committing, _) => {
                 // The coordinator does not know the producer id, so it would not accept EndTxn either.
                 self.skip_end_txn |= code == ErrorCode::InvalidProducerIdMapping;
                 self.must_abort(text);
             }
             // EndTxn was refused: InitProducerId with the current epoch aborts the transaction as well.
-            (State::Aborting, Call::EndTxn { .. }) => {
+            (TransactionState::Aborting, Call::EndTxn { .. }) => {
                 self.skip_end_txn = true;
                 self.epoch_bump_required = true;
             }
             // A call that was sent before the abort.
-            (State::Aborting | State::AbortableError, _) => self.retry(sent, code, text),
+            (TransactionState::Aborting | TransactionState::AbortableError, _) => self.retry(sent, code, text),
             _ => self.fatal(self.error_of(sent.call.api(), code, message)),
         }
     }
@@ -199,10 +199,13 @@ impl ProducerSession {
 
     fn denied(&mut self, code: ErrorCode, message: Option<String>) {
         let error = self.error_of("InitProducerId", code, message);
-        if self.state != State::Initializing || self.identity.is_some() || self.config.transactional_id.is_none() {
+        if self.state != TransactionState::Initializing
+            || self.identity.is_some()
+            || self.config.transactional_id.is_none()
+        {
             return self.fatal(error);
         }
-        self.enter(State::Uninitialized);
+        self.enter(TransactionState::Uninitialized);
         self.finish_waiters(|verb| verb == Verb::Init, Err(error));
     }
 

@@ -1,7 +1,7 @@
 //! EndTxn: a transaction is committed or aborted.
 
 use super::session::{ProducerSession, TransactionContents, Verb, Waiter};
-use super::{Call, Ending, Output, State, Ticket, TransactionError};
+use super::{Call, Ending, Output, Ticket, TransactionError, TransactionState};
 use crate::Now;
 use crate::produce::Identity;
 
@@ -9,9 +9,9 @@ impl ProducerSession {
     /// The user commits or aborts.
     pub(super) fn end(&mut self, ticket: Ticket, ending: Ending, deadline: Now) {
         match (ending, self.state) {
-            (Ending::Commit, State::InTransaction) => self.enter(State::Committing),
-            (Ending::Abort, State::InTransaction | State::AbortableError) => {
-                self.enter(State::Aborting);
+            (Ending::Commit, TransactionState::InTransaction) => self.enter(TransactionState::Committing),
+            (Ending::Abort, TransactionState::InTransaction | TransactionState::AbortableError) => {
+                self.enter(TransactionState::Aborting);
                 self.failure = None;
                 self.contents.pending_partitions.clear();
                 self.contents.offsets.clear();
@@ -19,18 +19,18 @@ impl ProducerSession {
                 self.finish_waiters(|verb| verb == Verb::SendOffsets, Err(TransactionError::MustAbort { reason }));
             }
             // Called again after its deadline.
-            (Ending::Commit, State::Committing) | (Ending::Abort, State::Aborting) => {}
+            (Ending::Commit, TransactionState::Committing) | (Ending::Abort, TransactionState::Aborting) => {}
             // The transaction has ended, and the epoch of the next one is requested: no other may begin before.
-            (_, State::Initializing) if self.ended_by == Some(ending) => {}
-            (_, State::Ready) if self.timed_out_end == Some(ending) => {
+            (_, TransactionState::Initializing) if self.ended_by == Some(ending) => {}
+            (_, TransactionState::Ready) if self.timed_out_end == Some(ending) => {
                 self.timed_out_end = None;
                 return self.done(ticket, Ok(()));
             }
-            (Ending::Abort, State::Committing) => {
+            (Ending::Abort, TransactionState::Committing) => {
                 return self
                     .refuse(ticket, "the transaction is being committed already: call commit_transaction() again");
             }
-            (Ending::Commit, State::Aborting) => {
+            (Ending::Commit, TransactionState::Aborting) => {
                 return self.refuse(ticket, "the transaction is being aborted already: call abort_transaction() again");
             }
             _ => return self.refuse(ticket, "no transaction is open: call begin_transaction() first"),
@@ -47,7 +47,7 @@ impl ProducerSession {
     }
 
     pub(super) fn end_answered(&mut self, next: Option<Identity>) {
-        if matches!(self.state, State::Committing | State::Aborting) {
+        if matches!(self.state, TransactionState::Committing | TransactionState::Aborting) {
             self.ended(next);
         }
     }
@@ -61,11 +61,11 @@ impl ProducerSession {
             self.take_identity(next);
         }
         if self.epoch_bump_required {
-            let ending = if self.state == State::Committing { Ending::Commit } else { Ending::Abort };
+            let ending = if self.state == TransactionState::Committing { Ending::Commit } else { Ending::Abort };
             self.ended_by = Some(ending);
-            return self.enter(State::Initializing);
+            return self.enter(TransactionState::Initializing);
         }
-        self.enter(State::Ready);
+        self.enter(TransactionState::Ready);
         self.finish_waiters(|verb| matches!(verb, Verb::End(_)), Ok(()));
     }
 }

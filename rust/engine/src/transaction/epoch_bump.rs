@@ -1,6 +1,6 @@
 //! A producer's next epoch, which it takes when it is not known which sequence numbers are in the log (KIP-360).
 
-use super::State;
+use super::TransactionState;
 use super::session::ProducerSession;
 use crate::produce::Identity;
 
@@ -10,25 +10,25 @@ impl ProducerSession {
         match identity.epoch.checked_add(1) {
             Some(epoch) => self.take_identity(Identity { epoch, ..identity }),
             // The epochs of this producer id are used up: get another id.
-            None => self.enter(State::Initializing),
+            None => self.enter(TransactionState::Initializing),
         }
     }
 
     /// It is unknown which sequence numbers are in the log, so the epoch has to be bumped (KIP-360).
     pub(super) fn require_epoch_bump(&mut self) {
         match self.state {
-            State::Ready => {
+            TransactionState::Ready => {
                 self.epoch_bump_required = true;
-                self.enter(State::Initializing);
+                self.enter(TransactionState::Initializing);
             }
             // Its records are all in the log, and it may be committed already.
-            State::Committing if self.contents.end_sent => self.epoch_bump_required = true,
-            State::InTransaction | State::Committing => {
+            TransactionState::Committing if self.contents.end_sent => self.epoch_bump_required = true,
+            TransactionState::InTransaction | TransactionState::Committing => {
                 self.epoch_bump_required = true;
                 self.must_abort("it is not known which records were written".into());
             }
-            State::AbortableError | State::Aborting => self.epoch_bump_required = true,
-            State::Uninitialized | State::Initializing | State::Fatal => {}
+            TransactionState::AbortableError | TransactionState::Aborting => self.epoch_bump_required = true,
+            TransactionState::Uninitialized | TransactionState::Initializing | TransactionState::Fatal => {}
         }
     }
 }

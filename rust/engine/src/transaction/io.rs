@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::State;
+use super::TransactionState;
 use crate::backoff::Backoff;
 use crate::group::CommitOffset;
 use crate::group::TopicIds;
@@ -247,9 +247,9 @@ pub enum SessionEvent {
     /// The session went from one state to another.
     StateChanged {
         /// The old state.
-        from: State,
+        from: TransactionState,
         /// The new state.
-        to: State,
+        to: TransactionState,
     },
     /// A call failed and is retried.
     Retried {
@@ -283,7 +283,7 @@ pub enum TransactionError {
     },
     /// The verb is not allowed in this state, such as a commit without a transaction.
     #[error("{0}")]
-    State(String),
+    TransactionState(String),
     /// No permission for the transactional id, or for the group.
     #[error("{what} is not allowed ({}): {}", code.name(), code.message())]
     Denied {

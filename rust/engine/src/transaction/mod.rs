@@ -20,4 +20,4 @@ pub use io::{
     Ticket, TransactionError,
 };
 pub use session::ProducerSession;
-pub use state::State;
+pub use state::TransactionState;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::{
-    Call, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, State, Target, Ticket,
-    TransactionError,
+    Call, CallId, Ending, GroupMetadata, Input, Output, SessionConfig, SessionEvent, Target, Ticket, TransactionError,
+    TransactionState,
 };
 use crate::backoff::{Backoff, Jitter};
 use crate::group::CommitOffset;
@@ -98,7 +98,7 @@ pub(super) struct TransactionContents {
 /// happens before.
 pub struct ProducerSession {
     pub(super) config: SessionConfig,
-    pub(super) state: State,
+    pub(super) state: TransactionState,
     jitter: Jitter,
     /// The time of the last input.
     pub(super) now: Now,
@@ -144,7 +144,7 @@ impl ProducerSession {
     pub fn new(config: SessionConfig, seed: u64) -> Self {
         Self {
             config,
-            state: State::Uninitialized,
+            state: TransactionState::Uninitialized,
             jitter: Jitter::new(seed),
             now: Now::ZERO,
             outputs: VecDeque::new(),
@@ -210,7 +210,7 @@ impl ProducerSession {
     }
 
     /// The state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> TransactionState {
         self.state
     }
 
@@ -232,15 +232,15 @@ impl ProducerSession {
 
     /// Why records cannot be sent now; `None` if they can.
     pub fn refusal(&self) -> Option<TransactionError> {
-        if self.config.transactional_id.is_none() || self.state == State::InTransaction {
+        if self.config.transactional_id.is_none() || self.state == TransactionState::InTransaction {
             return self.failure.clone();
         }
         Some(self.failure.clone().unwrap_or_else(|| {
             let state = match self.state {
-                State::Uninitialized => "init_transactions() was not called yet",
-                State::Initializing => "init_transactions() has not ended yet",
-                State::Committing => "the transaction is being committed",
-                State::Aborting => "the transaction is being aborted",
+                TransactionState::Uninitialized => "init_transactions() was not called yet",
+                TransactionState::Initializing => "init_transactions() has not ended yet",
+                TransactionState::Committing => "the transaction is being committed",
+                TransactionState::Aborting => "the transaction is being aborted",
                 _ => "no transaction is open: call begin_transaction() first",
             };
             TransactionError::State(format!("a producer with a transactional.id sends in transactions only: {state}"))
@@ -251,7 +251,7 @@ impl ProducerSession {
         self.outputs.push_back(output);
     }
 
-    pub(super) fn enter(&mut self, to: State) {
+    pub(super) fn enter(&mut self, to: TransactionState) {
         let from = std::mem::replace(&mut self.state, to);
         debug_assert!(from.successors().contains(&to), "{from:?} -> {to:?}");
         self.push(Output::Event(SessionEvent::StateChanged { from, to }));
@@ -301,7 +301,7 @@ impl ProducerSession {
             let Some(call) = self.next_call() else {
                 // The coordinator never learned of the transaction, so it ends without EndTxn.
                 match self.state {
-                    State::Committing | State::Aborting => self.ended(None),
+                    TransactionState::Committing | TransactionState::Aborting => self.ended(None),
                     _ => return,
                 }
                 continue;
@@ -316,13 +316,16 @@ impl ProducerSession {
 
     fn next_call(&mut self) -> Option<Call> {
         match self.state {
-            State::Initializing => {
+            TransactionState::Initializing => {
                 Some(Call::InitProducerId { current: self.identity.filter(|_| self.epoch_bump_required) })
             }
-            State::InTransaction => self.next_addition(),
-            State::Committing => self.next_addition().or_else(|| self.next_end(Ending::Commit)),
-            State::Aborting => self.next_end(Ending::Abort),
-            State::Uninitialized | State::Ready | State::AbortableError | State::Fatal => None,
+            TransactionState::InTransaction => self.next_addition(),
+            TransactionState::Committing => self.next_addition().or_else(|| self.next_end(Ending::Commit)),
+            TransactionState::Aborting => self.next_end(Ending::Abort),
+            TransactionState::Uninitialized
+            | TransactionState::Ready
+            | TransactionState::AbortableError
+            | TransactionState::Fatal => None,
         }
     }
 
@@ -385,10 +388,10 @@ impl ProducerSession {
 
     /// From now on the transaction can only be aborted.
     pub(super) fn must_abort(&mut self, reason: String) {
-        if !matches!(self.state, State::InTransaction | State::Committing) {
+        if !matches!(self.state, TransactionState::InTransaction | TransactionState::Committing) {
             return;
         }
-        self.enter(State::AbortableError);
+        self.enter(TransactionState::AbortableError);
         self.contents.pending_partitions.clear();
         self.contents.offsets.clear();
         self.push(Output::FailUnsent(SendFault::TransactionFailed { reason: reason.clone() }));
@@ -400,14 +403,14 @@ impl ProducerSession {
 
     /// The producer cannot be used any more.
     pub(super) fn fatal(&mut self, error: TransactionError) {
-        if self.state == State::Fatal {
+        if self.state == TransactionState::Fatal {
             return;
         }
-        if self.state == State::Initializing {
+        if self.state == TransactionState::Initializing {
             // The transaction is committed: what failed is the epoch bump for the next one.
             self.finish_waiters(|verb| verb == Verb::End(Ending::Commit), Ok(()));
         }
-        self.enter(State::Fatal);
+        self.enter(TransactionState::Fatal);
         let fault = match &error {
             TransactionError::Fenced { code, .. } => SendFault::Fenced { reason: (*code).to_owned() },
             error => SendFault::Fatal { reason: error.to_string() },

@@ -2,7 +2,7 @@
 
 /// The state of a producer session. The names are those of Java's TransactionManager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum TransactionState {
     /// It has no producer id.
     Uninitialized,
     /// It requests one, or a higher epoch of the one it has.
@@ -21,7 +21,7 @@ pub enum State {
     Fatal,
 }
 
-impl State {
+impl TransactionState {
     /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Uninitialized,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use monedula_protocol::error_code::ErrorCode;
 
 use super::session::{PendingOffsets, ProducerSession, TransactionContents, Verb, Waiter};
-use super::{GroupMetadata, Output, State, Ticket, TransactionError};
+use super::{GroupMetadata, Output, Ticket, TransactionError, TransactionState};
 use crate::group::CommitOffset;
 use crate::produce::{Identity, SendFault};
 use crate::{Now, TopicPartition};
@@ -15,8 +15,8 @@ impl ProducerSession {
     pub(super) fn need_identity(&mut self, old: Option<Identity>) {
         let Some(identity) = self.identity else {
             // A transactional one comes with init_transactions.
-            if self.config.transactional_id.is_none() && self.state == State::Uninitialized {
-                self.enter(State::Initializing);
+            if self.config.transactional_id.is_none() && self.state == TransactionState::Uninitialized {
+                self.enter(TransactionState::Initializing);
             }
             return;
         };
@@ -24,7 +24,7 @@ impl ProducerSession {
             self.push(Output::Identity(identity));
         } else if self.config.transactional_id.is_some() {
             self.require_epoch_bump();
-        } else if self.state == State::Ready {
+        } else if self.state == TransactionState::Ready {
             self.bump_epoch_locally(identity);
         }
     }
@@ -37,9 +37,9 @@ impl ProducerSession {
 
     pub(super) fn init(&mut self, ticket: Ticket, deadline: Now) {
         match self.state {
-            State::Uninitialized => self.enter(State::Initializing),
-            State::Initializing => {}
-            State::Ready => return self.done(ticket, Ok(())),
+            TransactionState::Uninitialized => self.enter(TransactionState::Initializing),
+            TransactionState::Initializing => {}
+            TransactionState::Ready => return self.done(ticket, Ok(())),
             _ => return self.refuse(ticket, "init_transactions() is called once, before the first transaction"),
         }
         self.waiters.push(Waiter { ticket, began: self.now, deadline, verb: Verb::Init });
@@ -47,22 +47,22 @@ impl ProducerSession {
 
     pub(super) fn begin(&mut self, ticket: Ticket) {
         match (self.state, self.timed_out_end) {
-            (State::Ready, None) => {
+            (TransactionState::Ready, None) => {
                 self.contents = TransactionContents::default();
                 self.version2 = self.cluster_version2;
-                self.enter(State::InTransaction);
+                self.enter(TransactionState::InTransaction);
                 self.done(ticket, Ok(()));
             }
-            (State::Ready, Some(ending)) => {
+            (TransactionState::Ready, Some(ending)) => {
                 let verb = Verb::End(ending).name();
                 let text =
                     format!("{verb}() did not end within its time before: call it again to hear what came of it");
                 self.refuse(ticket, &text);
             }
-            (State::Uninitialized | State::Initializing, _) => {
+            (TransactionState::Uninitialized | TransactionState::Initializing, _) => {
                 self.refuse(ticket, "begin_transaction() comes after init_transactions()");
             }
-            (State::InTransaction, _) => {
+            (TransactionState::InTransaction, _) => {
                 self.refuse(ticket, "a transaction is open already: commit or abort it first");
             }
             _ => self.refuse(ticket, "the last transaction has not ended yet"),
@@ -71,7 +71,7 @@ impl ProducerSession {
 
     /// A partition is about to get its first records of this transaction.
     pub(super) fn add_partition(&mut self, partition: TopicPartition) {
-        if !matches!(self.state, State::InTransaction | State::Committing) {
+        if !matches!(self.state, TransactionState::InTransaction | TransactionState::Committing) {
             return;
         }
         if self.version2 {
@@ -92,7 +92,7 @@ impl ProducerSession {
         offsets: BTreeMap<TopicPartition, CommitOffset>,
         deadline: Now,
     ) {
-        if self.state != State::InTransaction {
+        if self.state != TransactionState::InTransaction {
             return self.refuse(ticket, "send_offsets() belongs into a transaction: call begin_transaction() first");
         }
         if offsets.is_empty() {
@@ -117,7 +117,13 @@ impl ProducerSession {
             _ => {}
         }
         // Sequence numbers were assigned to records that are not in the log: the broker would refuse the next ones.
-        if matches!(self.state, State::InTransaction | State::Committing | State::Aborting | State::AbortableError) {
+        if matches!(
+            self.state,
+            TransactionState::InTransaction
+                | TransactionState::Committing
+                | TransactionState::Aborting
+                | TransactionState::AbortableError
+        ) {
             self.epoch_bump_required |= !self.version2;
         }
         self.must_abort(fault.to_string());

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use monedula_engine::Now;
 use monedula_engine::group::{
-    Answer, Call, CallError, CallId, GroupError, GroupEvent, Input, Member, Output, Partitions, State, Subscription,
-    Target, Ticket, consumer,
+    Answer, Call, CallError, CallId, GroupError, GroupEvent, Input, Member, MemberState, Output, Partitions,
+    Subscription, Target, Ticket, consumer,
 };
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -24,7 +24,7 @@ pub(crate) struct MemberWorld {
     /// Calls that were sent and that the test has not looked at.
     pub calls: VecDeque<(CallId, Target, Call)>,
     /// The changes of state of a member under KIP-848; those of a classic member are among the events.
-    pub steps: Vec<(consumer::State, consumer::State)>,
+    pub steps: Vec<(consumer::ConsumerState, consumer::ConsumerState)>,
     pub raised: Vec<(GroupError, bool)>,
     /// The user polls: a call of the user is waiting.
     pub polling: bool,
@@ -257,10 +257,12 @@ impl MemberWorld {
                 let leased = self.lease.filter(|_| to.is_unsubscribed());
                 assert_eq!(leased, None, "a lease outlives the membership");
                 match (from, to) {
-                    (State::Classic(_), State::Classic(_)) if is_classic => {
+                    (MemberState::Classic(_), MemberState::Classic(_)) if is_classic => {
                         self.events.push(GroupEvent::StateChanged { from, to });
                     }
-                    (State::Consumer(from), State::Consumer(to)) if !is_classic => self.steps.push((from, to)),
+                    (MemberState::Consumer(from), MemberState::Consumer(to)) if !is_classic => {
+                        self.steps.push((from, to))
+                    }
                     states => panic!("of the other machine: {states:?}"),
                 }
             }

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, CommitError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -140,7 +140,7 @@ fn an_answer_to_the_commit_of_an_older_generation_does_not_end_the_membership() 
         world.put(Input::Rejoin { at: now, reason: "test".into() });
         world.rebalance(2, &[0, 1]);
         world.answer(late, failed("OffsetCommit", code));
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]), "{code}");
+        assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]), "{code}");
         world.pass(BACKOFF);
         assert_eq!(world.commit_answered(ErrorCode::None), offsets(&[(0, 20)]));
     }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -98,7 +98,7 @@ fn a_join_of_minutes_is_behind_the_scenes_and_the_lease_is_kept_alive() {
     world.join(id, 2);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, crate::world::synced(&[0, 1]));
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
     world.beating = true;
     world.pass(secs(60));
     assert!(
@@ -287,7 +287,7 @@ fn answers_that_are_doubled_or_late_or_of_another_kind_change_nothing() {
     world.pass(BACKOFF);
     world.rebalance(3, &[0, 1]);
     world.answer(sync, crate::world::synced(&[]));
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn busy_users_keep_what_stays_while_they_are_waited_for() {
     world.beating = true;
     world.pass(secs(120));
     assert!(matches!(world.owed.front(), Some(Owed::Settle(_, partitions)) if partitions.len() == 1));
-    assert_eq!((world.state(), world.owned()), (State::Revoking, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Revoking, vec![0, 1]));
     assert!(world.lease.is_some_and(|until| until > world.now));
 }
 

@@ -9,7 +9,7 @@ use monedula_engine::assign::{
     DeferredUserData, Loss, MemberAssignment, Protocol, Schedule, assignment_bytes, builtin, read_subscription,
     subscription_bytes,
 };
-use monedula_engine::group::classic::{ClassicConfig, State};
+use monedula_engine::group::classic::{ClassicConfig, ClassicState};
 use monedula_engine::group::{Answer, Call, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -53,7 +53,7 @@ fn waits() -> World {
     world.join(id, 2);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced_with(&waiting(secs(100)), &[0]));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ClassicState::Stable);
     world.beating = true;
     world.trace();
     world
@@ -269,7 +269,7 @@ fn gives_up(setup: ClassicConfig) -> World {
     world.busy = true;
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced(&[0]));
-    assert_eq!(world.state(), State::Revoking);
+    assert_eq!(world.state(), ClassicState::Revoking);
     // The first heartbeat is sent at once.
     if world.apis() == ["Heartbeat"] {
         let (id, _) = world.call("Heartbeat");
@@ -291,7 +291,7 @@ fn a_member_takes_part_in_a_rebalance_while_it_gives_up_and_claims_what_it_has_s
     world.join(id, 3);
     let (id, _) = world.call("SyncGroup");
     world.answer(id, synced(&[0]));
-    assert_eq!((world.state(), world.owned()), (State::Revoking, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Revoking, vec![0, 1]));
     assert_eq!(world.trace(), ["Heartbeat", "JoinGroup", "SyncGroup"], "settled once, and t-0 flows on");
     // When its user has finished, the revocation continues, in the generation that the member is in by then.
     world.user_returns();
@@ -307,7 +307,7 @@ fn a_member_takes_part_in_a_rebalance_while_it_gives_up_and_claims_what_it_has_s
 fn other_assignors_are_waited_for() {
     let world = gives_up(config(Protocol::Cooperative));
     world.no_call();
-    assert_eq!(world.state(), State::Revoking);
+    assert_eq!(world.state(), ClassicState::Revoking);
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn what_is_given_up_in_the_middle_of_a_rebalance_is_told_by_another_join() {
         world.join(id, 4);
         let (id, _) = world.call("SyncGroup");
         world.answer(id, synced(&[0]));
-        assert_eq!(world.state(), State::Stable);
+        assert_eq!(world.state(), ClassicState::Stable);
         world.no_call();
     }
 }
@@ -363,7 +363,7 @@ fn a_join_without_an_answer_leaves_nobody_sure_of_what_was_to_be_given_up() {
     let mut world = gives_up(defers());
     let (id, _) = world.call("JoinGroup");
     world.lose(id);
-    assert_eq!(world.state(), State::Revoking);
+    assert_eq!(world.state(), ClassicState::Revoking);
     world.find(1);
     world.pass(crate::world::BACKOFF);
     let (id, call) = world.call("JoinGroup");

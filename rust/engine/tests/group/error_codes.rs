@@ -1,7 +1,7 @@
 //! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
 use monedula_engine::group::CommitError;
-use monedula_engine::group::classic::{REACTIONS, Reaction, State, reaction};
+use monedula_engine::group::classic::{ClassicState, REACTIONS, Reaction, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::pending::{APIS, TICKET, again, failed, pending};
@@ -16,12 +16,12 @@ fn codes() -> impl Iterator<Item = ErrorCode> {
 fn seen(api: &str, code: ErrorCode) -> Reaction {
     let (mut world, id, _) = pending(api);
     world.answer(id, failed(api, code));
-    if world.state() == State::Fatal {
+    if world.state() == ClassicState::Fatal {
         assert!(matches!(world.raised[..], [(_, true)]), "{api} {code}");
         return Reaction::Fail;
     }
     assert_eq!(world.raised, [], "{api} {code}");
-    if api == "LeaveGroup" && world.state() == State::Unsubscribed {
+    if api == "LeaveGroup" && world.state() == ClassicState::Unsubscribed {
         return Reaction::Done;
     }
     let trace = world.trace();

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Target};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -104,7 +104,7 @@ fn a_coordinator_that_answers_no_heartbeat_for_a_session_or_whose_socket_closes_
     world.pass(ms(1));
     world.call("Heartbeat");
     world.call("FindCoordinator");
-    assert_eq!(world.state(), State::Stable, "that alone is no reason to join again");
+    assert_eq!(world.state(), ClassicState::Stable, "that alone is no reason to join again");
 
     let mut world = World::stable(config(Protocol::Cooperative), &[0]);
     world.pass(HEARTBEAT);
@@ -149,7 +149,7 @@ fn a_new_coordinator_alone_costs_a_heartbeat_and_no_join_and_no_commit() {
     world.beating = true;
     world.pass(secs(60));
     world.no_call();
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -90,7 +90,7 @@ fn a_notice_leads_to_a_join_and_a_lost_connection_only_to_another() {
     world.find(1);
     world.beat(ErrorCode::None);
     world.no_call();
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0]));
 }
 
 // req: S054
@@ -106,7 +106,7 @@ fn a_coordinator_that_loads_is_waited_for_without_a_join() {
             world.beating = api != "Heartbeat";
         }
         world.no_call();
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]), "{api}");
+        assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]), "{api}");
     }
     let (mut world, id, _) = pending("JoinGroup");
     world.answer(id, crate::pending::failed("JoinGroup", ErrorCode::CoordinatorLoadInProgress));
@@ -175,7 +175,7 @@ fn a_pause_shorter_than_the_session_costs_nothing() {
         world.beating = true;
         world.pass(secs(30));
         world.no_call();
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+        assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
         assert!(!world.events.iter().any(|event| matches!(event, GroupEvent::Lost { .. })));
     }
 }
@@ -203,7 +203,7 @@ fn a_long_pause_before_a_join_costs_the_membership_and_a_short_one_after_it_noth
     world.answer(id, crate::world::synced(&[0, 1]));
     world.pass(secs(30));
     world.no_call();
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn an_answer_to_the_heartbeat_of_an_older_generation_says_nothing() {
         world.trace();
         world.answer(late, Answer::Heartbeat { code });
         world.no_call();
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "{code}");
+        assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0]), "{code}");
     }
 }
 
@@ -231,7 +231,7 @@ fn who_does_not_poll_for_max_poll_interval_leaves_and_comes_back_with_the_next_p
     world.polling = false;
     world.finished = offsets(&[(0, 40)]);
     world.pass(MAX_POLL - ms(1));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ClassicState::Stable);
     while world.apis() == ["OffsetCommit"] {
         world.commit_answered(ErrorCode::None);
     }
@@ -240,7 +240,7 @@ fn who_does_not_poll_for_max_poll_interval_leaves_and_comes_back_with_the_next_p
     assert_eq!(world.trace(), ["raise", "dropped t-0 t-1", "Lost t-0 t-1", "LeaveGroup"]);
     let (_, call) = world.call("LeaveGroup");
     assert_eq!(identity(&call).0, "m", "an ordinary LeaveGroup");
-    assert_eq!(world.state(), State::Stale);
+    assert_eq!(world.state(), ClassicState::Stale);
     world.pass(secs(1000));
     world.no_call();
     world.polling = true;
@@ -256,7 +256,7 @@ fn polls_are_watched_in_every_state_of_a_membership() {
         world.beating = true;
         world.polling = false;
         world.pass(MAX_POLL + ms(1));
-        assert_eq!(world.state(), State::Stale, "{api}");
+        assert_eq!(world.state(), ClassicState::Stale, "{api}");
         assert_eq!((world.owned().len(), world.raised.len()), (0, 1), "{api}");
     }
     // While the user finishes, and during the callback.
@@ -270,12 +270,12 @@ fn polls_are_watched_in_every_state_of_a_membership() {
             let Some(crate::world::Owed::Settle(ticket, _)) = world.owed.pop_front() else { panic!() };
             world.put(Input::Finished { ticket, offsets: crate::world::Offsets::new() });
         }
-        assert_eq!(world.state(), State::Revoking);
+        assert_eq!(world.state(), ClassicState::Revoking);
         world.trace();
         world.polling = false;
         world.pass(MAX_POLL + ms(1));
         let lost = world.trace().contains(&format!("Lost {}", t(0)));
-        assert_eq!((world.state(), lost), (State::Stale, !settled), "each partition is reported once");
+        assert_eq!((world.state(), lost), (ClassicState::Stale, !settled), "each partition is reported once");
     }
 }
 
@@ -284,7 +284,7 @@ fn no_one_joins_for_a_user_who_does_not_poll() {
     let (mut world, id, _) = pending("FindCoordinator");
     world.polling = false;
     world.pass(MAX_POLL + ms(1));
-    assert_eq!((world.state(), world.raised.len()), (State::Stale, 0), "it never was in the group");
+    assert_eq!((world.state(), world.raised.len()), (ClassicState::Stale, 0), "it never was in the group");
     world.answer(id, crate::world::coordinator(ErrorCode::None, 1));
     world.no_call();
     world.polling = true;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monedula_engine::assign::{AssignError, Protocol};
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Call, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -220,7 +220,7 @@ fn what_the_coordinator_refuses_for_good_is_told_with_what_to_do() {
         world.answer(id, join_error(code, ""));
         world.pass(secs(600));
         world.no_call();
-        assert_eq!(world.state(), State::Fatal);
+        assert_eq!(world.state(), ClassicState::Fatal);
         let [(error, true)] = &world.raised[..] else { panic!("{:?}", world.raised) };
         error.clone()
     };
@@ -286,7 +286,7 @@ fn after_a_failover_in_the_middle_of_a_rebalance_each_goes_on_from_what_it_knows
     world.beat(ErrorCode::NotCoordinator);
     world.find(2);
     world.beat(ErrorCode::None);
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ClassicState::Stable);
     // The new coordinator has another generation.
     world.beat(ErrorCode::IllegalGeneration);
     assert_eq!(identity(&world.call("JoinGroup").1).0, "m");
@@ -301,7 +301,7 @@ fn after_a_failover_in_the_middle_of_a_rebalance_each_goes_on_from_what_it_knows
     world.find(2);
     world.pass(BACKOFF);
     world.rebalance(3, &[0, 1]);
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! heartbeat was sent.
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -32,7 +32,11 @@ fn self_fence_at_session_deadline_without_coordinator() {
     assert!(world.events.contains(&GroupEvent::LeaseExpired));
     world.pass(secs(100));
     assert_eq!(world.lease, Some(lease), "nothing renews it");
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it is only the coordinator knows");
+    assert_eq!(
+        (world.state(), world.owned()),
+        (ClassicState::Stable, vec![0]),
+        "what it is only the coordinator knows"
+    );
     // A heartbeat that succeeds renews the lease.
     world.call("Heartbeat");
     world.find(1);

@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{ClassicConfig, State};
+use monedula_engine::group::classic::{ClassicConfig, ClassicState};
 use monedula_engine::group::{Answer, Call, CallError, CallId, CommitError, GroupError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -109,7 +109,7 @@ fn everywhere() -> Vec<(String, World)> {
     let mut world = World::stable(config(Protocol::Eager), &[0, 1]);
     (world.polling, world.beating) = (false, true);
     world.pass(MAX_POLL);
-    assert_eq!(world.state(), State::Stale);
+    assert_eq!(world.state(), ClassicState::Stale);
     worlds.push(("stale".into(), world));
     worlds
 }
@@ -125,7 +125,7 @@ fn closing_ends_in_time_in_every_state_whoever_does_not_answer() {
         let trace = world.trace();
         assert_eq!(trace.iter().filter(|line| *line == "closed").count(), 1, "{name}: {trace:?}");
         assert_eq!(trace.last().map(String::as_str), Some("closed"), "{name}: nothing follows");
-        assert_eq!((world.state(), world.owned().len()), (State::Unsubscribed, 0), "{name}");
+        assert_eq!((world.state(), world.owned().len()), (ClassicState::Unsubscribed, 0), "{name}");
         assert!(world.outcome(500).is_some(), "{name}: every commit is answered before");
         assert_eq!(world.member.wake_at(), None, "{name}");
         world.pass(secs(600));
@@ -138,7 +138,7 @@ fn unsubscribing_ends_in_time_in_every_state_and_one_may_subscribe_again() {
     for (name, mut world) in everywhere() {
         world.put(Input::Unsubscribe);
         world.pass(MAX_POLL + SESSION);
-        assert_eq!((world.state(), world.owned().len()), (State::Unsubscribed, 0), "{name}");
+        assert_eq!((world.state(), world.owned().len()), (ClassicState::Unsubscribed, 0), "{name}");
         world.trace();
         (world.busy, world.beating, world.polling) = (false, true, true);
         world.owed.clear();
@@ -162,7 +162,7 @@ fn a_fatal_error_in_every_state_is_raised_once_and_ends_it() {
         let never = format!("the broker has no version of {api}");
         world.put(Input::Answer { id, outcome: Err(CallError::Never(never.clone())) });
         assert_eq!(world.raised, [(GroupError::Call { group: "g".into(), reason: never }, true)], "{api}");
-        assert_eq!((world.state(), world.owned().len()), (State::Fatal, 0), "{api}");
+        assert_eq!((world.state(), world.owned().len()), (ClassicState::Fatal, 0), "{api}");
         let lost = world.trace().iter().any(|line| line.starts_with("Lost"));
         assert_eq!(lost, !owned.is_empty(), "{api}");
         world.subscribe(&["u"]);
@@ -172,7 +172,11 @@ fn a_fatal_error_in_every_state_is_raised_once_and_ends_it() {
     }
     let (mut world, id, _) = pending("LeaveGroup");
     world.put(Input::Answer { id, outcome: Err(CallError::Never("no version".into())) });
-    assert_eq!((world.state(), world.raised.len()), (State::Unsubscribed, 0), "there is nothing to end any more");
+    assert_eq!(
+        (world.state(), world.raised.len()),
+        (ClassicState::Unsubscribed, 0),
+        "there is nothing to end any more"
+    );
 }
 
 #[test]
@@ -181,7 +185,7 @@ fn a_group_that_may_not_be_used_is_left_without_asking_again_and_again() {
     world.answer(id, Answer::Heartbeat { code: ErrorCode::NotCoordinator });
     let (id, _) = world.call("FindCoordinator");
     world.answer(id, coordinator(ErrorCode::GroupAuthorizationFailed, -1));
-    assert_eq!(world.state(), State::Fatal);
+    assert_eq!(world.state(), ClassicState::Fatal);
     world.close();
     let (id, _) = world.call("FindCoordinator");
     world.answer(id, coordinator(ErrorCode::GroupAuthorizationFailed, -1));
@@ -199,11 +203,11 @@ fn a_heartbeat_of_before_that_is_answered_while_leaving_does_no_harm() {
         let (leave, _) = world.call("LeaveGroup");
         world.answer(beat, Answer::Heartbeat { code });
         world.answer(leave, Answer::LeaveGroup { code: ErrorCode::NotCoordinator });
-        if world.state() == State::Leaving {
+        if world.state() == ClassicState::Leaving {
             world.find(2);
             world.pass(BACKOFF);
         }
-        if world.state() == State::Leaving {
+        if world.state() == ClassicState::Leaving {
             let (leave, _) = world.call("LeaveGroup");
             world.answer(leave, Answer::LeaveGroup { code: ErrorCode::None });
         }

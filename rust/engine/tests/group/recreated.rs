@@ -3,7 +3,7 @@
 
 use monedula_engine::TopicPartition;
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Call, CommitError};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -175,7 +175,7 @@ fn where_nothing_else_is_given_up_the_join_follows_at_once() {
         }
         world.rebalance(2, &[0, 1]);
         nothing_committed(&mut world);
-        assert_eq!(world.state(), State::Stable, "{step}");
+        assert_eq!(world.state(), ClassicState::Stable, "{step}");
         assert_eq!(world.starts[2..], [(t(0), None, true), (t(1), None, true)], "{step}");
     }
 }

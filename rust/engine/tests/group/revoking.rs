@@ -1,5 +1,5 @@
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Call, CallbackKind, CommitError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -291,7 +291,7 @@ fn a_subscription_or_an_unsubscription_in_the_middle_of_giving_up_is_minded_afte
     world.subscribe(&["t", "u"]);
     world.user_returns();
     world.rebalance(2, &[0]);
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ClassicState::Stable);
     world.look_up(10);
 
     // Closing during the commit neither cancels nor repeats it.

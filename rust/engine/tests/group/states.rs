@@ -1,6 +1,6 @@
 //! Compares docs/design/groups.md, "A member of a group", with the code.
 
-use monedula_engine::group::classic::{REACTIONS, State};
+use monedula_engine::group::classic::{ClassicState, REACTIONS};
 
 use crate::common::design::Section;
 
@@ -8,15 +8,18 @@ const DESIGN: Section = Section("A member of a group");
 
 #[test]
 fn the_table_of_successors_is_that_of_the_code() {
-    let names = |state: State| state.successors().iter().map(|state| state.name()).collect();
-    DESIGN.has_successors(State::ALL.map(|state| (state.name(), names(state))));
+    let names = |state: ClassicState| state.successors().iter().map(|state| state.name()).collect();
+    DESIGN.has_successors(ClassicState::ALL.map(|state| (state.name(), names(state))));
 }
 
 #[test]
 fn every_state_can_be_entered_and_left_and_is_in_the_diagram() {
-    for state in State::ALL {
+    for state in ClassicState::ALL {
         assert!(!state.successors().is_empty());
-        assert!(State::ALL.iter().any(|other| other.successors().contains(&state)), "{state:?} is never entered");
+        assert!(
+            ClassicState::ALL.iter().any(|other| other.successors().contains(&state)),
+            "{state:?} is never entered"
+        );
         DESIGN.has_in_its_diagram(state.name());
     }
 }

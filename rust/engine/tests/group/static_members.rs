@@ -1,7 +1,7 @@
 //! Static members (KIP-345).
 
 use monedula_engine::assign::Protocol;
-use monedula_engine::group::classic::{ClassicConfig, State};
+use monedula_engine::group::classic::{ClassicConfig, ClassicState};
 use monedula_engine::group::{Answer, Call, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -53,12 +53,12 @@ fn a_static_member_does_not_leave_so_that_its_place_is_kept() {
         world.commit_answered(ErrorCode::None);
         world.pass(secs(100));
         world.no_call();
-        assert_eq!(world.state(), State::Unsubscribed);
+        assert_eq!(world.state(), ClassicState::Unsubscribed);
     }
     let mut world = World::stable(fixed(), &[0]);
     (world.polling, world.beating) = (false, true);
     world.pass(MAX_POLL);
-    assert_eq!(world.state(), State::Stale);
+    assert_eq!(world.state(), ClassicState::Stale);
     assert!(!world.apis().contains(&"LeaveGroup"));
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use monedula_engine::assign::Protocol;
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::State as In;
-use monedula_engine::group::classic::State;
+use monedula_engine::group::MemberState as In;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Call, CallError, CallId, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -201,7 +201,7 @@ impl Storm {
         self.world.pass(secs(31));
         self.settle();
         assert_eq!(self.log.last().map(String::as_str), Some("closed"));
-        assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
+        assert_eq!((self.world.state(), self.world.owned().len()), (ClassicState::Unsubscribed, 0));
         assert!(self.callbacks.values().all(|count| *count == 0), "{:?}", self.callbacks);
         for ticket in &self.tickets {
             assert!(self.world.outcome(*ticket).is_some(), "commit {ticket} is not answered");
@@ -212,7 +212,7 @@ impl Storm {
 
 #[test]
 fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
-    let mut taken: BTreeSet<(State, State)> = BTreeSet::new();
+    let mut taken: BTreeSet<(ClassicState, ClassicState)> = BTreeSet::new();
     for seed in 0..SEEDS {
         let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
         let Ok(storm) = storm else { panic!("seed {seed}") };
@@ -221,8 +221,8 @@ fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
             _ => None,
         }));
     }
-    let legal = State::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to)));
-    let never: Vec<(State, State)> = legal.filter(|step| !taken.contains(step)).collect();
+    let legal = ClassicState::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to)));
+    let never: Vec<(ClassicState, ClassicState)> = legal.filter(|step| !taken.contains(step)).collect();
     assert_eq!(never, [], "legal on paper only");
 }
 

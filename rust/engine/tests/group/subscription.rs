@@ -1,5 +1,5 @@
 use monedula_engine::assign::{AssignError, Protocol};
-use monedula_engine::group::classic::State;
+use monedula_engine::group::classic::ClassicState;
 use monedula_engine::group::{Answer, Call, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -60,13 +60,13 @@ fn a_leader_that_gets_no_metadata_joins_again_and_goes_on_with_what_it_has() {
         let ticket = begin_to_lead(&mut world, generation);
         let outcome = Err(AssignError::NoMetadata { reason: "no answer".into() });
         world.put(Input::AssignmentComputed { ticket, outcome });
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it had flows on");
+        assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0]), "what it had flows on");
         world.no_call();
         world.pass(BACKOFF);
     }
     assert_eq!(world.raised, []);
     lead(&mut world, 12, &[("t", 2)], &[0, 1]);
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+    assert_eq!((world.state(), world.owned()), (ClassicState::Stable, vec![0, 1]));
     assert!(!world.trace().iter().any(|line| line.starts_with("Lost") || line == "LeaveGroup"));
 }
 
@@ -80,7 +80,7 @@ fn a_new_leader_that_gets_no_metadata_joins_again_too() {
     });
     world.pass(BACKOFF);
     lead(&mut world, 2, &[("t", 1)], &[0]);
-    assert_eq!((world.state(), world.raised.len()), (State::Stable, 0));
+    assert_eq!((world.state(), world.raised.len()), (ClassicState::Stable, 0));
 }
 
 // It lacks threads now, and may have some again before the others have another leader.
@@ -91,10 +91,10 @@ fn a_leader_without_a_thread_to_assign_on_joins_again_and_keeps_its_membership()
     let ticket = begin_to_lead(&mut world, 2);
     let outcome = Err(AssignError::NoThread { assignor: "range".into(), reason: "none is left".into() });
     world.put(Input::AssignmentComputed { ticket, outcome });
-    assert_eq!((world.state(), world.owned(), world.raised.len()), (State::Stable, vec![0], 0));
+    assert_eq!((world.state(), world.owned(), world.raised.len()), (ClassicState::Stable, vec![0], 0));
     world.pass(BACKOFF);
     lead(&mut world, 3, &[("t", 2)], &[0, 1]);
-    assert_eq!((world.state(), world.owned(), world.raised.len()), (State::Stable, vec![0, 1], 0));
+    assert_eq!((world.state(), world.owned(), world.raised.len()), (ClassicState::Stable, vec![0, 1], 0));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_leader_that_leaves_meanwhile_leaves() {
     }
     let (id, _) = world.call("LeaveGroup");
     world.answer(id, Answer::LeaveGroup { code: ErrorCode::None });
-    assert_eq!((world.state(), world.raised.len()), (State::Unsubscribed, 0));
+    assert_eq!((world.state(), world.raised.len()), (ClassicState::Unsubscribed, 0));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_subscription_that_changes_in_any_state_is_joined_with_in_the_end() {
             world.pass(secs(2));
         }
         let status = world.member.status();
-        assert_eq!((status.state, status.owned.len()), (State::Stable.into(), 0), "{api}");
+        assert_eq!((status.state, status.owned.len()), (ClassicState::Stable.into(), 0), "{api}");
         assert_eq!(status.topics(), ["u".into()].into(), "{api}");
         assert!(generation > 10, "{api}: joined");
     }

@@ -9,8 +9,8 @@ use monedula_engine::assign::{
     AssignError, Assignment, Assignor, MemberAssignment, Protocol, Subscription, Topics, assignment_bytes,
     read_subscription,
 };
-use monedula_engine::group::State as In;
-use monedula_engine::group::classic::{ClassicConfig, State};
+use monedula_engine::group::MemberState as In;
+use monedula_engine::group::classic::{ClassicConfig, ClassicState};
 use monedula_engine::group::{Answer, Call, CallError, CallId, Input, Member, TopicInfo};
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::types::Uuid;
@@ -107,12 +107,12 @@ impl World {
         let mut world = Self::subscribed(config);
         world.rebalance(1, partitions);
         world.look_up(10);
-        assert_eq!(world.state(), State::Stable);
+        assert_eq!(world.state(), ClassicState::Stable);
         world.trace();
         world
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ClassicState {
         match self.member.status().state {
             In::Classic(state) => state,
             In::Consumer(state) => panic!("of the other machine: {state:?}"),

@@ -1,6 +1,6 @@
 //! Target assignments, and the names of their topics.
 
-use monedula_engine::group::consumer::State;
+use monedula_engine::group::consumer::ConsumerState;
 
 use crate::world::{BACKOFF, World, by_hand, config, id, ids, is_full, ms, of, t};
 
@@ -12,14 +12,14 @@ fn the_first_target_is_gained_told_looked_up_and_acknowledged() {
     let (id, _) = world.heartbeat();
     world.ok(id, 1, Some(&ids(&[0, 1])));
     assert_eq!(world.trace(), ["assigned t-0 t-1", "Assigned t-0 t-1", "OffsetFetch"]);
-    assert_eq!(world.state(), State::Reconciling);
+    assert_eq!(world.state(), ConsumerState::Reconciling);
     world.look_up(10);
     assert_eq!(world.trace(), ["start t-0 t-1"]);
     world.no_call();
     // Once the user's callback has ended, the assignment is acknowledged.
     world.user_returns();
     assert_eq!(world.trace(), ["ConsumerGroupHeartbeat"]);
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
     assert_eq!(world.heartbeat().1.owned, Some(ids(&[0, 1])));
 }
 
@@ -31,7 +31,7 @@ fn an_empty_target_is_acknowledged_without_a_callback() {
     world.ok(id, 1, Some(&ids(&[])));
     assert_eq!(world.trace(), ["ConsumerGroupHeartbeat"]);
     assert_eq!(world.heartbeat().1.owned, Some(ids(&[])));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
 }
 
 #[test]
@@ -49,14 +49,14 @@ fn a_topic_without_a_name_is_asked_for_and_does_not_block_the_others() {
     assert_eq!(world.owned(), [0, 1]);
     world.look_up(10);
     world.settle_heartbeats(2);
-    assert_eq!(world.state(), State::Reconciling, "the name is still missing");
+    assert_eq!(world.state(), ConsumerState::Reconciling, "the name is still missing");
     assert_eq!(world.member.status().unresolved, [id("u")].into());
     // Once its name is known, it is assigned and acknowledged too.
     world.trace();
     world.topic("u", 2);
     assert_eq!(world.trace()[..2], ["assigned u-0", "Assigned u-0"]);
     assert_eq!(world.heartbeat().1.owned, Some(both));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
     assert_eq!(world.member.status().unresolved, [].into());
 }
 
@@ -76,12 +76,12 @@ fn names_are_asked_for_again_after_a_backoff_and_what_is_known_is_acknowledged_o
     assert!((10..60).contains(&asked.len()), "{}", asked.len());
     // Metadata without the topic does not name it either.
     world.learn();
-    assert_eq!(world.state(), State::Reconciling);
+    assert_eq!(world.state(), ConsumerState::Reconciling);
     // A target without the topic ends the search for its name.
     world.beating = false;
     world.target(3, &ids(&[0]));
     let (id, call) = world.heartbeat();
-    assert_eq!((call.owned, world.state()), (Some(ids(&[0])), State::Stable));
+    assert_eq!((call.owned, world.state()), (Some(ids(&[0])), ConsumerState::Stable));
     world.ok(id, 3, None);
     world.trace();
     world.pass(ms(2000));

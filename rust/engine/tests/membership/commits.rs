@@ -1,6 +1,6 @@
 //! Commits carry the member's epoch. No error of a commit makes the member join again.
 
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_engine::group::{Call, CommitError, GroupError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -44,7 +44,7 @@ fn a_stale_epoch_waits_for_the_heartbeat_that_brings_the_new_one() {
     assert!(matches!(call, Call::OffsetCommit { generation_or_epoch: 2, .. }), "{call:?}");
     world.answer(id, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None));
     assert!(world.outcome(1).is_some_and(|outcomes| outcomes[&t(0)].1.is_ok()));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn a_commit_of_a_member_that_is_gone_fails_and_only_a_heartbeat_says_what_that_m
         world.commit(1, offsets(&[(0, 15)]));
         world.commit_answered(code);
         assert_eq!(world.commit_error(1), CommitError::MemberGone { code });
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]));
+        assert_eq!((world.state(), world.owned()), (ConsumerState::Stable, vec![0]));
         let (id, _) = world.heartbeat();
         world.ok(id, 1, None);
         world.no_call();
-        assert_eq!(world.state(), State::Stable);
+        assert_eq!(world.state(), ConsumerState::Stable);
     }
 }
 
@@ -128,7 +128,7 @@ fn a_static_member_joins_again_only_after_the_answer_to_a_commit_of_before() {
         world.refuse(heartbeat, ErrorCode::GroupIdNotFound);
         assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::GroupIdNotFound });
         world.pass(secs(5));
-        assert_eq!((world.state(), world.apis()), (State::Joining, vec![]));
+        assert_eq!((world.state(), world.apis()), (ConsumerState::Joining, vec![]));
         match lost {
             true => world.lose(commit),
             false => world.answer(commit, commit_codes(&offsets(&[(0, 15)]), ErrorCode::None)),
@@ -199,7 +199,7 @@ fn a_commit_hears_that_another_took_the_static_id() {
     assert_eq!(world.commit_error(1), CommitError::MemberGone { code: ErrorCode::FencedInstanceId });
     let fenced = GroupError::FencedInstance { group: "g".into(), instance: "i".into() };
     assert_eq!(world.raised, [(fenced, true)]);
-    assert_eq!((world.state(), world.owned()), (State::Fatal, vec![]));
+    assert_eq!((world.state(), world.owned()), (ConsumerState::Fatal, vec![]));
     world.pass(secs(600));
     world.no_call();
 }

@@ -1,7 +1,7 @@
 //! The fields of a heartbeat, and when it is sent.
 
 use monedula_engine::Now;
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{
@@ -76,7 +76,7 @@ fn an_acknowledgement_goes_at_once_and_names_the_epoch_of_the_target() {
     let (_, call) = world.heartbeat();
     assert_eq!((call.epoch, call.owned), (5, Some(ids(&[0, 2]))));
     assert_eq!((call.topics, call.rebalance_timeout), (None, None));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
 }
 
 // Resend the full state after a failed heartbeat.
@@ -104,7 +104,11 @@ fn after_any_heartbeat_that_failed_everything_is_said_again() {
         let (id, call) = world.heartbeat();
         assert!(is_full(&call), "{code:?}: {call:?}");
         assert_eq!((call.epoch, call.owned), (1, Some(ids(&[0, 1]))), "{code:?}");
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]), "{code:?}: nothing is lost by it");
+        assert_eq!(
+            (world.state(), world.owned()),
+            (ConsumerState::Stable, vec![0, 1]),
+            "{code:?}: nothing is lost by it"
+        );
         world.ok(id, 1, Some(&ids(&[0, 1])));
         world.no_call();
         let (_, call) = world.next_heartbeat();

@@ -1,6 +1,6 @@
 //! Each error code in the answer to each call: the member reacts as the table says (req S121).
 
-use monedula_engine::group::consumer::{REACTIONS, Reaction, State, reaction};
+use monedula_engine::group::consumer::{ConsumerState, REACTIONS, Reaction, reaction};
 use monedula_engine::group::{Answer, CallId, CommitError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -58,11 +58,11 @@ fn failed(api: &str, code: ErrorCode) -> Answer {
 fn seen(api: &str, code: ErrorCode) -> Reaction {
     let (mut world, id) = pending(api);
     world.answer(id, failed(api, code));
-    if world.state() == State::Fatal {
+    if world.state() == ConsumerState::Fatal {
         assert!(matches!(world.raised[..], [(_, true)]), "{api} {code}");
         return Reaction::Fail;
     }
-    if api == LEAVING && world.state() == State::Unsubscribed {
+    if api == LEAVING && world.state() == ConsumerState::Unsubscribed {
         return Reaction::Done;
     }
     let trace = world.trace();
@@ -83,7 +83,7 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
         assert_eq!(call.epoch, 0);
         // The same answer to a join distinguishes the two.
         world.answer(id, failed(api, code));
-        return if world.state() == State::Fatal { Reaction::FallBack } else { Reaction::Fence };
+        return if world.state() == ConsumerState::Fatal { Reaction::FallBack } else { Reaction::Fence };
     }
     if world.apis() == ["FindCoordinator"] && api != "FindCoordinator" {
         world.find(2);

@@ -2,7 +2,7 @@
 
 use monedula_engine::assign::builtin;
 use monedula_engine::group::classic::ClassicConfig;
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_engine::group::{CallError, CallbackKind, CommitError, GroupError, Input, Member, Output, Subscription};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -35,11 +35,11 @@ fn no_heartbeat_goes_before_the_user_knows() {
     let mut world = World::stable(by_hand(), &[0]);
     world.busy = true;
     world.refuse_next(ErrorCode::FencedMemberEpoch);
-    assert_eq!(world.state(), State::Fenced);
+    assert_eq!(world.state(), ConsumerState::Fenced);
     world.pass(secs(60));
     world.no_call();
     world.user_returns();
-    assert_eq!(world.state(), State::Joining);
+    assert_eq!(world.state(), ConsumerState::Joining);
     assert_eq!(world.heartbeat().1.epoch, 0);
 }
 
@@ -71,7 +71,7 @@ fn a_partition_is_told_of_once_when_it_is_lost_while_it_is_revoked() {
         assert_eq!(told.contains(&"Lost t-0".to_owned()), !calling_back, "{told:?}");
         assert!(told.contains(&"dropped t-0".to_owned()));
         world.user_returns();
-        assert_eq!(world.state(), State::Joining);
+        assert_eq!(world.state(), ConsumerState::Joining);
     }
 }
 
@@ -108,11 +108,11 @@ fn a_join_that_the_coordinator_failed_at_is_tried_again_and_not_for_ever() {
         world.pass(secs(2));
     }
     world.assigned(1, &ids(&[0]));
-    assert_eq!((world.state(), &world.raised[..]), (State::Stable, &[][..]));
+    assert_eq!((world.state(), &world.raised[..]), (ConsumerState::Stable, &[][..]));
 
     let mut world = World::subscribed(config());
     let since = world.now;
-    while world.state() == State::Joining {
+    while world.state() == ConsumerState::Joining {
         let (id, _) = world.heartbeat();
         world.refuse(id, ErrorCode::UnknownServerError);
         world.pass(secs(2));
@@ -137,7 +137,7 @@ fn what_no_repetition_mends_is_raised_and_ends_it() {
     for code in codes {
         let mut world = World::stable(fixed(), &[0]);
         world.refuse_next(code);
-        assert_eq!(world.state(), State::Fatal, "{code}");
+        assert_eq!(world.state(), ConsumerState::Fatal, "{code}");
         assert_eq!(world.trace(), ["ConsumerGroupHeartbeat", "dropped t-0", "Lost t-0", "fatal"], "{code}");
         assert!(matches!(world.raised[..], [(_, true)]));
         assert_eq!(world.member.status().fatal, Some(world.raised[0].0.clone()));
@@ -146,9 +146,9 @@ fn what_no_repetition_mends_is_raised_and_ends_it() {
         world.subscribe(&["t"]);
         world.no_call();
         world.put(Input::Unsubscribe);
-        assert_eq!(world.state(), State::Unsubscribed);
+        assert_eq!(world.state(), ConsumerState::Unsubscribed);
         world.subscribe(&["t"]);
-        assert_eq!(world.state(), State::Joining, "a new subscription begins anew");
+        assert_eq!(world.state(), ConsumerState::Joining, "a new subscription begins anew");
     }
 }
 
@@ -204,7 +204,11 @@ fn without_the_protocol_auto_falls_back_and_consumer_says_so() {
         world.trace();
         refuse(&mut world, id);
         assert_eq!(world.trace(), ["fall back"]);
-        assert_eq!((world.state(), world.member.wake_at()), (State::Unsubscribed, None), "it has nothing more to say");
+        assert_eq!(
+            (world.state(), world.member.wake_at()),
+            (ConsumerState::Unsubscribed, None),
+            "it has nothing more to say"
+        );
 
         let mut world = World::subscribed(config());
         let (id, _) = world.heartbeat();
@@ -271,14 +275,14 @@ fn who_does_not_poll_leaves_and_joins_again_with_the_next_poll() {
     assert_eq!(world.trace(), ["raise", "dropped t-0", "Lost t-0", "ConsumerGroupHeartbeat"]);
     assert!(matches!(&world.raised[..], [(GroupError::MaxPollExceeded { .. }, false)]));
     let (id, call) = world.heartbeat();
-    assert_eq!((call.epoch, call.owned, world.state()), (-1, None, State::Leaving));
+    assert_eq!((call.epoch, call.owned, world.state()), (-1, None, ConsumerState::Leaving));
     world.ok(id, -1, None);
-    assert_eq!(world.state(), State::Stale);
+    assert_eq!(world.state(), ConsumerState::Stale);
     world.pass(secs(600));
     world.no_call();
     world.polling = true;
     world.put(Input::Tick);
-    assert_eq!(world.state(), State::Stale, "the user is to hear of what is lost first");
+    assert_eq!(world.state(), ConsumerState::Stale, "the user is to hear of what is lost first");
     world.user_returns();
     let (_, call) = world.heartbeat();
     assert_eq!((call.epoch, call.member_id.as_str()), (0, MEMBER));
@@ -304,7 +308,7 @@ fn one_that_is_stale_and_left_without_an_answer_leaves_again_and_joins_under_ano
         world.pass(crate::world::MAX_POLL);
         let (id, left) = world.heartbeat();
         world.lose(id);
-        assert_eq!(world.state(), State::Stale);
+        assert_eq!(world.state(), ConsumerState::Stale);
         world.sleep(crate::world::ms(1));
         world.polling = true;
         world.put(Input::Tick);
@@ -323,9 +327,9 @@ fn stale_without_a_coordinator_it_does_not_wait_for_one() {
     world.refuse_next(ErrorCode::NotCoordinator);
     world.polling = false;
     world.pass(crate::world::MAX_POLL);
-    assert_eq!(world.state(), State::Stale);
+    assert_eq!(world.state(), ConsumerState::Stale);
     world.sleep(crate::world::ms(1));
     world.polling = true;
     world.put(Input::Tick);
-    assert_eq!(world.state(), State::Joining);
+    assert_eq!(world.state(), ConsumerState::Joining);
 }

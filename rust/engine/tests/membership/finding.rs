@@ -1,6 +1,6 @@
 //! The coordinator is found, moves, loads, and is lost.
 
-use monedula_engine::group::consumer::State;
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_engine::group::{Input, Target};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -38,7 +38,7 @@ fn a_coordinator_that_moved_gets_everything_as_soon_as_it_is_found_and_nothing_i
         assert!(is_full(&call));
         assert_eq!((call.epoch, call.owned), (1, Some(ids(&[0, 1]))));
         world.ok(id, 1, None);
-        assert_eq!((world.state(), world.owned()), (State::Stable, vec![0, 1]));
+        assert_eq!((world.state(), world.owned()), (ConsumerState::Stable, vec![0, 1]));
     }
 }
 
@@ -107,7 +107,7 @@ fn a_coordinator_that_is_silent_for_a_session_counts_as_dead() {
     world.find(2);
     let (_, call) = world.heartbeat();
     assert!(is_full(&call));
-    assert_eq!((call.epoch, world.state()), (1, State::Stable));
+    assert_eq!((call.epoch, world.state()), (1, ConsumerState::Stable));
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn a_coordinator_that_could_never_be_asked_for_is_asked_for_again_after_a_new_su
     world.subscribe(&["t"]);
     let (id, _) = world.call("FindCoordinator");
     world.never(id);
-    assert_eq!(world.state(), State::Fatal);
+    assert_eq!(world.state(), ConsumerState::Fatal);
     world.put(Input::Unsubscribe);
-    assert_eq!(world.state(), State::Unsubscribed);
+    assert_eq!(world.state(), ConsumerState::Unsubscribed);
     world.subscribe(&["t"]);
     world.pass(BACKOFF);
     world.find(1);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_engine::group::{GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -46,7 +46,11 @@ fn with_the_coordinator_gone_it_ends_and_a_fresh_answer_renews_it() {
     assert!(!world.apis().contains(&"OffsetCommit"));
     world.pass(secs(100));
     assert_eq!(world.lease, Some(lease), "nothing renews it");
-    assert_eq!((world.state(), world.owned()), (State::Stable, vec![0]), "what it is only the coordinator knows");
+    assert_eq!(
+        (world.state(), world.owned()),
+        (ConsumerState::Stable, vec![0]),
+        "what it is only the coordinator knows"
+    );
     world.lose_all();
     world.pass(BACKOFF);
     world.find(1);

@@ -1,6 +1,6 @@
 //! Leaving with epoch -1, or -2 for static members, after all partitions were revoked.
 
-use monedula_engine::group::consumer::State;
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_engine::group::{GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -14,15 +14,15 @@ fn all_is_given_up_in_order_then_the_group_is_left() {
     world.finished = offsets(&[(0, 15)]);
     world.close();
     assert_eq!(world.trace(), ["settle t-0 t-1", "OffsetCommit"]);
-    assert_eq!(world.state(), State::PrepareLeaving);
+    assert_eq!(world.state(), ConsumerState::PrepareLeaving);
     world.commit_answered(ErrorCode::None);
     assert_eq!(world.trace(), ["Revoked t-0 t-1", "dropped t-0 t-1", "ConsumerGroupHeartbeat"]);
     let (id, call) = world.heartbeat();
     assert_eq!((call.epoch, call.owned, call.topics), (-1, None, None));
-    assert_eq!(world.state(), State::Leaving);
+    assert_eq!(world.state(), ConsumerState::Leaving);
     world.ok(id, -1, None);
     assert_eq!(world.trace(), ["closed"]);
-    assert_eq!((world.state(), world.member.wake_at()), (State::Unsubscribed, None));
+    assert_eq!((world.state(), world.member.wake_at()), (ConsumerState::Unsubscribed, None));
     assert!(matches!(world.events.last(), Some(GroupEvent::Left { .. })));
 }
 
@@ -78,7 +78,7 @@ fn one_that_never_joined_has_nothing_to_leave() {
     world.trace();
     world.close();
     assert_eq!(world.trace(), ["closed"]);
-    assert_eq!(world.state(), State::Unsubscribed);
+    assert_eq!(world.state(), ConsumerState::Unsubscribed);
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn a_join_that_is_under_way_is_left_at_once() {
     let (id, call) = world.heartbeat();
     assert_eq!(call.epoch, -1, "the id is known before the answer: nobody stays behind (KIP-1082)");
     world.ok(join, 5, Some(&ids(&[0])));
-    assert_eq!((world.state(), world.owned()), (State::Leaving, vec![]));
+    assert_eq!((world.state(), world.owned()), (ConsumerState::Leaving, vec![]));
     world.ok(id, -1, None);
-    assert_eq!(world.state(), State::Unsubscribed);
+    assert_eq!(world.state(), ConsumerState::Unsubscribed);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn leaving_follows_a_coordinator_that_moved_and_ends_at_its_deadline() {
     assert_eq!(call.epoch, -1);
     world.lose(id);
     world.pass(SESSION);
-    assert_eq!(world.state(), State::Unsubscribed);
+    assert_eq!(world.state(), ConsumerState::Unsubscribed);
     world.pass(MAX_POLL);
     assert_eq!(world.member.wake_at(), None);
 }
@@ -124,7 +124,7 @@ fn what_refuses_it_says_that_there_is_nothing_to_leave() {
         world.put(Input::Unsubscribe);
         let (id, _) = world.heartbeat();
         world.refuse(id, code);
-        assert_eq!((world.state(), &world.raised[..]), (State::Unsubscribed, &[][..]), "{code}");
+        assert_eq!((world.state(), &world.raised[..]), (ConsumerState::Unsubscribed, &[][..]), "{code}");
     }
 }
 
@@ -136,7 +136,7 @@ fn fenced_while_it_gives_up_it_is_out_and_does_not_join_again() {
     world.refuse_next(ErrorCode::FencedMemberEpoch);
     let trace = world.trace();
     assert_eq!(trace[trace.len() - 3..], ["dropped t-0", "Lost t-0", "closed"]);
-    assert_eq!(world.state(), State::Unsubscribed);
+    assert_eq!(world.state(), ConsumerState::Unsubscribed);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn subscribed_again_while_it_leaves_it_joins_after_that() {
     world.no_call();
     world.ok(id, -1, None);
     let (_, call) = world.heartbeat();
-    assert_eq!((call.epoch, world.state()), (0, State::Joining));
+    assert_eq!((call.epoch, world.state()), (0, ConsumerState::Joining));
 }
 
 #[test]

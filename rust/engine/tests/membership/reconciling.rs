@@ -1,6 +1,6 @@
 //! Reconciliation: one target at a time, and the order of a revocation (contract 2).
 
-use monedula_engine::group::consumer::State;
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_engine::group::{CallbackKind, CommitError, GroupEvent, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -74,7 +74,7 @@ fn a_newer_target_waits_until_the_one_at_hand_is_acknowledged() {
     world.ok(id, 3, None);
     let (_, call) = world.heartbeat();
     assert_eq!((call.owned, call.epoch), (Some(ids(&[])), 3));
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
 }
 
 // Found by the simulation: an acknowledgement without t-1 is in flight when the topic's name arrives and t-1 is
@@ -145,7 +145,7 @@ fn a_target_that_is_owned_already_is_only_acknowledged() {
     world.ok(id, 3, None);
     world.user_returns();
     world.settle_heartbeats(3);
-    assert_eq!((world.owned(), world.state()), (vec![0, 1], State::Stable));
+    assert_eq!((world.owned(), world.state()), (vec![0, 1], ConsumerState::Stable));
 
     let mut world = World::stable(by_hand(), &[0]);
     let (id, _) = world.next_heartbeat();
@@ -165,7 +165,7 @@ fn a_target_that_is_told_again_is_no_news() {
     world.trace();
     world.ok(id, 1, Some(&ids(&[0])));
     assert_eq!(world.trace(), [""; 0]);
-    assert_eq!(world.state(), State::Stable);
+    assert_eq!(world.state(), ConsumerState::Stable);
 }
 
 // req: S150

@@ -1,7 +1,7 @@
 //! Bugs that Kafka's own consumer, librdkafka, franz-go and others had under this protocol, each test named after the
 //! bug's number.
 
-use monedula_engine::group::consumer::State;
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_engine::group::{Answer, Call, CommitError, Input};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -23,11 +23,11 @@ fn kafka_19335_joining_never_carries_the_epoch_of_leaving() {
     world.no_call();
     world.ok(leave, -1, None);
     let (join, call) = world.heartbeat();
-    assert_eq!((call.epoch, call.owned, world.state()), (0, Some(ids(&[])), State::Joining));
+    assert_eq!((call.epoch, call.owned, world.state()), (0, Some(ids(&[])), ConsumerState::Joining));
     // A late answer to the leaving does not end the join either.
     world.ok(leave, -1, None);
     world.refuse(beat, ErrorCode::UnknownMemberId);
-    assert_eq!((world.member.status().generation, world.state()), (-1, State::Joining));
+    assert_eq!((world.member.status().generation, world.state()), (-1, ConsumerState::Joining));
     world.ok(join, 10, Some(&ids(&[2])));
     assert_eq!((world.member.status().generation, world.owned()), (10, vec![2]));
 }
@@ -48,7 +48,7 @@ fn kafka_19233_a_join_that_is_refused_leaves_first_and_joins_then() {
     assert_eq!((call.epoch, call.member_id.as_str()), (0, MEMBER));
     assert!(is_full(&call));
     world.ok(id, 5, Some(&ids(&[0])));
-    assert_eq!((world.state(), world.owned(), &world.raised[..]), (State::Stable, vec![0], &[][..]));
+    assert_eq!((world.state(), world.owned(), &world.raised[..]), (ConsumerState::Stable, vec![0], &[][..]));
 }
 
 // The same for static members, whose place is kept. If the answer to a join was lost, the place is the member's own.
@@ -70,7 +70,7 @@ fn a_static_member_is_not_refused_for_its_own_lost_join() {
     assert_eq!(call.epoch, 0);
     // The current owner is another member.
     world.refuse(id, ErrorCode::UnreleasedInstanceId);
-    assert_eq!(world.state(), State::Fatal);
+    assert_eq!(world.state(), ConsumerState::Fatal);
 
     let mut world = World::subscribed(fixed());
     let (id, _) = world.heartbeat();
@@ -82,7 +82,7 @@ fn a_static_member_is_not_refused_for_its_own_lost_join() {
     world.pass(BACKOFF);
     let (id, _) = world.heartbeat();
     world.refuse(id, ErrorCode::FencedInstanceId);
-    assert_eq!(world.state(), State::Fatal);
+    assert_eq!(world.state(), ConsumerState::Fatal);
     assert!(world.raised[0].0.to_string().contains("UNRELEASED_INSTANCE_ID"));
 }
 
@@ -132,7 +132,7 @@ fn franz_go_1340_a_commit_that_fails_never_makes_the_member_join_again() {
         }
         assert_eq!(
             (world.state(), world.owned(), world.member.status().generation),
-            (State::Stable, vec![0], 1),
+            (ConsumerState::Stable, vec![0], 1),
             "{code}"
         );
         assert_eq!(world.raised, [], "{code}");

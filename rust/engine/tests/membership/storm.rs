@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_engine::backoff::Jitter;
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_engine::group::{Answer, Call, CallError, CallId, HeartbeatCall, Input, Partitions};
 use monedula_protocol::error_code::ErrorCode;
 
@@ -207,7 +207,7 @@ impl Storm {
         self.world.pass(secs(31));
         self.settle();
         assert_eq!(self.log.last().map(String::as_str), Some("closed"));
-        assert_eq!((self.world.state(), self.world.owned().len()), (State::Unsubscribed, 0));
+        assert_eq!((self.world.state(), self.world.owned().len()), (ConsumerState::Unsubscribed, 0));
         assert_eq!((self.world.member.wake_at(), self.world.lease), (None, None));
         assert!(self.callbacks.values().all(|count| *count == 0), "{:?}", self.callbacks);
         for ticket in &self.tickets {
@@ -229,14 +229,14 @@ fn failed(call: &Call, code: ErrorCode) -> Answer {
 
 #[test]
 fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
-    let mut taken: BTreeSet<(State, State)> = BTreeSet::new();
+    let mut taken: BTreeSet<(ConsumerState, ConsumerState)> = BTreeSet::new();
     for seed in 0..SEEDS {
         let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
         let Ok(storm) = storm else { panic!("seed {seed}") };
         taken.extend(&storm.world.steps);
     }
-    let legal = State::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to)));
-    let never: Vec<(State, State)> = legal.filter(|step| !taken.contains(step)).collect();
+    let legal = ConsumerState::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to)));
+    let never: Vec<(ConsumerState, ConsumerState)> = legal.filter(|step| !taken.contains(step)).collect();
     assert_eq!(never, [], "legal on paper only");
 }
 

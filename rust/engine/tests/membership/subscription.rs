@@ -1,7 +1,7 @@
 //! Subscriptions: names, the client's patterns, and the broker's patterns.
 
 use monedula_engine::group::Input;
-use monedula_engine::group::consumer::State;
+use monedula_engine::group::consumer::ConsumerState;
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, by_hand, config, ids, is_full, names, of};
@@ -113,7 +113,7 @@ fn a_pattern_that_the_broker_cannot_read_is_an_error_until_another_is_subscribed
     world.find(1);
     let (id, _) = world.heartbeat();
     world.refuse(id, ErrorCode::InvalidRegularExpression);
-    assert_eq!(world.state(), State::Fatal);
+    assert_eq!(world.state(), ConsumerState::Fatal);
     world.put(Input::Unsubscribe);
     world.subscribe_regex("t.*");
     assert_eq!(world.heartbeat().1.regex.as_deref(), Some("t.*"));

@@ -5,8 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monedula_engine::group::State as In;
-use monedula_engine::group::consumer::{ConsumerProtocolConfig, State};
+use monedula_engine::group::MemberState as In;
+use monedula_engine::group::consumer::{ConsumerProtocolConfig, ConsumerState};
 use monedula_engine::group::{
     Answer, Call, CallError, CallId, HeartbeatCall, Input, Member, Partitions, Subscription, TopicInfo,
 };
@@ -109,7 +109,7 @@ impl World {
         if !partitions.is_empty() {
             world.look_up(10);
         }
-        assert_eq!(world.state(), State::Stable);
+        assert_eq!(world.state(), ConsumerState::Stable);
         // The acknowledgement was sent upon the answer; its own answer changes nothing.
         world.no_call();
         world.trace();
@@ -124,7 +124,7 @@ impl World {
         self.settle_heartbeats(epoch);
     }
 
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ConsumerState {
         match self.member.status().state {
             In::Consumer(state) => state,
             In::Classic(state) => panic!("of the classic machine: {state:?}"),

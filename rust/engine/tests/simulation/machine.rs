@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use monedula_engine::group::{GroupProtocol, State, Subscription, classic, consumer};
+use monedula_engine::group::{GroupProtocol, MemberState, Subscription, classic, consumer};
 
 /// How a user names topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +30,26 @@ impl Naming {
     }
 }
 
-pub(crate) fn is_stable(state: State) -> bool {
-    matches!(state, State::Classic(classic::State::Stable) | State::Consumer(consumer::State::Stable))
-}
-
-/// On the way from one assignment to the next.
-pub(crate) fn is_rebalancing(state: State) -> bool {
+pub(crate) fn is_stable(state: MemberState) -> bool {
     matches!(
         state,
-        State::Classic(classic::State::PreparingRebalance | classic::State::CompletingRebalance)
-            | State::Consumer(consumer::State::Reconciling | consumer::State::Acknowledging)
+        MemberState::Classic(classic::ClassicState::Stable) | MemberState::Consumer(consumer::ConsumerState::Stable)
     )
 }
 
-pub(crate) fn may_revoke(state: State) -> bool {
-    matches!(state, State::Classic(classic::State::Revoking) | State::Consumer(consumer::State::Reconciling))
+/// On the way from one assignment to the next.
+pub(crate) fn is_rebalancing(state: MemberState) -> bool {
+    matches!(
+        state,
+        MemberState::Classic(classic::ClassicState::PreparingRebalance | classic::ClassicState::CompletingRebalance)
+            | MemberState::Consumer(consumer::ConsumerState::Reconciling | consumer::ConsumerState::Acknowledging)
+    )
+}
+
+pub(crate) fn may_revoke(state: MemberState) -> bool {
+    matches!(
+        state,
+        MemberState::Classic(classic::ClassicState::Revoking)
+            | MemberState::Consumer(consumer::ConsumerState::Reconciling)
+    )
 }

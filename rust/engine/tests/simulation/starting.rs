@@ -15,7 +15,7 @@ use crate::process::{Ending, Process};
 use crate::sometimes::Situation;
 use crate::trace::say;
 use crate::world::{Event, World};
-use monedula_engine::group::{GroupProtocol, Input, Member, State, Subscription, Ticket, TopicInfo};
+use monedula_engine::group::{GroupProtocol, Input, Member, MemberState, Subscription, Ticket, TopicInfo};
 
 impl World {
     pub(crate) fn start(&mut self, slot: usize, beside: bool) {
@@ -31,7 +31,7 @@ impl World {
         *starts += 1;
         say!(self, "--- p{pid} starts in slot {slot}: {protocol:?} {:?} {:?}", plan.instance_id, plan.topics);
         let member = self.machine(slot, pid, protocol);
-        self.checks.started(pid, State::first(protocol), plan.instance_id, self.plan.session);
+        self.checks.started(pid, MemberState::first(protocol), plan.instance_id, self.plan.session);
         let mut habits = plan.habits;
         if self.calm {
             habits.hurry();

@@ -1,6 +1,6 @@
 //! Each error code in the answer to each call: the session reacts as the table says.
 
-use monedula_engine::transaction::{Ending, Input, REACTIONS, Reaction, State, TransactionError, reaction};
+use monedula_engine::transaction::{Ending, Input, REACTIONS, Reaction, TransactionError, TransactionState, reaction};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{BACKOFF, World, identity, t};
@@ -59,19 +59,19 @@ fn seen(api: &str, code: ErrorCode) -> Reaction {
     let before = world.session.state();
     world.refuse(api, code);
     match world.session.state() {
-        State::Fatal => match world.session.refusal() {
+        TransactionState::Fatal => match world.session.refusal() {
             Some(TransactionError::Fenced { .. }) => return Reaction::Fence,
             Some(TransactionError::Denied { .. }) if reaction(api, code) == Reaction::Deny => return Reaction::Deny,
             _ => return Reaction::Fail,
         },
-        State::Uninitialized => return Reaction::Deny,
-        State::AbortableError => {
+        TransactionState::Uninitialized => return Reaction::Deny,
+        TransactionState::AbortableError => {
             world.end(Ending::Abort);
             // The session asks for a higher epoch, at once or after the end.
             if world.calls[0].2.api() == "EndTxn" {
                 world.answer("EndTxn", monedula_engine::transaction::Answer::Ok);
             }
-            let raised = world.session.state() == State::Initializing;
+            let raised = world.session.state() == TransactionState::Initializing;
             return if raised { Reaction::AbortAndBumpEpoch } else { Reaction::Abort };
         }
         state => assert_eq!(state, before, "{api} {code}"),
@@ -102,12 +102,12 @@ fn the_coordinator_of_the_id_itself_may_be_denied() {
     let ticket = world.init();
     world.refuse("FindCoordinator", ErrorCode::TransactionalIdAuthorizationFailed);
     assert!(matches!(world.error(ticket), TransactionError::Denied { .. }));
-    assert_eq!(world.session.state(), State::Uninitialized);
+    assert_eq!(world.session.state(), TransactionState::Uninitialized);
     // There is no transaction yet that it could abort.
     let ticket = world.init();
     world.refuse("FindCoordinator", ErrorCode::TransactionAbortable);
     assert!(matches!(world.error(ticket), TransactionError::Refused { .. }));
-    assert_eq!(world.session.state(), State::Fatal);
+    assert_eq!(world.session.state(), TransactionState::Fatal);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Compares docs/design/transactions.md, "A producer's transactions", with the code.
 
-use monedula_engine::transaction::{REACTIONS, State};
+use monedula_engine::transaction::{REACTIONS, TransactionState};
 
 use crate::common::design::Section;
 
@@ -8,8 +8,8 @@ const DESIGN: Section = Section("A producer's transactions");
 
 #[test]
 fn the_table_of_successors_is_that_of_the_code() {
-    let names = |state: State| state.successors().iter().map(|state| state.name()).collect();
-    DESIGN.has_successors(State::ALL.map(|state| (state.name(), names(state))));
+    let names = |state: TransactionState| state.successors().iter().map(|state| state.name()).collect();
+    DESIGN.has_successors(TransactionState::ALL.map(|state| (state.name(), names(state))));
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use monedula_engine::backoff::Jitter;
 use monedula_engine::produce::{Identity, SendFault};
-use monedula_engine::transaction::{Answer, Call, CallFailure, Ending, Input, State, Ticket, TransactionError};
+use monedula_engine::transaction::{
+    Answer, Call, CallFailure, Ending, Input, Ticket, TransactionError, TransactionState,
+};
 use monedula_protocol::error_code::ErrorCode;
 
 use crate::world::{COORDINATOR, GROUPS, World, coordinator, ms, refusal, secs, t};
@@ -76,9 +78,11 @@ impl Storm {
             }
             _ => {
                 let ticket = match (self.world.session.state(), self.roll(8)) {
-                    (State::Uninitialized, _) | (_, 0) => self.world.init(),
-                    (State::Ready, _) | (_, 1) => self.begin(),
-                    (State::AbortableError | State::Aborting, _) | (_, 2..=3) => self.end(Ending::Abort),
+                    (TransactionState::Uninitialized, _) | (_, 0) => self.world.init(),
+                    (TransactionState::Ready, _) | (_, 1) => self.begin(),
+                    (TransactionState::AbortableError | TransactionState::Aborting, _) | (_, 2..=3) => {
+                        self.end(Ending::Abort)
+                    }
                     _ => self.end(Ending::Commit),
                 };
                 self.tickets.insert(ticket);
@@ -206,9 +210,15 @@ impl Storm {
         for ticket in &self.tickets {
             assert!(self.world.outcome(*ticket).is_some(), "verb {ticket} is not answered");
         }
-        let resting = [State::Uninitialized, State::Ready, State::InTransaction, State::AbortableError, State::Fatal];
+        let resting = [
+            TransactionState::Uninitialized,
+            TransactionState::Ready,
+            TransactionState::InTransaction,
+            TransactionState::AbortableError,
+            TransactionState::Fatal,
+        ];
         assert!(resting.contains(&self.world.session.state()), "{:?}", self.world.session.state());
-        if self.world.session.state() == State::Ready {
+        if self.world.session.state() == TransactionState::Ready {
             assert!(!self.broker.open, "a transaction was left open");
         }
         self
@@ -217,7 +227,7 @@ impl Storm {
 
 #[test]
 fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
-    let mut taken: BTreeSet<(State, State)> = BTreeSet::new();
+    let mut taken: BTreeSet<(TransactionState, TransactionState)> = BTreeSet::new();
     let mut commits = 0;
     for seed in 0..SEEDS {
         let storm = std::panic::catch_unwind(|| Storm::new(seed).run());
@@ -225,10 +235,18 @@ fn no_order_of_events_breaks_it_and_every_legal_step_is_taken() {
         commits += storm.broker.commits;
         taken.extend(storm.world.steps);
     }
-    let legal: BTreeSet<(State, State)> =
-        State::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to))).collect();
-    assert_eq!(taken.difference(&legal).collect::<Vec<_>>(), Vec::<&(State, State)>::new(), "illegal");
-    assert_eq!(legal.difference(&taken).collect::<Vec<_>>(), Vec::<&(State, State)>::new(), "legal on paper only");
+    let legal: BTreeSet<(TransactionState, TransactionState)> =
+        TransactionState::ALL.iter().flat_map(|from| from.successors().iter().map(|to| (*from, *to))).collect();
+    assert_eq!(
+        taken.difference(&legal).collect::<Vec<_>>(),
+        Vec::<&(TransactionState, TransactionState)>::new(),
+        "illegal"
+    );
+    assert_eq!(
+        legal.difference(&taken).collect::<Vec<_>>(),
+        Vec::<&(TransactionState, TransactionState)>::new(),
+        "legal on paper only"
+    );
     assert!(commits > 1000, "{commits} commits");
 }
 

@@ -8,7 +8,7 @@ use monedula_engine::group::CommitOffset;
 use monedula_engine::produce::{Identity, SendFault};
 use monedula_engine::transaction::{
     Answer, Call, CallFailure, CallId, Ending, GroupMetadata, Input, Output, ProducerSession, SessionConfig,
-    SessionEvent, State, Target, Ticket, TransactionError,
+    SessionEvent, Target, Ticket, TransactionError, TransactionState,
 };
 use monedula_engine::{Now, TopicPartition};
 use monedula_protocol::error_code::ErrorCode;
@@ -67,7 +67,7 @@ pub(crate) struct World {
     pub(crate) ended: usize,
     pub(crate) failed_unsent: Vec<SendFault>,
     pub(crate) fatal: Option<SendFault>,
-    pub(crate) steps: Vec<(State, State)>,
+    pub(crate) steps: Vec<(TransactionState, TransactionState)>,
     pub(crate) retried: Vec<String>,
     next_ticket: Ticket,
 }
@@ -101,7 +101,7 @@ impl World {
         world.init();
         world.find();
         world.answer("InitProducerId", Answer::Identity(identity(9, 0)));
-        assert_eq!(world.session.state(), State::Ready);
+        assert_eq!(world.session.state(), TransactionState::Ready);
         world
     }
 

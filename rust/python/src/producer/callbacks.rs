@@ -60,7 +60,7 @@ pub(crate) type TroubleSource = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
 /// The callbacks of one producer.
 pub(crate) struct Callbacks {
-    state: Mutex<State>,
+    state: Mutex<CallbacksState>,
     changed: Condvar,
     /// The producer's log, for callers that wait for its futures.
     pub(crate) log: Log,
@@ -73,7 +73,7 @@ pub(crate) struct Callbacks {
 }
 
 #[derive(Default)]
-struct State {
+struct CallbacksState {
     due: VecDeque<Job>,
     /// How many callbacks have a future that is not done.
     pending: usize,
@@ -174,7 +174,7 @@ impl Callbacks {
     }
 
     /// Drops the due callbacks, which no thread will run. They count as run.
-    fn drop_due(&self, mut state: MutexGuard<'_, State>) {
+    fn drop_due(&self, mut state: MutexGuard<'_, CallbacksState>) {
         (state.ran, state.taken) = (state.queued, 0);
         let due = std::mem::take(&mut state.due);
         let lost = due.len();
@@ -241,12 +241,12 @@ impl Callbacks {
         state.due.drain(..count).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CallbacksState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl CallbacksState {
     /// Registers a runner if there is none, and returns its number: the caller has to start its thread.
     fn add_runner(&mut self) -> Option<u64> {
         if self.runner.is_some() {

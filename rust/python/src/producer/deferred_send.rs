@@ -13,18 +13,18 @@ pub(crate) type Waker = Box<dyn FnOnce() + Send>;
 /// A send that is deferred until a thread of Python's carries it out.
 #[derive(Default)]
 pub(crate) struct DeferredSend {
-    state: Mutex<State>,
+    state: Mutex<DeferredSendState>,
     changed: Condvar,
 }
 
-enum State {
+enum DeferredSendState {
     Waiting(Vec<Waker>),
     RecordFuture(RecordFuture),
     /// It was not sent, and never will be.
     Failed(Py<PyBaseException>),
 }
 
-impl Default for State {
+impl Default for DeferredSendState {
     fn default() -> Self {
         Self::Waiting(Vec::new())
     }
@@ -39,20 +39,20 @@ pub(crate) enum Progress {
 
 impl DeferredSend {
     pub(crate) fn resolve(&self, sent: &RecordFuture) {
-        for waker in self.finish(State::RecordFuture(sent.clone())) {
+        for waker in self.finish(DeferredSendState::RecordFuture(sent.clone())) {
             sent.on_done(waker);
         }
     }
 
     pub(crate) fn fail(&self, error: Py<PyBaseException>) {
-        for waker in self.finish(State::Failed(error)) {
+        for waker in self.finish(DeferredSendState::Failed(error)) {
             waker();
         }
     }
 
-    fn finish(&self, finished: State) -> Vec<Waker> {
+    fn finish(&self, finished: DeferredSendState) -> Vec<Waker> {
         let mut state = self.state();
-        let State::Waiting(wakers) = &mut *state else { return Vec::new() };
+        let DeferredSendState::Waiting(wakers) = &mut *state else { return Vec::new() };
         let wakers = std::mem::take(wakers);
         *state = finished;
         drop(state);
@@ -62,17 +62,17 @@ impl DeferredSend {
 
     pub(crate) fn progress(&self, py: Python<'_>) -> Progress {
         match &*self.state() {
-            State::Waiting(_) => Progress::Waiting,
-            State::RecordFuture(sent) => Progress::RecordFuture(sent.clone()),
-            State::Failed(error) => Progress::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
+            DeferredSendState::Waiting(_) => Progress::Waiting,
+            DeferredSendState::RecordFuture(sent) => Progress::RecordFuture(sent.clone()),
+            DeferredSendState::Failed(error) => Progress::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
         }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         match &*self.state() {
-            State::Waiting(_) => false,
-            State::RecordFuture(sent) => sent.is_done(),
-            State::Failed(_) => true,
+            DeferredSendState::Waiting(_) => false,
+            DeferredSendState::RecordFuture(sent) => sent.is_done(),
+            DeferredSendState::Failed(_) => true,
         }
     }
 
@@ -80,12 +80,12 @@ impl DeferredSend {
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let state = self.state();
         let left = until.saturating_duration_since(Instant::now());
-        let waiting = |state: &mut State| matches!(state, State::Waiting(_));
+        let waiting = |state: &mut DeferredSendState| matches!(state, DeferredSendState::Waiting(_));
         let waited = self.changed.wait_timeout_while(state, left, waiting).unwrap_or_else(PoisonError::into_inner);
         let sent = match &*waited.0 {
-            State::Waiting(_) => return false,
-            State::Failed(_) => return true,
-            State::RecordFuture(sent) => sent.clone(),
+            DeferredSendState::Waiting(_) => return false,
+            DeferredSendState::Failed(_) => return true,
+            DeferredSendState::RecordFuture(sent) => sent.clone(),
         };
         drop(waited);
         sent.wait(until).is_some()
@@ -94,20 +94,20 @@ impl DeferredSend {
     pub(crate) fn on_done(&self, waker: Waker) {
         let mut state = self.state();
         match &mut *state {
-            State::Waiting(wakers) => wakers.push(waker),
-            State::RecordFuture(sent) => {
+            DeferredSendState::Waiting(wakers) => wakers.push(waker),
+            DeferredSendState::RecordFuture(sent) => {
                 let sent = sent.clone();
                 drop(state);
                 sent.on_done(waker);
             }
-            State::Failed(_) => {
+            DeferredSendState::Failed(_) => {
                 drop(state);
                 waker();
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeferredSendState> {
         lock(&self.state)
     }
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
 use super::future::SendFuture;
-use super::waiting::Waiting;
+use super::waiting::QueuedSend;
 use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::runtime::{self, SLICE, in_slices, not_run};
@@ -19,7 +19,7 @@ use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
     pub(super) producer: Producer,
-    pub(super) waiting: WaitingRecords<Waiting>,
+    pub(super) waiting: WaitingRecords<QueuedSend>,
     pub(super) callbacks: Arc<Callbacks>,
     pub(super) max_block: Duration,
 }

@@ -18,7 +18,7 @@ use crate::signals;
 
 /// A record that waits, as a Python object, and what its future holds.
 #[derive(Clone)]
-pub(crate) struct Waiting(Arc<(Py<PyAny>, Arc<DeferredSend>)>);
+pub(crate) struct QueuedSend(Arc<(Py<PyAny>, Arc<DeferredSend>)>);
 
 /// The waiting records of a producer; see `monedula.producer._send_queue`.
 #[pyclass(frozen, weakref, module = "monedula._monedula")]
@@ -46,7 +46,7 @@ impl WaitingRecordsCore {
         let shared = self.shared.get()?;
         on_delivery.map_or(Ok(()), |callback| shared.callbacks.prepare(callback))?;
         let deferred = Arc::<DeferredSend>::default();
-        let waiting = Waiting(Arc::new((record, deferred.clone())));
+        let waiting = QueuedSend(Arc::new((record, deferred.clone())));
         // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
         // registered.
         let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;

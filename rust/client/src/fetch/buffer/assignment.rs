@@ -10,7 +10,7 @@ use monedula_engine::ledger::OffsetAndEpoch;
 
 use super::partition_buffer::PartitionBuffer;
 use super::until::Bound;
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 
@@ -56,13 +56,13 @@ impl FetchBuffer {
 
     fn start_at(
         &self,
-        state: &mut State,
+        state: &mut BufferState,
         partition: &TopicPartition,
         span: u64,
         committed: Committed,
         otherwise: Start,
     ) {
-        let State { partitions, finished, raise, .. } = &mut *state;
+        let BufferState { partitions, finished, raise, .. } = &mut *state;
         let waits = |buffer: &&mut PartitionBuffer| buffer.span == span && !buffer.started;
         let Some(buffer) = partitions.get_mut(partition).filter(waits) else { return };
         // An error of an earlier attempt to find the committed offset.

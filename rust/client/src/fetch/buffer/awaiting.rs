@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use monedula_columns::{Awaited, WalkErrorKind};
 use monedula_engine::TopicPartition;
 
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::error::ClientError;
 
 /// How long a partition is held back after its error was raised: a loop that catches errors and polls again would else
@@ -27,7 +27,7 @@ impl FetchBuffer {
     }
 
     /// Holds a partition back until this has arrived.
-    pub(super) fn hold_until(&self, state: &mut State, partition: &TopicPartition, awaited: &Awaited) {
+    pub(super) fn hold_until(&self, state: &mut BufferState, partition: &TopicPartition, awaited: &Awaited) {
         self.change(state, partition, |buffer| buffer.awaits = true);
         let (me, theirs) = (self.me.get().cloned().unwrap_or_default(), partition.clone());
         let arrived = move || {
@@ -43,14 +43,14 @@ impl FetchBuffer {
 
     /// Raises an error for want of something, such as a schema. The partition is held back until it is raised, and tries
     /// again some time after.
-    pub(super) fn raise_lack(&self, state: &mut State, error: ClientError) {
+    pub(super) fn raise_lack(&self, state: &mut BufferState, error: ClientError) {
         let Some(partition) = error.partition().cloned() else { return };
         self.change(state, &partition, |buffer| buffer.awaits = true);
         state.raise.push_back(error);
     }
 
     /// An error was raised. A partition that it stopped for want of something tries again later.
-    pub(super) fn raised(&self, state: &mut State, error: &ClientError) {
+    pub(super) fn raised(&self, state: &mut BufferState, error: &ClientError) {
         let Some(partition) = error.partition().filter(|_| is_lack(error)) else { return };
         state.lacking.insert(partition.clone(), Instant::now() + ASKS_AGAIN_AFTER);
         // Other threads may wait for more than that.
@@ -58,7 +58,7 @@ impl FetchBuffer {
     }
 
     /// Lets partitions go on whose errors were raised long enough ago. Returns when the next one does.
-    pub(super) fn ask_again(&self, state: &mut State, now: Instant) -> Option<Instant> {
+    pub(super) fn ask_again(&self, state: &mut BufferState, now: Instant) -> Option<Instant> {
         let due = |(_, at): &(&TopicPartition, &Instant)| **at <= now;
         while let Some(partition) = state.lacking.iter().find(due).map(|(partition, _)| partition.clone()) {
             self.go_on(state, &partition);
@@ -67,7 +67,7 @@ impl FetchBuffer {
     }
 
     /// A partition waits for nothing any more.
-    pub(super) fn go_on(&self, state: &mut State, partition: &TopicPartition) {
+    pub(super) fn go_on(&self, state: &mut BufferState, partition: &TopicPartition) {
         state.lacking.remove(partition);
         if state.partitions.get(partition).is_some_and(|buffer| buffer.awaits) {
             self.change(state, partition, |buffer| buffer.awaits = false);

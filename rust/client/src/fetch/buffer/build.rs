@@ -9,7 +9,7 @@ use monedula_engine::ledger::{Holder, OffsetAndEpoch};
 
 use super::awaiting::is_lack;
 use super::partition_buffer::Piece;
-use super::{BatchLimits, FetchBuffer, State};
+use super::{BatchLimits, BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::command::FetchCommand;
 use crate::fetch::inflate::Payload;
@@ -108,7 +108,7 @@ impl FetchBuffer {
 
     /// What was walked will not be handed out: it is fetched again, should the partitions stay. They get a new span,
     /// because a fetch in flight goes on behind what was walked: with its answer the rows before would count as passed.
-    fn take_back(&self, state: &mut State, walks: Vec<Walk>) {
+    fn take_back(&self, state: &mut BufferState, walks: Vec<Walk>) {
         let mut begins = BTreeMap::new();
         for Walk { partition, span, from, .. } in walks {
             // A partition that was walked several times goes back to where the first walk began.

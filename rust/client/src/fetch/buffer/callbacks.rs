@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CallbackKind;
 
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::fetch::step::PendingCallback;
 
 /// The callbacks that are to be run, one at a time.
@@ -94,7 +94,7 @@ impl FetchBuffer {
     /// A callback has ended, `failed` if it raised. False if it is not the one that runs.
     pub(crate) fn called_back(&self, ticket: u64, failed: bool) -> bool {
         let mut state = self.state();
-        let State { membership, partitions, .. } = &mut *state;
+        let BufferState { membership, partitions, .. } = &mut *state;
         let is_it = |callback: &mut PendingCallback| callback.ticket == ticket;
         let Some(mut callback) = membership.callbacks.running.take_if(is_it) else { return false };
         membership.poll_now();

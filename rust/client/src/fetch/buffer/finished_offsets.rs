@@ -15,7 +15,7 @@ use super::batch_ids::BatchIds;
 use super::leader_epochs::LeaderEpochs;
 use super::partition_buffer::PartitionBuffer;
 use super::rows::RowBatch;
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::step::{CommitOutcome, HandedBatch};
 
@@ -456,7 +456,7 @@ impl FetchBuffer {
         places: &[(TopicPartition, u64, OffsetAndEpoch)],
     ) -> (BTreeMap<TopicPartition, CommitOffset>, CommitOutcome) {
         let mut state = self.state();
-        let State { finished, partitions, .. } = &mut *state;
+        let BufferState { finished, partitions, .. } = &mut *state;
         finished.rows.remove(&id);
         if let Some(ledger) = &mut finished.ledger {
             ledger.finish(id);

@@ -16,7 +16,7 @@ use super::callbacks::Callbacks;
 use super::finished_offsets::FinishedOffsets;
 use super::lease::{Lease, LeaseClock};
 use super::revocation::PendingRevocation;
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::step::Leaving;
 use crate::run_time;
@@ -169,7 +169,7 @@ impl FetchBuffer {
         WaitingCall(self.clone())
     }
 
-    pub(super) fn notify_group(&self, state: MutexGuard<'_, State>) {
+    pub(super) fn notify_group(&self, state: MutexGuard<'_, BufferState>) {
         let wanted = state.membership.has_work_for_group(&state.finished);
         if !state.raise.is_empty() {
             // An error comes after the rows before it, which may be finished now.

@@ -41,7 +41,7 @@ pub(crate) use self::lease::Lease;
 pub(crate) use self::membership::CommitCall;
 use self::partition_buffer::PartitionBuffer;
 pub use self::row_cursor::RowCursor;
-use self::state::State;
+use self::state::BufferState;
 use self::until::Bound;
 use self::work::PartitionGate;
 pub use self::work::{Admission, WorkGate};
@@ -92,7 +92,7 @@ pub struct PartitionStatus {
 /// What was fetched and is not handed out yet, between the driver that fetches and the user's threads that take
 /// batches.
 pub(crate) struct FetchBuffer {
-    state: Mutex<State>,
+    state: Mutex<BufferState>,
     /// Notified of whatever a call may wait for.
     arrived: Condvar,
     build_state: Mutex<BuildState>,
@@ -198,7 +198,7 @@ impl FetchBuffer {
     pub(crate) fn aim(&self, partition: &TopicPartition, span: u64, start: Start) {
         let Start::Offset(offset, leader_epoch) = start else { return };
         let mut state = self.state();
-        let State { partitions, finished, .. } = &mut *state;
+        let BufferState { partitions, finished, .. } = &mut *state;
         let Some(buffer) = partitions.get_mut(partition).filter(|buffer| buffer.span == span) else { return };
         buffer.target = Some(offset);
         finished.restart(partition, span, Some(OffsetAndEpoch { offset, leader_epoch }));
@@ -234,7 +234,7 @@ impl FetchBuffer {
 
     /// Changes what holds a partition back, and has the driver pause or resume it: under one lock, so that two changes
     /// cannot overtake each other.
-    fn change(&self, state: &mut State, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
+    fn change(&self, state: &mut BufferState, partition: &TopicPartition, change: impl FnOnce(&mut PartitionBuffer)) {
         let Some(buffer) = state.partitions.get_mut(partition) else { return };
         let before = buffer.is_held_back();
         change(buffer);
@@ -326,7 +326,7 @@ impl FetchBuffer {
         lock(&self.build_state)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BufferState> {
         lock(&self.state)
     }
 }

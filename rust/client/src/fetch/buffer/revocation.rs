@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use monedula_engine::TopicPartition;
 use monedula_engine::group::CommitOffset;
 
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
 
 /// Partitions that are to be released once what the user holds of them is finished.
@@ -39,7 +39,7 @@ impl FetchBuffer {
     /// each.
     pub(crate) fn take_finished_revocations(&self) -> Vec<(u64, BTreeMap<TopicPartition, CommitOffset>)> {
         let mut state = self.state();
-        let State { membership, finished, .. } = &mut *state;
+        let BufferState { membership, finished, .. } = &mut *state;
         finished.sync_rows(None, false);
         let revocations = std::mem::take(&mut membership.revocations);
         let (done, open): (Vec<_>, Vec<_>) =
@@ -80,7 +80,7 @@ impl FetchBuffer {
         uncalled
     }
 
-    fn release(&self, mut state: MutexGuard<'_, State>, partitions: &BTreeSet<TopicPartition>) {
+    fn release(&self, mut state: MutexGuard<'_, BufferState>, partitions: &BTreeSet<TopicPartition>) {
         state.membership.callbacks.forget_repeated(partitions);
         // The user may have assigned some by hand since the group was left: these are not the group's.
         let mut gone = partitions.clone();

@@ -10,7 +10,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::ledger::{BatchId, Holder, Keeper, Ledger, OffsetAndEpoch};
 
 use super::row_cursor::RowCursor;
-use super::{BatchLimits, FetchBuffer, State};
+use super::{BatchLimits, BufferState, FetchBuffer};
 use crate::fetch::step::HandedBatch;
 
 /// A batch whose rows are handed out one by one.
@@ -126,7 +126,7 @@ impl FetchBuffer {
             return None;
         }
         let partition = state.first_returned()?.clone();
-        let State { partitions, finished, returned, .. } = &mut *state;
+        let BufferState { partitions, finished, returned, .. } = &mut *state;
         let span = partitions.get(&partition)?.span;
         let queue = returned.get_mut(&partition)?;
         let ReturnedRows { id, rows, next } = queue.pop_front()?;
@@ -151,10 +151,10 @@ impl FetchBuffer {
     }
 }
 
-impl State {
+impl BufferState {
     /// Takes back the rows of a batch that were not taken; `keeper` keeps the others.
     pub(super) fn give_back(&mut self, id: BatchId, keeper: Keeper) {
-        let State { finished, partitions, returned, .. } = self;
+        let BufferState { finished, partitions, returned, .. } = self;
         let Some(rows) = finished.rows.remove(&id) else { return };
         rows.cursor.stop();
         if let Some(ledger) = &mut finished.ledger {

@@ -17,7 +17,7 @@ use crate::error::ClientError;
 
 /// What the lock `state` is over.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct BufferState {
     pub(super) partitions: BTreeMap<TopicPartition, PartitionBuffer>,
     /// Partitions with something to hand out, each once.
     pub(super) ready: VecDeque<TopicPartition>,
@@ -53,7 +53,7 @@ pub(super) struct State {
     pub(super) finished: FinishedOffsets,
 }
 
-impl State {
+impl BufferState {
     pub(super) fn new_span(&mut self) -> u64 {
         self.next_span += 1;
         self.next_span

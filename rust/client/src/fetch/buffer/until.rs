@@ -7,7 +7,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Start;
 use monedula_engine::ledger::OffsetAndEpoch;
 
-use super::{FetchBuffer, State};
+use super::{BufferState, FetchBuffer};
 use crate::fetch::command::FetchCommand;
 
 /// Where a loop with `until` stops in a partition.
@@ -31,7 +31,7 @@ pub(super) struct UntilLoop {
     asked: BTreeSet<TopicPartition>,
 }
 
-impl State {
+impl BufferState {
     /// The bound of a partition that is added now.
     pub(super) fn bound_of(&self, partition: &TopicPartition) -> Bound {
         match &self.until {
@@ -59,7 +59,7 @@ impl FetchBuffer {
     /// Partitions whose bound nobody looks up yet, and the number of the loop. The caller does so now.
     pub(crate) fn take_unbounded(&self) -> Option<(u64, Vec<TopicPartition>)> {
         let mut state = self.state();
-        let State { until, partitions, .. } = &mut *state;
+        let BufferState { until, partitions, .. } = &mut *state;
         let until = until.as_mut()?;
         let unknown = partitions.iter().filter(|(_, buffer)| buffer.bound == Bound::Unknown);
         let new: Vec<_> =
@@ -107,7 +107,7 @@ impl FetchBuffer {
         self.arrived.notify_all();
     }
 
-    fn forget_bounds(&self, state: &mut State) {
+    fn forget_bounds(&self, state: &mut BufferState) {
         if state.until.take().is_none() {
             return;
         }
@@ -128,11 +128,11 @@ impl FetchBuffer {
     }
 
     /// Reads a partition again from the next offset to be handed out on: what was fetched is dropped.
-    pub(super) fn read_again(&self, state: &mut State, partition: &TopicPartition, from: OffsetAndEpoch) {
+    pub(super) fn read_again(&self, state: &mut BufferState, partition: &TopicPartition, from: OffsetAndEpoch) {
         self.go_on(state, partition);
         state.forget_queued(partition);
         let span = state.new_span();
-        let State { partitions, finished, .. } = &mut *state;
+        let BufferState { partitions, finished, .. } = &mut *state;
         let Some(buffer) = partitions.get_mut(partition) else { return };
         let ends = (buffer.high_watermark, buffer.last_stable_offset, buffer.log_start_offset);
         buffer.restart(span);
@@ -149,7 +149,7 @@ impl FetchBuffer {
         self.hold_at_bound(state, partition);
     }
 
-    fn bound(&self, state: &mut State, partition: &TopicPartition, bound: Bound) {
+    fn bound(&self, state: &mut BufferState, partition: &TopicPartition, bound: Bound) {
         self.change(state, partition, |buffer| {
             buffer.bound = bound;
             buffer.bound_holds = buffer.is_at_bound();
@@ -161,7 +161,7 @@ impl FetchBuffer {
     }
 
     /// The position of a partition changed: holds it back if it is at the bound now, and no more if it is not.
-    pub(super) fn hold_at_bound(&self, state: &mut State, partition: &TopicPartition) {
+    pub(super) fn hold_at_bound(&self, state: &mut BufferState, partition: &TopicPartition) {
         let changes = |buffer: &&mut super::PartitionBuffer| buffer.bound_holds != buffer.is_at_bound();
         if state.partitions.get_mut(partition).filter(changes).is_some() {
             self.change(state, partition, |buffer| buffer.bound_holds = buffer.is_at_bound());

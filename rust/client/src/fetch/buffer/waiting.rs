@@ -7,7 +7,7 @@ use monedula_engine::TopicPartition;
 use monedula_engine::ledger::Holder;
 
 use super::partition_buffer::PartitionBuffer;
-use super::{BatchLimits, FetchBuffer, State};
+use super::{BatchLimits, BufferState, FetchBuffer};
 use crate::error::ClientError;
 use crate::fetch::step::{PendingCallback, Step};
 
@@ -81,12 +81,12 @@ impl FetchBuffer {
     }
 
     /// Raises the next error that is due.
-    pub(super) fn raise_pending(&self, state: &mut State) -> Result<(), ClientError> {
+    pub(super) fn raise_pending(&self, state: &mut BufferState) -> Result<(), ClientError> {
         state.pending().inspect_err(|error| self.raised(state, error))
     }
 }
 
-impl State {
+impl BufferState {
     const FOREVER: Duration = Duration::from_secs(3600);
 
     fn pending(&mut self) -> Result<(), ClientError> {

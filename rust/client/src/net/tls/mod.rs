@@ -44,7 +44,7 @@ pub(crate) type TlsStream = tokio_rustls::client::TlsStream<Wire>;
 #[derive(Debug)]
 pub struct Tls {
     settings: TlsSettings,
-    state: Mutex<State>,
+    state: Mutex<TlsState>,
     /// Held by the thread that looks at the files: where a file system does not answer, one thread waits for it.
     reading: Arc<tokio::sync::Mutex<()>>,
     /// How long a new connection waits for that thread, before it takes what was read before.
@@ -62,7 +62,7 @@ pub(crate) fn registry_identity(
 }
 
 #[derive(Debug)]
-struct State {
+struct TlsState {
     loaded: Loaded,
     /// The state of the files when they could not be used: the warning about them is logged once.
     unusable: Option<Seen>,
@@ -87,7 +87,7 @@ impl Tls {
         let loaded = settings.load()?;
         warnings.extend(loaded.warnings.iter().cloned());
         let patience = values.millis("socket.connection.setup.timeout.ms") / 2;
-        let state = Mutex::new(State { loaded, unusable: None });
+        let state = Mutex::new(TlsState { loaded, unusable: None });
         Ok(Some(Self { settings, state, reading: Arc::default(), patience }))
     }
 
@@ -156,7 +156,7 @@ impl Tls {
                     log.record(&kinds::CERTIFICATES_CHANGED, || {
                         "certificates or keys have changed and are used from now on".to_owned()
                     });
-                    *lock(&self.state) = State { loaded, unusable: None };
+                    *lock(&self.state) = TlsState { loaded, unusable: None };
                 }
                 Err(error) => {
                     log.record(&kinds::CERTIFICATES_UNUSABLE, || {

@@ -17,13 +17,13 @@ type Waker = Box<dyn FnOnce() + Send>;
 /// once there are no more rows.
 #[derive(Default)]
 pub struct Report {
-    state: Mutex<State>,
+    state: Mutex<ReportState>,
     changed: Condvar,
     progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
-struct State {
+struct ReportState {
     taken: u64,
     sealed: bool,
     wakers: Vec<Waker>,
@@ -168,7 +168,7 @@ impl Report {
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut ReportState)) {
         let mut state = self.state();
         change(&mut state);
         if !state.is_done() {
@@ -182,12 +182,12 @@ impl Report {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReportState> {
         lock(&self.state)
     }
 }
 
-impl State {
+impl ReportState {
     fn is_done(&self) -> bool {
         self.sealed && self.summary.done() == self.taken
     }

@@ -57,7 +57,7 @@ const NO_LAYER: u8 = 1;
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ExchangeState {
     /// The context does not stand yet.
     Initiating,
     /// It stands; the broker's offer comes next.
@@ -70,7 +70,7 @@ enum State {
 /// The client's side of a login.
 pub(super) struct Exchange<C> {
     context: C,
-    state: State,
+    state: ExchangeState,
 }
 
 impl<C: SecurityContext> Exchange<C> {
@@ -81,33 +81,35 @@ impl<C: SecurityContext> Exchange<C> {
         if is_complete {
             return Err(ExchangeError::Broker("the library takes the broker's word for who it is"));
         }
-        Ok((Self { context, state: State::Initiating }, token))
+        Ok((Self { context, state: ExchangeState::Initiating }, token))
     }
 
     /// Takes the broker's message.
     pub(super) fn step(&mut self, message: &[u8]) -> Result<Next, ExchangeError> {
         if message.len() > MAX_MESSAGE_BYTES {
-            self.state = State::Ended;
+            self.state = ExchangeState::Ended;
             return Err(ExchangeError::Broker("the broker's message is larger than any of GSSAPI"));
         }
         // An error leaves no way to go on.
-        match std::mem::replace(&mut self.state, State::Ended) {
-            State::Initiating => {
+        match std::mem::replace(&mut self.state, ExchangeState::Ended) {
+            ExchangeState::Initiating => {
                 let Initiated { token, is_complete } = self.context.initiate(message)?;
-                self.state = if is_complete { State::Offered } else { State::Initiating };
+                self.state = if is_complete { ExchangeState::Offered } else { ExchangeState::Initiating };
                 // An empty one asks for the offer.
                 Ok(Next::Send(token))
             }
-            State::Offered => {
+            ExchangeState::Offered => {
                 let offer = self.context.unwrap(message)?;
                 check_offer(&offer)?;
                 let choice = self.context.wrap(&CHOICE)?;
-                self.state = State::Chosen;
+                self.state = ExchangeState::Chosen;
                 Ok(Next::Send(choice))
             }
             // The broker's error code says the rest.
-            State::Chosen => Ok(Next::Done),
-            State::Ended => Err(ExchangeError::Broker("the broker sent a message after the exchange has ended")),
+            ExchangeState::Chosen => Ok(Next::Done),
+            ExchangeState::Ended => {
+                Err(ExchangeError::Broker("the broker sent a message after the exchange has ended"))
+            }
         }
     }
 }

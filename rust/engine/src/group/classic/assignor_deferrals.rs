@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::State;
+use super::ClassicState;
 use super::member::Member;
 use crate::assign::Loss;
 use crate::group::{GroupEvent, Reserved, Timer};
@@ -40,7 +40,7 @@ impl Member {
     pub(super) fn deferred_due(&mut self) {
         let reason = "what the assignment left for later is due";
         match self.state {
-            State::Revoking => self.join_meanwhile(reason),
+            ClassicState::Revoking => self.join_meanwhile(reason),
             _ => self.want_rejoin(reason.into()),
         }
     }

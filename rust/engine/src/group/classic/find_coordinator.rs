@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{Answer, CallId, FindCoordinator, Found, Timer};
 
@@ -12,8 +12,8 @@ impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
-            State::Unsubscribed | State::Stale | State::Fatal => false,
-            State::Leaving => self.leave.in_flight.is_none(),
+            ClassicState::Unsubscribed | ClassicState::Stale | ClassicState::Fatal => false,
+            ClassicState::Leaving => self.leave.in_flight.is_none(),
             _ => true,
         };
         if is_needed {
@@ -54,7 +54,7 @@ impl Member {
     pub(super) fn session_timed_out(&mut self, now: Now) {
         // The coordinator holds a JoinGroup for as long as the others take, without heartbeats; JoinGroup has its own
         // timeout (req S072).
-        if !matches!(self.state, State::PreparingRebalance | State::CompletingRebalance) {
+        if !matches!(self.state, ClassicState::PreparingRebalance | ClassicState::CompletingRebalance) {
             self.coordinator_lost(None, "no heartbeat was answered for session.timeout.ms", true, now);
         }
         self.out.timers.set(Timer::Session, now + self.config.session_timeout);

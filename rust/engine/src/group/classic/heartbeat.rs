@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{Answer, Call, CallId, GroupEvent, InFlight, Kind, Timer};
 
@@ -17,7 +17,7 @@ impl Member {
         // While JoinGroup is in flight the coordinator needs no heartbeats, and Kafka's own consumers send none (seed
         // S016). But owned partitions are read meanwhile, maybe for minutes, and only an answer proves that they still
         // belong to this member.
-        let joining = self.state == State::PreparingRebalance || self.join.outcome_unknown;
+        let joining = self.state == ClassicState::PreparingRebalance || self.join.outcome_unknown;
         let due = match joining {
             true => self.lease_needs_heartbeat(now),
             false => !self.out.timers.waits(Timer::Heartbeat, now),
@@ -65,9 +65,9 @@ impl Member {
             }
         };
         self.coordinator_answered(code);
-        let joining = self.state == State::PreparingRebalance
+        let joining = self.state == ClassicState::PreparingRebalance
             || self.leave.exit.is_some() && self.join.join_group.is_some()
-            || self.join.outcome_unknown && self.state != State::CompletingRebalance;
+            || self.join.outcome_unknown && self.state != ClassicState::CompletingRebalance;
         if code == ErrorCode::None {
             self.heartbeats.attempts = 0;
             self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
@@ -84,10 +84,10 @@ impl Member {
                 self.out.event(GroupEvent::Heartbeat { took: now - call.sent });
                 self.confirm(call.sent);
                 match self.state {
-                    State::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
-                    State::Revoking => self.join_meanwhile("the coordinator rebalances the group"),
+                    ClassicState::Stable => self.want_rejoin("the coordinator rebalances the group".into()),
+                    ClassicState::Revoking => self.join_meanwhile("the coordinator rebalances the group"),
                     // The answer to the SyncGroup in flight is already outdated.
-                    State::CompletingRebalance => self.join.outdated = true,
+                    ClassicState::CompletingRebalance => self.join.outdated = true,
                     _ => {}
                 }
             }

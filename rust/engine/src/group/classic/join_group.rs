@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use super::revocation::Then;
-use super::{Reaction, State};
+use super::{ClassicState, Reaction};
 use crate::assign::{AssignError, Assignor, Protocol, subscription_bytes};
 use crate::group::{Answer, Call, CallId, GroupError, GroupEvent, InFlight, Kind, Output, Ticket, Timer};
 use crate::{Now, TopicPartition};
@@ -58,14 +58,14 @@ impl Member {
     /// Sends JoinGroup if the member has to join and all preparations are done.
     pub(super) fn advance_join(&mut self, now: Now) {
         let may = match self.state {
-            State::Unjoined | State::Stable => self.revocation.is_none(),
-            State::Revoking => self.may_join_while_revoking(),
+            ClassicState::Unjoined | ClassicState::Stable => self.revocation.is_none(),
+            ClassicState::Revoking => self.may_join_while_revoking(),
             _ => false,
         };
         if !may
             || self.leave.exit.is_some()
             || !self.topics.subscribed
-            || (self.join.reason.is_none() && self.state != State::Unjoined)
+            || (self.join.reason.is_none() && self.state != ClassicState::Unjoined)
         {
             return;
         }
@@ -77,7 +77,7 @@ impl Member {
         // The subscription may have changed since the preparations were done. A member that already revokes partitions
         // has passed this step, and its other partitions are read on.
         let partitions = self.to_revoke_before_join();
-        if self.state != State::Revoking && (!self.join.prepared || !partitions.is_empty()) {
+        if self.state != ClassicState::Revoking && (!self.join.prepared || !partitions.is_empty()) {
             // Before the first join nothing was read, so there is nothing to commit (req S015).
             let commits = self.config.auto_commit_interval.is_some() && self.generation >= 0;
             if !partitions.is_empty() || (commits && !self.owned.is_empty()) {
@@ -163,7 +163,7 @@ impl Member {
         self.out.timers.clear(Timer::Deferred);
         self.join.prepared = false;
         // No heartbeats are sent until JoinGroup is answered (req S016), except those that the lease needs.
-        self.set_state(State::PreparingRebalance);
+        self.set_state(ClassicState::PreparingRebalance);
     }
 
     pub(super) fn joined(&mut self, id: CallId, call: InFlight, answer: Answer, now: Now) {
@@ -246,7 +246,7 @@ impl Member {
         (self.join.deadline, self.join.outdated) = (Some(call.sent + self.config.max_poll_interval), false);
         let (generation, leader, took) = (self.generation, self.leader, now - call.sent);
         self.out.event(GroupEvent::Joined { generation, leader, protocol, took });
-        self.set_state(State::CompletingRebalance);
+        self.set_state(ClassicState::CompletingRebalance);
     }
 
     fn join_refused(&mut self, code: ErrorCode, member_id: String, call: InFlight, now: Now) {
@@ -312,15 +312,23 @@ impl Member {
         // The preparations for a join were done. Offsets finished since then are committed with the next join.
         self.join.prepared = self.to_revoke_before_join().is_empty();
         match self.state {
-            State::PreparingRebalance | State::CompletingRebalance if self.generation >= 0 => self.set_joined_state(),
-            State::PreparingRebalance | State::CompletingRebalance => self.set_state(State::Unjoined),
+            ClassicState::PreparingRebalance | ClassicState::CompletingRebalance if self.generation >= 0 => {
+                self.set_joined_state()
+            }
+            ClassicState::PreparingRebalance | ClassicState::CompletingRebalance => {
+                self.set_state(ClassicState::Unjoined)
+            }
             _ => {}
         }
     }
 
     /// Sets the state of a member in the group: Revoking if the revocation that began before the join continues.
     pub(super) fn set_joined_state(&mut self) {
-        self.set_state(if self.revoked_before_join().is_some() { State::Revoking } else { State::Stable });
+        self.set_state(if self.revoked_before_join().is_some() {
+            ClassicState::Revoking
+        } else {
+            ClassicState::Stable
+        });
     }
 
     /// Records that a JoinGroup which the coordinator may have processed has no answer.

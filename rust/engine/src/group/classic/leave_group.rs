@@ -3,7 +3,7 @@
 use super::error_codes::{api, reaction};
 use super::member::Member;
 use super::revocation::Then;
-use super::{Reaction, State};
+use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{Answer, Call, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};
 use monedula_protocol::error_code::ErrorCode;
@@ -27,7 +27,7 @@ impl Member {
     /// Revokes the owned partitions, then leaves.
     pub(super) fn advance_exit(&mut self, now: Now) {
         let Some(exit) = self.leave.exit else { return };
-        if self.revocation.is_some() || self.state == State::Leaving {
+        if self.revocation.is_some() || self.state == ClassicState::Leaving {
             return;
         }
         if !self.owned.is_empty() {
@@ -45,12 +45,12 @@ impl Member {
         self.out.timers.set(Timer::Close, deadline);
         self.out.timers.clear(Timer::JoinGroup);
         self.join.attempts = 0;
-        self.set_state(State::Leaving);
+        self.set_state(ClassicState::Leaving);
     }
 
     /// Sends LeaveGroup, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
-        if self.state != State::Leaving
+        if self.state != ClassicState::Leaving
             || self.leave.in_flight.is_some()
             || self.out.timers.waits(Timer::JoinGroup, now)
         {
@@ -187,7 +187,7 @@ impl Member {
         self.leave.in_flight = None;
         // A heartbeat may be answered UNKNOWN_MEMBER_ID before LeaveGroup is answered: then the member has no id any
         // more.
-        if self.generation >= 0 || !self.member_id.is_empty() || self.state == State::Leaving {
+        if self.generation >= 0 || !self.member_id.is_empty() || self.state == ClassicState::Leaving {
             self.out.event(GroupEvent::Left { reason: how.into() });
         }
         self.forget_member();
@@ -195,16 +195,19 @@ impl Member {
         self.out.timers.clear_all();
         self.join.attempts = 0;
         self.topics.joined.clear();
-        if self.state != State::Unsubscribed && self.state != State::Leaving && self.state != State::Fatal {
+        if self.state != ClassicState::Unsubscribed
+            && self.state != ClassicState::Leaving
+            && self.state != ClassicState::Fatal
+        {
             // Every state of a group member may be followed by Leaving.
-            self.set_state(State::Leaving);
+            self.set_state(ClassicState::Leaving);
         }
-        self.set_state(State::Unsubscribed);
+        self.set_state(ClassicState::Unsubscribed);
         if exit.close {
             self.leave.closed = true;
         } else if self.topics.subscribed {
             // The user subscribed again while the member left.
-            self.set_state(State::Unjoined);
+            self.set_state(ClassicState::Unjoined);
             self.want_rejoin("subscribed again".into());
         }
     }

@@ -10,7 +10,7 @@ use super::error_codes::api;
 use super::join_group::Join;
 use super::revocation::Then;
 use super::topics::SubscribedTopics;
-use super::{ClassicConfig, Reaction, State};
+use super::{ClassicConfig, ClassicState, Reaction};
 use crate::assign::{LastAssignment, Protocol};
 use crate::group::{
     Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
@@ -25,7 +25,7 @@ use monedula_protocol::types::Uuid;
 pub struct Member {
     pub(super) config: ClassicConfig,
     pub(super) protocol: Protocol,
-    pub(super) state: State,
+    pub(super) state: ClassicState,
     pub(super) out: Outbox,
     pub(super) coordinator: FindCoordinator,
 
@@ -72,7 +72,7 @@ impl Member {
         let out = Outbox::new(config.backoff, seed);
         Self {
             protocol: config.protocol(),
-            state: State::Unsubscribed,
+            state: ClassicState::Unsubscribed,
             out,
             coordinator: FindCoordinator::default(),
             member_id: String::new(),
@@ -259,7 +259,7 @@ impl Member {
     }
 
     fn subscribe(&mut self, topics: BTreeSet<Arc<str>>, from_pattern: bool) {
-        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == ClassicState::Fatal {
             return;
         }
         // A pattern matches a new topic. It did not exist before, so it is read from its start (req S084).
@@ -271,9 +271,9 @@ impl Member {
         self.topics.first_seen.keep(&topics);
         self.topics.names = topics;
         self.topics.subscribed = true;
-        if self.state == State::Unsubscribed {
+        if self.state == ClassicState::Unsubscribed {
             self.fatal = None;
-            self.set_state(State::Unjoined);
+            self.set_state(ClassicState::Unjoined);
             self.want_rejoin("first join".into());
         } else if self.topics.names != self.topics.joined && self.leave.exit.is_none() {
             self.want_rejoin("the subscription changed".into());
@@ -328,8 +328,8 @@ impl Member {
             true => self.forget_member(),
             false => self.drop_generation(),
         }
-        if !matches!(self.state, State::Leaving | State::Unjoined) {
-            self.set_state(State::Unjoined);
+        if !matches!(self.state, ClassicState::Leaving | ClassicState::Unjoined) {
+            self.set_state(ClassicState::Unjoined);
         }
         self.want_rejoin(reason);
     }
@@ -337,16 +337,16 @@ impl Member {
     /// Ends the membership with an error that a retry cannot fix.
     pub(super) fn fail(&mut self, error: GroupError, now: Now) {
         match self.state {
-            State::Fatal | State::Unsubscribed => return,
+            ClassicState::Fatal | ClassicState::Unsubscribed => return,
             // The member is leaving anyway, and further attempts to leave would fail too.
-            State::Leaving => return self.end_exit(&error.to_string(), now),
+            ClassicState::Leaving => return self.end_exit(&error.to_string(), now),
             _ => {}
         }
         self.lose(None, &error.to_string());
         self.drop_generation();
         (self.join.reason, self.join.rebalance) = (None, None);
         self.fatal = Some(error.clone());
-        self.set_state(State::Fatal);
+        self.set_state(ClassicState::Fatal);
         self.out.push(Output::Raise { error, fatal: true });
     }
 
@@ -367,7 +367,7 @@ impl Member {
 
     /// Makes the member join again as soon as it can.
     pub(super) fn want_rejoin(&mut self, reason: String) {
-        if !self.topics.subscribed || matches!(self.state, State::Fatal | State::Stale) {
+        if !self.topics.subscribed || matches!(self.state, ClassicState::Fatal | ClassicState::Stale) {
             return;
         }
         self.join.reason.get_or_insert(reason);
@@ -379,7 +379,7 @@ impl Member {
         Some(self.out.send(kind, target, call, self.generation, now))
     }
 
-    pub(super) fn set_state(&mut self, to: State) {
+    pub(super) fn set_state(&mut self, to: ClassicState) {
         let from = self.state;
         if from == to {
             return;
@@ -394,7 +394,10 @@ impl Member {
         self.generation >= 0
             && matches!(
                 self.state,
-                State::CompletingRebalance | State::Stable | State::Revoking | State::PreparingRebalance
+                ClassicState::CompletingRebalance
+                    | ClassicState::Stable
+                    | ClassicState::Revoking
+                    | ClassicState::PreparingRebalance
             )
     }
 

@@ -26,4 +26,4 @@ pub(crate) mod wire;
 pub use config::{ClassicConfig, QUICK_HEARTBEATS, TimingProblem};
 pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use member::Member;
-pub use state::State;
+pub use state::ClassicState;

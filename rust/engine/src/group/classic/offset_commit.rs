@@ -5,7 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ClassicState, Reaction};
 use crate::Now;
 use crate::group::{
     Answer, Call, CallId, CommitError, Committing, GroupProtocol, InFlight, Kind, Output, Timer,
@@ -18,10 +18,11 @@ impl Member {
         self.refuse_commits_of_others(now);
         // Between the answers to JoinGroup and SyncGroup, coordinators accept no commits; before, they accept those of
         // the old generation (req S116).
-        let may = matches!(self.state, State::Stable | State::Revoking | State::PreparingRebalance)
-            && self.generation >= 0
-            && !self.join.outcome_unknown
-            && self.lease.holds(now);
+        let may =
+            matches!(self.state, ClassicState::Stable | ClassicState::Revoking | ClassicState::PreparingRebalance)
+                && self.generation >= 0
+                && !self.join.outcome_unknown
+                && self.lease.holds(now);
         if !may || self.coordinator.node_id().is_none() || self.out.timers.waits(Timer::OffsetCommit, now) {
             return;
         }
@@ -74,10 +75,10 @@ impl Member {
 
     fn commit_refused(&mut self, id: CallId, (code, reacted): (ErrorCode, Reaction), call: InFlight, now: Now) {
         let current = call.generation_or_epoch == self.generation;
-        let settled = matches!(self.state, State::Stable | State::Revoking) && !self.join_goes_on();
+        let settled = matches!(self.state, ClassicState::Stable | ClassicState::Revoking) && !self.join_goes_on();
         match reacted {
             Reaction::Rejoin => {
-                if current && self.state == State::Stable {
+                if current && self.state == ClassicState::Stable {
                     self.want_rejoin("the coordinator rebalances the group".into());
                 }
                 self.out.retried(api(Kind::OffsetCommit), code);

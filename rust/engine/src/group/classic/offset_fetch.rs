@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ClassicState, Reaction};
 use crate::group::{Answer, Call, CallId, InFlight, Kind, OffsetsFetched, OnError, Output, topic_ids};
 use crate::{Now, TopicPartition};
 
@@ -14,7 +14,7 @@ impl Member {
     /// Asks for the committed offsets of assigned partitions.
     pub(super) fn advance_offset_fetch(&mut self, now: Now) {
         self.advance_refresh_metadata(now);
-        if self.generation < 0 || self.state == State::Fatal {
+        if self.generation < 0 || self.state == ClassicState::Fatal {
             return;
         }
         let may_ask = |partition: &TopicPartition| self.is_topic_known(partition);

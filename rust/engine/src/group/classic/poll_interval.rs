@@ -1,7 +1,7 @@
 //! `max.poll.interval.ms` of a classic member (contract 6): a member whose user does not poll leaves the group, and joins
 //! again at the next poll.
 
-use super::State;
+use super::ClassicState;
 use super::member::Member;
 use crate::Now;
 use crate::group::{GroupError, Output, Timer};
@@ -11,8 +11,8 @@ impl Member {
     /// which does the work that follows from it.
     pub fn polled(&mut self, at: Now) {
         self.poll_interval.polled(at);
-        if self.state == State::Stale && self.poll_interval.is_polled_again() {
-            self.set_state(State::Unjoined);
+        if self.state == ClassicState::Stale && self.poll_interval.is_polled_again() {
+            self.set_state(ClassicState::Unjoined);
             self.want_rejoin("the user polls again".into());
         }
         self.keep_poll_timer();
@@ -20,9 +20,12 @@ impl Member {
 
     pub(super) fn keep_poll_timer(&mut self) {
         let watched = match self.state {
-            State::PreparingRebalance | State::CompletingRebalance | State::Stable | State::Revoking => true,
+            ClassicState::PreparingRebalance
+            | ClassicState::CompletingRebalance
+            | ClassicState::Stable
+            | ClassicState::Revoking => true,
             // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
-            State::Unjoined => self.topics.subscribed,
+            ClassicState::Unjoined => self.topics.subscribed,
             _ => false,
         };
         // Leaving has its own deadline.
@@ -33,7 +36,7 @@ impl Member {
     pub(super) fn poll_expired(&mut self, now: Now) {
         let (group, after) = (self.config.group_id.clone(), self.config.max_poll_interval);
         // A member that is not in the group has nothing to leave, so there is no error.
-        if self.state != State::Unjoined {
+        if self.state != ClassicState::Unjoined {
             self.out.push(Output::Raise { error: GroupError::MaxPollExceeded { group, after }, fatal: false });
         }
         let reason = "the user did not poll for max.poll.interval.ms".to_owned();
@@ -42,6 +45,6 @@ impl Member {
         self.forget_member();
         (self.join.reason, self.join.rebalance) = (None, None);
         self.poll_interval.expire(now);
-        self.set_state(State::Stale);
+        self.set_state(ClassicState::Stale);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::State;
+use super::ClassicState;
 use super::member::Member;
 use crate::TopicPartition;
 use crate::group::{Committing, Output, Parts, Revocation, Scope, Step};
@@ -30,7 +30,7 @@ impl Member {
     pub(super) fn revoke(&mut self, partitions: BTreeSet<TopicPartition>, then: Then) {
         self.then = then;
         if !partitions.is_empty() {
-            self.set_state(State::Revoking);
+            self.set_state(ClassicState::Revoking);
             return self.begin_revocation(partitions);
         }
         let ticket = self.out.new_id();
@@ -71,8 +71,8 @@ impl Committing for Member {
             self.release(&partitions);
             self.out.push(Output::Released { partitions, are_lost: false });
         }
-        if self.state == State::Revoking {
-            self.set_state(State::Stable);
+        if self.state == ClassicState::Revoking {
+            self.set_state(ClassicState::Stable);
         }
         if self.then != Then::Leave {
             self.join.prepared = true;

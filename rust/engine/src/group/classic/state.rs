@@ -2,7 +2,7 @@
 
 /// The state of a classic member. The names are those of the Java consumer where it has such a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum ClassicState {
     /// The member has no subscription.
     Unsubscribed,
     /// The member is about to join: it looks for the coordinator, or waits for a backoff.
@@ -24,7 +24,7 @@ pub enum State {
     Fatal,
 }
 
-impl State {
+impl ClassicState {
     /// Every state.
     pub const ALL: [Self; 9] = [
         Self::Unsubscribed,

@@ -8,7 +8,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ConsumerState, Reaction};
 use crate::Now;
 use crate::group::{
     Answer, Call, CallId, GroupError, GroupEvent, HeartbeatCall, InFlight, Kind, Output, Partitions, Subscription,
@@ -51,7 +51,7 @@ impl Member {
     /// Sends a heartbeat if one is due, or if there is a change to send. Only one is in flight at a time, so each
     /// answer refers to the state of the member when that heartbeat was sent.
     pub(super) fn advance_heartbeat(&mut self, now: Now) {
-        let may = self.state == State::Joining || self.in_group();
+        let may = self.state == ConsumerState::Joining || self.in_group();
         let held = self.heartbeats.in_flight.is_some()
             || self.coordinator.node_id().is_none()
             || self.out.timers.waits(Timer::HeartbeatBackoff, now);
@@ -71,15 +71,15 @@ impl Member {
     /// A static member that joins again may get its former epoch back. A commit from before uses another connection,
     /// and must not arrive after the join: the coordinator would accept it like a new one.
     fn would_overtake_a_commit(&self) -> bool {
-        self.state == State::Joining && self.config.instance_id.is_some() && self.commits.is_in_flight()
+        self.state == ConsumerState::Joining && self.config.instance_id.is_some() && self.commits.is_in_flight()
     }
 
     /// Whether the next heartbeat does not wait for its interval. While the member prepares to leave, its subscription
     /// is already empty, and that is not a change to send.
     fn has_change_to_send(&self) -> bool {
         match self.state {
-            State::Joining | State::Acknowledging => true,
-            State::Reconciling | State::Stable => self
+            ConsumerState::Joining | ConsumerState::Acknowledging => true,
+            ConsumerState::Reconciling | ConsumerState::Stable => self
                 .last_sent
                 .0
                 .as_ref()
@@ -99,7 +99,7 @@ impl Member {
         self.regex_was_sent |= call.regex.as_ref().is_some_and(|regex| !regex.is_empty());
         self.heartbeats.in_flight = self.send(Kind::Heartbeat, Call::ConsumerGroupHeartbeat(call), now);
         self.out.timers.set(Timer::Heartbeat, now + self.heartbeats.cadence.pause(self.heartbeat_interval, now));
-        if self.state == State::Acknowledging {
+        if self.state == ConsumerState::Acknowledging {
             self.acknowledgement_sent(now);
         }
     }
@@ -107,7 +107,7 @@ impl Member {
     /// The next heartbeat: all fields at a join and after a failure, otherwise only changed ones. An acknowledgement
     /// always carries the owned partitions, even if they are the same as before: `None` never acknowledges anything.
     fn heartbeat_call(&self, now: Now) -> HeartbeatCall {
-        let leaving = self.state == State::PrepareLeaving;
+        let leaving = self.state == ConsumerState::PrepareLeaving;
         let last_sent =
             self.last_sent.0.as_ref().filter(|_| self.late_heartbeat_until.is_none_or(|until| now >= until));
         let is_full = last_sent.is_none() && !leaving;
@@ -133,7 +133,7 @@ impl Member {
             assignor: self.config.assignor.clone().filter(|_| is_full),
             // Also while the member leaves, if an answer was lost: the coordinator recognizes a member that missed its
             // last epoch by its owned partitions.
-            owned: (last_sent.is_none() || self.state == State::Acknowledging).then(|| self.owned_by_id()),
+            owned: (last_sent.is_none() || self.state == ConsumerState::Acknowledging).then(|| self.owned_by_id()),
         }
     }
 
@@ -198,7 +198,7 @@ impl Member {
         self.heartbeats.in_flight = None;
         let confirmed_before = self.lease.confirmed().unwrap_or(call.sent);
         self.take_answer(epoch, interval, call, now);
-        if self.state != State::PrepareLeaving {
+        if self.state != ConsumerState::PrepareLeaving {
             self.take_assignment(assignment, confirmed_before, now);
         }
         self.out.timers.set(Timer::Heartbeat, call.sent + self.heartbeats.cadence.pause(self.heartbeat_interval, now));
@@ -212,7 +212,7 @@ impl Member {
         if !interval.is_zero() {
             self.heartbeat_interval = interval;
         }
-        match self.state == State::Joining {
+        match self.state == ConsumerState::Joining {
             true => {
                 let (protocol, took) = (self.config.assignor.clone().unwrap_or_default(), now - call.sent);
                 self.out.event(GroupEvent::Joined { generation: epoch, leader: false, protocol, took });
@@ -242,14 +242,14 @@ impl Member {
                 self.reconciliation.target = Some(assignment);
                 self.heartbeats.cadence.quicken(self.heartbeat_interval, now);
                 self.watch_revocation(confirmed_before);
-                if matches!(self.state, State::Joining | State::Stable) {
-                    self.set_state(State::Reconciling);
+                if matches!(self.state, ConsumerState::Joining | ConsumerState::Stable) {
+                    self.set_state(ConsumerState::Reconciling);
                 }
                 self.reconciliation.since.get_or_insert(now);
                 self.out.event(GroupEvent::RebalanceStarted { reason: "the coordinator has a new target".into() });
             }
             // There is no target to reach, and nothing to acknowledge.
-            _ if self.state == State::Joining => self.set_state(State::Stable),
+            _ if self.state == ConsumerState::Joining => self.set_state(ConsumerState::Stable),
             _ => {}
         }
     }
@@ -271,7 +271,7 @@ impl Member {
     fn heartbeat_refused(&mut self, code: ErrorCode, message: String, call: InFlight, now: Now) {
         self.heartbeats.in_flight = None;
         self.last_sent = LastSentSubscription::default();
-        let joining = self.state == State::Joining;
+        let joining = self.state == ConsumerState::Joining;
         match reaction(api(Kind::Heartbeat), code) {
             Reaction::Retry => {
                 self.out.retried(api(Kind::Heartbeat), code);

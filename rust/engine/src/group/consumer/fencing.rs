@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use monedula_protocol::error_code::ErrorCode;
 
-use super::State;
+use super::ConsumerState;
 use super::consumer_group_heartbeat::LastSentSubscription;
 use super::member::{AwaitsEpoch, Member};
 use super::reconciliation::Reconciliation;
@@ -20,7 +20,7 @@ impl Member {
             self.lose(Some(code), &reason);
             return self.end_exit(&reason, now);
         }
-        let joining = self.state == State::Joining;
+        let joining = self.state == ConsumerState::Joining;
         if joining && code == ErrorCode::FencedMemberEpoch {
             self.leave_first = true;
         }
@@ -32,7 +32,7 @@ impl Member {
         } else {
             self.heartbeats.attempts = 1;
         }
-        self.set_state(State::Fenced);
+        self.set_state(ConsumerState::Fenced);
     }
 
     /// Releases all owned partitions at once, without a revocation: other members may own them already.
@@ -68,9 +68,9 @@ impl Member {
     /// Ends the membership with an error that a retry cannot fix.
     pub(super) fn fail(&mut self, error: GroupError, now: Now) {
         match self.state {
-            State::Fatal | State::Unsubscribed => return,
+            ConsumerState::Fatal | ConsumerState::Unsubscribed => return,
             // The member is leaving anyway, and further attempts to leave would fail too.
-            State::PrepareLeaving | State::Leaving => {
+            ConsumerState::PrepareLeaving | ConsumerState::Leaving => {
                 let reason = error.to_string();
                 self.lose(None, &reason);
                 return self.stop_leaving(&reason, now);
@@ -78,17 +78,20 @@ impl Member {
             _ => {}
         }
         self.lose(None, &error.to_string());
-        if !matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable) {
+        if !matches!(
+            self.state,
+            ConsumerState::Joining | ConsumerState::Reconciling | ConsumerState::Acknowledging | ConsumerState::Stable
+        ) {
             return;
         }
         self.fatal = Some(error.clone());
-        self.set_state(State::Fatal);
+        self.set_state(ConsumerState::Fatal);
         self.out.push(Output::Raise { error, fatal: true });
     }
 
     /// The broker does not support KIP-848, or does not allow it for this group.
     pub(super) fn protocol_missing(&mut self, reason: &str, now: Now) {
-        if self.state != State::Joining || !self.config.falls_back {
+        if self.state != ConsumerState::Joining || !self.config.falls_back {
             let group = self.config.group_id.clone();
             return self.fail(GroupError::Unsupported { group, reason: reason.into() }, now);
         }
@@ -96,7 +99,7 @@ impl Member {
         self.subscription = None;
         self.end_lease(now);
         self.out.timers.clear_all();
-        self.set_state(State::Unsubscribed);
+        self.set_state(ConsumerState::Unsubscribed);
         self.out.event(GroupEvent::FellBack { reason: reason.into() });
         self.out.push(Output::FallBack);
     }
@@ -104,8 +107,8 @@ impl Member {
     /// Joins again once the Lost callback has ended and, if the member is stale, the user has polled.
     pub(super) fn advance_out_of_group(&mut self) {
         let back = match self.state {
-            State::Fenced => true,
-            State::Stale => self.poll_interval.is_polled_again(),
+            ConsumerState::Fenced => true,
+            ConsumerState::Stale => self.poll_interval.is_polled_again(),
             _ => false,
         };
         if back && self.lost_callback.is_none() {

@@ -4,7 +4,7 @@ use monedula_protocol::error_code::ErrorCode;
 
 use super::error_codes::reaction;
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ConsumerState, Reaction};
 use crate::Now;
 use crate::group::{Answer, CallId, FindCoordinator, Found, GroupError, Timer};
 
@@ -12,8 +12,8 @@ impl Member {
     /// Sends FindCoordinator if the coordinator is needed and not known.
     pub(super) fn advance_find_coordinator(&mut self, now: Now) {
         let is_needed = match self.state {
-            State::Unsubscribed | State::Stale | State::Fatal | State::Fenced => false,
-            State::Leaving => self.leave.in_flight.is_none(),
+            ConsumerState::Unsubscribed | ConsumerState::Stale | ConsumerState::Fatal | ConsumerState::Fenced => false,
+            ConsumerState::Leaving => self.leave.in_flight.is_none(),
             _ => true,
         };
         if is_needed {

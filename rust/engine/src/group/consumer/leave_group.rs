@@ -5,7 +5,7 @@ use monedula_protocol::error_code::ErrorCode;
 use super::config::member_id_after;
 use super::error_codes::{api, reaction};
 use super::member::Member;
-use super::{Reaction, State};
+use super::{ConsumerState, Reaction};
 use crate::Now;
 use crate::group::{Answer, CallId, Committing, Exit, GroupEvent, InFlight, Kind, Timer};
 
@@ -27,11 +27,11 @@ impl Member {
     pub(super) fn advance_exit(&mut self, now: Now) {
         let Some(exit) = self.leave.exit else { return };
         match self.state {
-            State::Unsubscribed | State::Fatal | State::Fenced | State::Stale => {
+            ConsumerState::Unsubscribed | ConsumerState::Fatal | ConsumerState::Fenced | ConsumerState::Stale => {
                 return self.end_exit("it was not in the group", now);
             }
-            State::Leaving => return,
-            _ => self.set_state(State::PrepareLeaving),
+            ConsumerState::Leaving => return,
+            _ => self.set_state(ConsumerState::PrepareLeaving),
         }
         (self.reconciliation.working_on, self.reconciliation.assigned_callback) = (None, None);
         if self.revocation.is_some() {
@@ -55,12 +55,12 @@ impl Member {
         // The answer to a heartbeat in flight is ignored from now on (KAFKA-19335).
         self.heartbeats.in_flight = None;
         self.heartbeats.attempts = 0;
-        self.set_state(State::Leaving);
+        self.set_state(ConsumerState::Leaving);
     }
 
     /// Sends the heartbeat that leaves, and sends it again if the coordinator has moved.
     pub(super) fn advance_leave(&mut self, now: Now) {
-        if self.state == State::Leaving
+        if self.state == ConsumerState::Leaving
             && self.leave.in_flight.is_none()
             && !self.out.timers.waits(Timer::HeartbeatBackoff, now)
         {
@@ -141,7 +141,7 @@ impl Member {
             return self.end_exit(how, now);
         }
         self.out.event(GroupEvent::Left { reason: how.into() });
-        self.set_state(State::Stale);
+        self.set_state(ConsumerState::Stale);
     }
 
     /// The deadline for leaving in order has passed.
@@ -160,7 +160,7 @@ impl Member {
         self.revocation = None;
         self.close_commits(now);
         self.leave.in_flight = None;
-        if matches!(self.state, State::PrepareLeaving | State::Leaving) {
+        if matches!(self.state, ConsumerState::PrepareLeaving | ConsumerState::Leaving) {
             self.out.event(GroupEvent::Left { reason: how.into() });
         }
         self.drop_epoch();
@@ -169,10 +169,13 @@ impl Member {
         self.lost_callback = None;
         self.heartbeats.attempts = 0;
         self.leave_first = false;
-        if matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable) {
-            self.set_state(State::PrepareLeaving);
+        if matches!(
+            self.state,
+            ConsumerState::Joining | ConsumerState::Reconciling | ConsumerState::Acknowledging | ConsumerState::Stable
+        ) {
+            self.set_state(ConsumerState::PrepareLeaving);
         }
-        self.set_state(State::Unsubscribed);
+        self.set_state(ConsumerState::Unsubscribed);
         if exit.close {
             self.leave.closed = true;
         } else if self.subscription.is_some() {

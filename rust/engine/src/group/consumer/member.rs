@@ -11,7 +11,7 @@ use super::consumer_group_heartbeat::LastSentSubscription;
 use super::error_codes::api;
 use super::reconciliation::Reconciliation;
 use super::topics::SubscribedTopics;
-use super::{ConsumerProtocolConfig, Reaction, State};
+use super::{ConsumerProtocolConfig, ConsumerState, Reaction};
 use crate::assign::Protocol;
 use crate::group::{
     Answer, Call, CallError, CallId, Commits, Committing, Exit, FindCoordinator, GroupError, GroupEvent, Heartbeats,
@@ -24,7 +24,7 @@ use monedula_protocol::error_code::ErrorCode;
 /// A member of a group under KIP-848; see the [module](super).
 pub struct Member {
     pub(super) config: ConsumerProtocolConfig,
-    pub(super) state: State,
+    pub(super) state: ConsumerState,
     pub(super) out: Outbox,
     pub(super) coordinator: FindCoordinator,
 
@@ -88,7 +88,7 @@ impl Member {
     pub fn new(config: ConsumerProtocolConfig, member_id: String, seed: u64) -> Self {
         let out = Outbox::new(config.backoff, seed);
         Self {
-            state: State::Unsubscribed,
+            state: ConsumerState::Unsubscribed,
             out,
             coordinator: FindCoordinator::default(),
             member_id,
@@ -274,12 +274,12 @@ impl Member {
     }
 
     fn subscribe(&mut self, subscription: Subscription) {
-        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == State::Fatal {
+        if self.leave.exit.is_some_and(|exit| exit.close) || self.state == ConsumerState::Fatal {
             return;
         }
         self.learn_subscription(&subscription);
         self.subscription = Some(subscription);
-        if self.state == State::Unsubscribed {
+        if self.state == ConsumerState::Unsubscribed {
             self.fatal = None;
             self.begin_joining();
         }
@@ -290,7 +290,7 @@ impl Member {
         // A request to leave without an answer may still arrive, and would end the new membership: only the member id
         // tells the two apart. Once it is certain that the member has left, it has another id.
         self.leave_first |= self.leave_was_lost;
-        self.set_state(State::Joining);
+        self.set_state(ConsumerState::Joining);
     }
 
     fn called_back(&mut self, ticket: Ticket, now: Now) {
@@ -309,7 +309,7 @@ impl Member {
         Some(self.out.send(kind, target, call, self.epoch, now))
     }
 
-    pub(super) fn set_state(&mut self, to: State) {
+    pub(super) fn set_state(&mut self, to: ConsumerState) {
         let from = self.state;
         if from == to {
             return;
@@ -322,7 +322,13 @@ impl Member {
     /// Whether the coordinator has this member in the group, as far as the member knows.
     pub(super) fn in_group(&self) -> bool {
         self.epoch > 0
-            && matches!(self.state, State::Reconciling | State::Acknowledging | State::Stable | State::PrepareLeaving)
+            && matches!(
+                self.state,
+                ConsumerState::Reconciling
+                    | ConsumerState::Acknowledging
+                    | ConsumerState::Stable
+                    | ConsumerState::PrepareLeaving
+            )
     }
 
     /// Handles an error that concerns the coordinator itself. The caller handles all others.

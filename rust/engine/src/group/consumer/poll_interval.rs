@@ -1,7 +1,7 @@
 //! `max.poll.interval.ms` of a member under KIP-848 (contract 6): a member whose user does not poll leaves the group, and
 //! joins again at the next poll.
 
-use super::State;
+use super::ConsumerState;
 use super::member::Member;
 use crate::Now;
 use crate::group::{GroupError, Output, Timer};
@@ -16,7 +16,10 @@ impl Member {
 
     pub(super) fn keep_poll_timer(&mut self) {
         // Nor does a member join while the user does not poll: it would be assigned partitions that nobody reads.
-        let watched = matches!(self.state, State::Joining | State::Reconciling | State::Acknowledging | State::Stable);
+        let watched = matches!(
+            self.state,
+            ConsumerState::Joining | ConsumerState::Reconciling | ConsumerState::Acknowledging | ConsumerState::Stable
+        );
         // Leaving has its own deadline.
         let watched = watched && self.leave.exit.is_none();
         self.out.timers.put(Timer::Poll, watched.then(|| self.poll_interval.due(self.config.max_poll_interval)));
@@ -33,15 +36,15 @@ impl Member {
             self.out.push(Output::Raise { error, fatal: false });
         }
         self.poll_interval.expire(now);
-        self.set_state(State::PrepareLeaving);
+        self.set_state(ConsumerState::PrepareLeaving);
         self.lose(None, "the user did not poll for max.poll.interval.ms");
-        self.set_state(State::Leaving);
+        self.set_state(ConsumerState::Leaving);
         self.out.timers.clear(Timer::HeartbeatBackoff);
         if known && self.coordinator.node_id().is_some() {
             self.send_leave(now);
         } else {
             self.may_have_place |= known;
-            self.set_state(State::Stale);
+            self.set_state(ConsumerState::Stale);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monedula_protocol::types::Uuid;
 
-use super::State;
+use super::ConsumerState;
 use super::member::Member;
 use crate::group::{CallbackKind, Committing, GroupEvent, Output, Partitions, Ticket};
 use crate::{Now, TopicPartition};
@@ -32,7 +32,7 @@ pub(super) struct Reconciliation {
 impl Member {
     /// Takes the next step towards the target, if no earlier one is in progress.
     pub(super) fn advance_reconciling(&mut self, now: Now) {
-        if self.state != State::Reconciling
+        if self.state != ConsumerState::Reconciling
             || self.revocation.is_some()
             || self.reconciliation.assigned_callback.is_some()
         {
@@ -141,7 +141,7 @@ impl Member {
             revoked,
         });
         self.last_rebalance = Some(now);
-        self.set_state(State::Acknowledging);
+        self.set_state(ConsumerState::Acknowledging);
     }
 
     /// The acknowledgement was sent. Continues with a newer target, or with partitions of this one whose topic names
@@ -150,10 +150,10 @@ impl Member {
         if self.reconciliation.target.as_ref() == Some(&self.owned_by_id())
             && self.reconciliation.target == self.reconciliation.acknowledged
         {
-            self.set_state(State::Stable);
+            self.set_state(ConsumerState::Stable);
         } else {
             self.reconciliation.since.get_or_insert(now);
-            self.set_state(State::Reconciling);
+            self.set_state(ConsumerState::Reconciling);
         }
     }
 }

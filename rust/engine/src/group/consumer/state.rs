@@ -2,7 +2,7 @@
 
 /// The state of a member. The names are those of Kafka's own consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum ConsumerState {
     /// The member has no subscription.
     Unsubscribed,
     /// The member sends heartbeats with epoch 0 until one succeeds.
@@ -28,7 +28,7 @@ pub enum State {
     Fatal,
 }
 
-impl State {
+impl ConsumerState {
     /// Every state.
     pub const ALL: [Self; 10] = [
         Self::Unsubscribed,

@@ -14,7 +14,7 @@ use monedula_engine::{Now, TopicPartition};
 use crate::excuses::{Excuse, Excuses};
 use crate::oracle::Oracle;
 use crate::sometimes::Sometimes;
-use monedula_engine::group::{CallId, State};
+use monedula_engine::group::{CallId, MemberState};
 
 pub(crate) type Pid = u32;
 
@@ -107,7 +107,7 @@ struct Stray {
 struct View {
     instance_id: Option<String>,
     session: Duration,
-    state: Option<State>,
+    state: Option<MemberState>,
     generation: i32,
     owned: BTreeMap<TopicPartition, Owned>,
     told: BTreeSet<TopicPartition>,

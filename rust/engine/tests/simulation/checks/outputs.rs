@@ -9,10 +9,10 @@ use monedula_engine::{Now, TopicPartition};
 use super::{Checks, Owned, Pid, Rule, View};
 use crate::excuses::Excuse;
 use crate::sometimes::Situation;
-use monedula_engine::group::{CallId, CallbackKind, CommitError, CommitOffset, State};
+use monedula_engine::group::{CallId, CallbackKind, CommitError, CommitOffset, MemberState};
 
 impl Checks {
-    pub(crate) fn started(&mut self, pid: Pid, state: State, instance_id: Option<String>, session: Duration) {
+    pub(crate) fn started(&mut self, pid: Pid, state: MemberState, instance_id: Option<String>, session: Duration) {
         let view = View { state: Some(state), instance_id, session, generation: -1, ..View::default() };
         self.views.insert(pid, view);
     }
@@ -21,13 +21,13 @@ impl Checks {
         self.views.remove(&pid);
     }
 
-    pub(crate) fn state(&mut self, pid: Pid, from: State, to: State) {
+    pub(crate) fn state(&mut self, pid: Pid, from: MemberState, to: MemberState) {
         let known = self.view(pid).state.replace(to);
         if known != Some(from) || !from.may_become(to) {
             self.fail(Rule::Transition, format!("p{pid}: from {from:?} (known as {known:?}) to {to:?}"));
         }
-        let (gives_up, joins) = (classic::State::Revoking, classic::State::PreparingRebalance);
-        if (from, to) == (State::Classic(gives_up), State::Classic(joins)) {
+        let (gives_up, joins) = (classic::ClassicState::Revoking, classic::ClassicState::PreparingRebalance);
+        if (from, to) == (MemberState::Classic(gives_up), MemberState::Classic(joins)) {
             self.met.met(Situation::JoinedWhileGivingUp);
         }
     }
@@ -72,12 +72,12 @@ impl Checks {
     /// topics go by their names.
     pub(crate) fn assigned(&mut self, pid: Pid, partition: &TopicPartition, gone: bool) {
         let generation = self.view(pid).generation;
-        let classic = matches!(self.view(pid).state, Some(State::Classic(_)));
+        let classic = matches!(self.view(pid).state, Some(MemberState::Classic(_)));
         let others = self.views.iter().filter(|(other, view)| {
             **other != pid
                 && (classic || !gone)
                 // A classic member may still own a partition that another is assigned in a newer generation.
-                && (view.generation == generation || !classic && matches!(view.state, Some(State::Consumer(_))))
+                && (view.generation == generation || !classic && matches!(view.state, Some(MemberState::Consumer(_))))
                 && view.owned.get(partition).is_some_and(|owned| !owned.gone)
                 && !view.is_lost(self.now)
         });

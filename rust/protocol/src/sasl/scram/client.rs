@@ -17,11 +17,11 @@ const CHANNEL_BINDING: &str = "biws";
 pub(in crate::sasl) struct Client {
     hash: ScramHash,
     password: Secret,
-    state: State,
+    state: ScramClientState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ScramClientState {
     /// The first message was sent.
     AwaitsServerFirst {
         nonce: String,
@@ -71,16 +71,18 @@ impl Client {
         let extension = if delegation_token { ",tokenauth=true" } else { "" };
         let first_bare = format!("n={},r={nonce}{extension}", escape(username));
         let message = Secret::from(format!("n,,{first_bare}"));
-        let state = State::AwaitsServerFirst { nonce, first_bare };
+        let state = ScramClientState::AwaitsServerFirst { nonce, first_bare };
         Ok((Self { hash, password: password.clone(), state }, message))
     }
 
     /// Takes a message of the server. An error ends the exchange.
     pub(in crate::sasl) fn step(&mut self, challenge: &[u8]) -> Result<Step, SaslError> {
-        match std::mem::replace(&mut self.state, State::Ended) {
-            State::AwaitsServerFirst { nonce, first_bare } => self.server_first(challenge, &nonce, first_bare),
-            State::AwaitsServerFinal { server_signature } => self.server_final(challenge, &server_signature),
-            State::Derives { .. } | State::Ended => Err(self.ended()),
+        match std::mem::replace(&mut self.state, ScramClientState::Ended) {
+            ScramClientState::AwaitsServerFirst { nonce, first_bare } => {
+                self.server_first(challenge, &nonce, first_bare)
+            }
+            ScramClientState::AwaitsServerFinal { server_signature } => self.server_final(challenge, &server_signature),
+            ScramClientState::Derives { .. } | ScramClientState::Ended => Err(self.ended()),
         }
     }
 
@@ -97,14 +99,14 @@ impl Client {
         let salt = parsed.salt;
         // The message is signed as it was received, with unknown extensions. Parsing has shown that it is UTF-8.
         let server_first = String::from_utf8_lossy(challenge).into_owned();
-        self.state = State::Derives { first_bare, server_first, server_nonce };
+        self.state = ScramClientState::Derives { first_bare, server_first, server_nonce };
         Ok(Step::Derive(KeyDerivation { hash: self.hash, salt, iterations, password: self.password.clone() }))
     }
 
     /// Takes the keys, and makes the proof that this side knows the password.
     pub(in crate::sasl) fn derived(&mut self, keys: &ScramKeys) -> Result<Step, SaslError> {
-        let state = std::mem::replace(&mut self.state, State::Ended);
-        let State::Derives { first_bare, server_first, server_nonce } = state else {
+        let state = std::mem::replace(&mut self.state, ScramClientState::Ended);
+        let ScramClientState::Derives { first_bare, server_first, server_nonce } = state else {
             return Err(self.ended());
         };
         if keys.hash != self.hash {
@@ -116,7 +118,7 @@ impl Client {
         let client_signature = self.hash.hmac(&stored_key, auth_message.as_bytes());
         let proof = base64::encode(&xor(keys.client_key.expose(), &client_signature));
         let server_signature = self.hash.hmac(keys.server_key.expose(), auth_message.as_bytes());
-        self.state = State::AwaitsServerFinal { server_signature: Secret::new(server_signature.as_slice()) };
+        self.state = ScramClientState::AwaitsServerFinal { server_signature: Secret::new(server_signature.as_slice()) };
         Ok(Step::Send(Secret::from(format!("{without_proof},p={proof}"))))
     }
 

@@ -13,11 +13,11 @@ use crate::secret::Secret;
 pub(in crate::sasl) struct Server {
     hash: ScramHash,
     nonce: String,
-    state: State,
+    state: ScramServerState,
 }
 
 #[derive(Debug)]
-enum State {
+enum ScramServerState {
     AwaitsClientFirst,
     AwaitsClientFinal(Box<Pending>),
     Ended,
@@ -36,7 +36,7 @@ struct Pending {
 
 impl Server {
     pub(in crate::sasl) fn new(hash: ScramHash, nonce: [u8; NONCE_BYTES]) -> Self {
-        Self { hash, nonce: base64::encode_url_safe(&nonce), state: State::AwaitsClientFirst }
+        Self { hash, nonce: base64::encode_url_safe(&nonce), state: ScramServerState::AwaitsClientFirst }
     }
 
     /// Takes a message of the client.
@@ -44,10 +44,10 @@ impl Server {
     /// # Errors
     /// The reason for refusing, for the log.
     pub(in crate::sasl) fn step(&mut self, message: &[u8], accounts: &dyn Accounts) -> Result<ServerStep, String> {
-        match std::mem::replace(&mut self.state, State::Ended) {
-            State::AwaitsClientFirst => self.client_first(message, accounts),
-            State::AwaitsClientFinal(pending) => self.client_final(message, *pending),
-            State::Ended => Err("a message after the exchange has ended".into()),
+        match std::mem::replace(&mut self.state, ScramServerState::Ended) {
+            ScramServerState::AwaitsClientFirst => self.client_first(message, accounts),
+            ScramServerState::AwaitsClientFinal(pending) => self.client_final(message, *pending),
+            ScramServerState::Ended => Err("a message after the exchange has ended".into()),
         }
     }
 
@@ -69,7 +69,7 @@ impl Server {
         let salt = base64::encode(&credential.salt);
         let server_first = format!("r={nonce},s={salt},i={}", credential.iterations);
         let challenge = Secret::from(server_first.as_str());
-        self.state = State::AwaitsClientFinal(Box::new(Pending {
+        self.state = ScramServerState::AwaitsClientFinal(Box::new(Pending {
             header: first.header.to_owned(),
             first_bare: first.bare.to_owned(),
             server_first,
