@@ -12,7 +12,7 @@ use regex::Regex;
 use super::Mentions;
 use crate::core::{Answer, Call, Core};
 use crate::security::{Operation, Resource};
-use crate::transactions::{Transaction, TransactionState};
+use crate::transactions::{self, Transaction};
 
 pub(super) fn handle(core: &mut Core, call: &Call<'_>, request: &ListTransactionsRequest<'_>) -> Answer {
     let response = list(core, call, request).unwrap_or_else(|error| refuse(request, error));
@@ -50,7 +50,7 @@ fn list<'a>(
             .state_filters
             .iter()
             .copied()
-            .filter(|name| !TransactionState::is_name(name))
+            .filter(|name| !transactions::TransactionState::is_name(name))
             .collect(),
         transaction_states: transactions.into_iter().filter(is_wanted).map(state).collect(),
         ..Default::default()

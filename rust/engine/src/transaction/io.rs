@@ -283,7 +283,7 @@ pub enum TransactionError {
     },
     /// The verb is not allowed in this state, such as a commit without a transaction.
     #[error("{0}")]
-    TransactionState(String),
+    State(String),
     /// No permission for the transactional id, or for the group.
     #[error("{what} is not allowed ({}): {}", code.name(), code.message())]
     Denied {
