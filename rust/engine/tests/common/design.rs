@@ -35,7 +35,7 @@ impl Section {
     /// Checks the table of successors: each state, and the states that may follow it.
     pub(crate) fn has_successors<'s>(&self, code: impl IntoIterator<Item = (&'s str, BTreeSet<&'s str>)>) {
         let names = |names: &'static str| names.split(", ").filter(|name| *name != "nothing").collect();
-        let documented = self.table("| MemberState | What may follow |").into_iter();
+        let documented = self.table("| State | What may follow |").into_iter();
         let documented: BTreeMap<&str, BTreeSet<&str>> = documented.map(|(state, next)| (state, names(next))).collect();
         assert_eq!(documented, code.into_iter().collect());
     }
