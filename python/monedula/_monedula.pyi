@@ -13,7 +13,6 @@ from monedula.errors import KafkaError
 from monedula.types.reports import BatchReport
 
 __all__ = [
-    "CancellableCall",
     "AdminCore",
     "AdminSecurityCore",
     "AssignorDesk",
@@ -21,6 +20,7 @@ __all__ = [
     "BatchFuture",
     "BrokerCore",
     "CallbackRunner",
+    "CancellableCall",
     "ColumnSpec",
     "ConsumerCore",
     "LoopWaker",

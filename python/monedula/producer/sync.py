@@ -10,7 +10,7 @@ from monedula._arguments import seconds, whole_number
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
-from monedula._monedula import CancellableCall, BatchFuture, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._monedula import BatchFuture, CancellableCall, ProducerCore, SendFuture, WaitingRecordsCore
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
