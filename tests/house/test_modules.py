@@ -88,7 +88,6 @@ def test_every_room_is_on_the_page() -> None:
 
 def test_no_arrow_leads_up() -> None:
     lines = rooms()
-    # Types have errors in them, and errors have types: names for type checkers alone.
     wrong = [
         (module, target)
         for module, targets in arrows().items()

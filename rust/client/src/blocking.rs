@@ -66,10 +66,6 @@ pub async fn run_patiently<T: Send + 'static>(
     }
 }
 
-/// What must be there to spare before a thread begins. It may get the stack of one that has ended where there is no memory
-/// for another, and glibc ends the process if it then has none for its own data of the thread.
-const SPARE_BYTES: usize = 256 << 10;
-
 /// Starts a thread.
 ///
 /// # Errors
@@ -78,7 +74,7 @@ pub fn start_thread<T: Send + 'static>(
     builder: Builder,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    check_spare(SPARE_BYTES).map_err(|lack| std::io::Error::new(ErrorKind::OutOfMemory, lack))?;
+    check_spare().map_err(|lack| std::io::Error::new(ErrorKind::OutOfMemory, lack))?;
     builder.spawn(work)
 }
 
@@ -95,7 +91,7 @@ pub fn begin<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
     runtime: &Handle,
     work: W,
 ) -> Result<Begun<T>, (W, NotRun)> {
-    if let Err(lack) = check_spare(SPARE_BYTES) {
+    if let Err(lack) = check_spare() {
         return Err((work, NotRun::NoThread(lack.to_string())));
     }
     let (sender, begun) = oneshot::channel();

@@ -20,13 +20,17 @@ impl std::fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Checks that the system has so much memory to spare. By a mapping: a block of the heap would raise glibc's mmap threshold
+/// What a process must have to spare before a client or a thread begins: for the interpreter's objects, and for glibc, which
+/// ends the process if it has no memory for its own data of a thread. (A thread may get the stack of one that has ended.)
+const SPARE_BYTES: usize = 256 << 10;
+
+/// Checks that the system has a little memory to spare. By a mapping: a block of the heap would raise glibc's mmap threshold
 /// once it is freed.
 ///
 /// # Errors
 /// [`OutOfMemory`].
-pub fn check_spare(bytes: usize) -> Result<(), OutOfMemory> {
-    MmapMut::map_anon(bytes).map(drop).map_err(|_| OutOfMemory { bytes })
+pub fn check_spare() -> Result<(), OutOfMemory> {
+    MmapMut::map_anon(SPARE_BYTES).map(drop).map_err(|_| OutOfMemory { bytes: SPARE_BYTES })
 }
 
 /// 16 bytes with the alignment that Arrow needs for its widest type. It is also the system allocator's own alignment,

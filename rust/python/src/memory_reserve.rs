@@ -23,9 +23,6 @@ const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
 /// The size up to which a request may use the reserve; above, a refusal is passed on to who asked.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// What the system must have to spare when a call begins, for the interpreter's objects.
-const SPARE_BYTES: usize = 256 << 10;
-
 #[global_allocator]
 static ALLOCATOR: Reserving =
     Reserving { reserve: UnsafeCell::new(Reserve([0; RESERVE_BYTES])), used: Mutex::new(Used::NONE) };
@@ -66,12 +63,21 @@ impl Used {
     }
 }
 
-/// Checks that a call may begin: once it has, the process may not survive a lack of memory.
+/// Checks that a client may begin: once it has, the process may not survive a lack of memory.
 ///
 /// # Errors
 /// `NoMemory` if the system has next to none, or if half of the reserve is in use.
 pub(crate) fn check() -> Result<(), ClientError> {
-    check_spare(SPARE_BYTES)?;
+    check_spare()?;
+    check_unused()
+}
+
+/// Checks that a call may begin: that half of the reserve is free. It asks the system for nothing, as an `AsyncConsumer` begins
+/// one for each poll.
+///
+/// # Errors
+/// `NoMemory` if it is not.
+pub(crate) fn check_unused() -> Result<(), ClientError> {
     if lock(&ALLOCATOR.used).count <= GRANULES / 2 { Ok(()) } else { Err(OutOfMemory { bytes: RESERVE_BYTES }.into()) }
 }
 

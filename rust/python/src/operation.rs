@@ -79,7 +79,7 @@ impl Operation {
         log: &Log,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Self> {
-        memory_reserve::check().map_err(|error| Python::attach(|py| to_py(py, error)))?;
+        memory_reserve::check_unused().map_err(|error| Python::attach(|py| to_py(py, error)))?;
         let slot = Slot::default();
         let completion = Completion { slot: slot.clone(), notifier };
         let task = spawn(async move {
