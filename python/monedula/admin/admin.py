@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from monedula._migration_hints import tells
-from monedula.admin.calls import Call, Function, Waits, with_methods
+from monedula.admin.calls import BlockingClient, Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ def _blocking(call: Function) -> Function:
 
 @tells
 @with_methods(_blocking)
-class Admin(AdminMethods, Waits):
+class Admin(AdminMethods, BlockingClient):
     """Administers a cluster.
 
     Connects with the first call. Methods may be called from several threads. Retriable errors are retried until

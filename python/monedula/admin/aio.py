@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from monedula._migration_hints import tells
-from monedula.admin.calls import Awaited, Call, Function, with_methods
+from monedula.admin.calls import AsyncioClient, Call, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def _awaited(call: Function) -> Function:
 
 @tells
 @with_methods(_awaited)
-class AsyncAdmin(AdminMethods, Awaited):
+class AsyncAdmin(AdminMethods, AsyncioClient):
     """Administers a cluster from an event loop.
 
     Arguments, results and errors as `Admin`. Cancelling a wait ends the call; requests that were sent before may still

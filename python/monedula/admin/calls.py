@@ -36,15 +36,17 @@ class Method(Generic[Arguments, T]):
         self.call = call
 
     @overload
-    def __get__(self, client: "Waits", owner: type) -> Callable[Arguments, T]: ...
+    def __get__(self, client: "BlockingClient", owner: type) -> Callable[Arguments, T]: ...
     @overload
-    def __get__(self, client: "Awaited", owner: type) -> Callable[Arguments, Coroutine[Any, Any, T]]: ...
-    @overload
-    def __get__(self, client: None, owner: "type[Waits]") -> "Callable[Concatenate[Waits, Arguments], T]": ...
+    def __get__(self, client: "AsyncioClient", owner: type) -> Callable[Arguments, Coroutine[Any, Any, T]]: ...
     @overload
     def __get__(
-        self, client: None, owner: "type[Awaited]"
-    ) -> "Callable[Concatenate[Awaited, Arguments], Coroutine[Any, Any, T]]": ...
+        self, client: None, owner: "type[BlockingClient]"
+    ) -> "Callable[Concatenate[BlockingClient, Arguments], T]": ...
+    @overload
+    def __get__(
+        self, client: None, owner: "type[AsyncioClient]"
+    ) -> "Callable[Concatenate[AsyncioClient, Arguments], Coroutine[Any, Any, T]]": ...
     def __get__(self, client: object, owner: type) -> Any:
         return self
 
@@ -101,9 +103,9 @@ class AdminBase(Unpicklable):
             raise ClosedError("the admin is closed")
 
 
-class Waits(AdminBase):
+class BlockingClient(AdminBase):
     """Marks the client whose methods wait for their results, for type checkers."""
 
 
-class Awaited(AdminBase):
+class AsyncioClient(AdminBase):
     """Marks the client whose methods are awaited."""

@@ -24,25 +24,25 @@ const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;
 const SMALL_BYTES: usize = 64 << 10;
 
 #[global_allocator]
-static ALLOCATOR: Reserving =
-    Reserving { reserve: UnsafeCell::new(Reserve([0; RESERVE_BYTES])), used: Mutex::new(Used::NONE) };
+static ALLOCATOR: ReserveAllocator =
+    ReserveAllocator { reserve: UnsafeCell::new(Reserve([0; RESERVE_BYTES])), used: Mutex::new(UsedGranules::NONE) };
 
 #[repr(align(256))]
 struct Reserve([u8; RESERVE_BYTES]);
 
 /// The system's allocator; where it refuses a small request, the reserve grants it.
-struct Reserving {
+struct ReserveAllocator {
     reserve: UnsafeCell<Reserve>,
-    used: Mutex<Used>,
+    used: Mutex<UsedGranules>,
 }
 
 /// Which granules are in use.
-struct Used {
+struct UsedGranules {
     granules: [bool; GRANULES],
     count: usize,
 }
 
-impl Used {
+impl UsedGranules {
     const NONE: Self = Self { granules: [false; GRANULES], count: 0 };
 
     /// Takes the first `count` granules in a row that are free.
@@ -85,7 +85,7 @@ const fn granules(layout: Layout) -> usize {
     layout.size().div_ceil(GRANULE_BYTES)
 }
 
-impl Reserving {
+impl ReserveAllocator {
     fn start(&self) -> *mut u8 {
         // SAFETY: no reference is made.
         unsafe { (&raw mut (*self.reserve.get()).0).cast() }
@@ -137,10 +137,10 @@ impl Reserving {
 }
 
 // SAFETY: each granule is granted to one caller at a time, under the lock of `used`.
-unsafe impl Sync for Reserving {}
+unsafe impl Sync for ReserveAllocator {}
 
 // SAFETY: what is returned is the system's allocator's, or granules that no one else has; each goes back where it came from.
-unsafe impl GlobalAlloc for Reserving {
+unsafe impl GlobalAlloc for ReserveAllocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
