@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import monedula
-import monedula._asyncio.bridge
+import monedula._asyncio.client_loop
 import pytest
 from monedula import TopicPartition
 from monedula.testing import Broker
@@ -282,8 +282,8 @@ async def test_what_callbacks_take_is_not_counted_as_waiting(broker: Broker, mon
     broker.create_topic("orders")
     broker.append("orders", ["0"])
     held, slow = broker.fault(api="Fetch", hold=True), [0.0]
-    time = monedula._asyncio.bridge.Bridge.time
-    monkeypatch.setattr(monedula._asyncio.bridge.Bridge, "time", lambda self: time(self) + slow[0])
+    time = monedula._asyncio.client_loop.ClientLoop.time
+    monkeypatch.setattr(monedula._asyncio.client_loop.ClientLoop, "time", lambda self: time(self) + slow[0])
 
     def told(_: object) -> None:
         slow[0] += 1000 * PATIENCE_SECONDS

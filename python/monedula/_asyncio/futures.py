@@ -1,6 +1,7 @@
-"""`await` of the core's futures. A module of its own, because importing asyncio takes longer than all of monedula."""
+"""`await` of the core's futures and operations: one socket wakes a loop, for any number that are done by then."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from itertools import count
@@ -12,29 +13,36 @@ from monedula._monedula import LoopWaker
 _T_co = TypeVar("_T_co", covariant=True)
 
 
-class Awaited(Protocol[_T_co]):
-    """A future of the core: `SendFuture` or `BatchFuture`."""
+class Awaited(Protocol):
+    """What a loop can wait for: a future or an operation of the core."""
 
     def done(self) -> bool:
         """Whether the result is known."""
 
-    def result(self, timeout: float | None = None) -> _T_co:
-        """The result."""
-
-    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
-        """Call `callback` with this future when the result is known."""
-
     def _wake(self, waker: LoopWaker, number: int) -> None: ...
 
 
-def waiting(future: Awaited[_T_co]) -> Generator[Any, None, _T_co]:
+class Future(Awaited, Protocol[_T_co]):
+    """A future of the core: `SendFuture` or `BatchFuture`."""
+
+    def result(self, timeout: float | None = None) -> _T_co:
+        """The result."""
+
+
+def waiting(future: Future[_T_co]) -> Generator[Any, None, _T_co]:
     """The implementation of `future.__await__()`."""
     if not future.done():
-        yield from _waker().wait(future)
+        yield from _waker().wait(future).__await__()
     return future.result()
 
 
-def in_its_loop(future: Awaited[Any], callback: Callable[[Any], object]) -> Callable[[Any], object]:
+async def wait(awaited: Awaited) -> None:
+    """Wait until the result is known."""
+    if not awaited.done():
+        await _waker().wait(awaited)
+
+
+def in_its_loop(future: object, callback: Callable[[Any], object]) -> Callable[[Any], object]:
     """Wrap a callback so that it is called in the loop that runs now; without a running loop, return it unchanged.
 
     `asyncio.wait` and similar functions take any object with `add_done_callback`, but expect the call in the thread of
@@ -50,7 +58,7 @@ def in_its_loop(future: Awaited[Any], callback: Callable[[Any], object]) -> Call
     return given
 
 
-def forget(future: Awaited[Any], callback: Callable[[Any], object]) -> int:
+def forget(future: object, callback: Callable[[Any], object]) -> int:
     """Remove a callback that was added in a running loop. Returns 1, or 0 if there is none or it was called already."""
     given = _GIVEN.pop((id(future), callback), None)
     if given is None or not given.is_wanted:
@@ -65,12 +73,12 @@ class _CalledInLoop:
         self._callback = callback
         self._loop = loop
 
-    def __call__(self, future: Awaited[Any]) -> None:
+    def __call__(self, future: object) -> None:
         # RuntimeError: the loop is closed. The callback is dropped then, as those of asyncio's own futures are.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._call, future)
 
-    def _call(self, future: Awaited[Any]) -> None:
+    def _call(self, future: object) -> None:
         if self.is_wanted:
             self.is_wanted = False
             self._callback(future)
@@ -84,39 +92,54 @@ The core keeps both the wrapper and the future until the call, so the id is not 
 
 
 class _Waker:
-    """Wakes one event loop when futures of the core are done: once for many futures, through one file descriptor."""
+    """Wakes one event loop when futures or operations of the core are done."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._core = LoopWaker()
         self._numbers = count()
         # No reference to the loop: _WAKERS has this object as the value for the loop, which would never be collected.
         self._waiting: dict[int, asyncio.Future[None]] = {}
-        self._watched = True
+        self._reads = False
+        self._reader: asyncio.Task[None] | None = None
         try:
             loop.add_reader(self._core.fileno(), self._woken)
         except NotImplementedError:  # Windows' proactor loop watches sockets only by reading them
-            self._watched = False
+            self._reads = True
 
-    def wait(self, future: Awaited[Any]) -> Generator[Any, None, None]:
+    async def wait(self, awaited: Awaited) -> None:
         loop = asyncio.get_running_loop()
+        # Anew if it was cancelled: `asyncio.run` cancels all tasks, and makes further calls after that.
+        if self._reads and self._reader is None:
+            self._reader = loop.create_task(_read(self._core.fileno(), self._woken))
+            self._reader.add_done_callback(self._forget_reader)
         done: asyncio.Future[None] = loop.create_future()
-        if not self._watched:
-            future.add_done_callback(lambda _: loop.call_soon_threadsafe(_finish, done))
-            yield from done
-            return
         number = next(self._numbers)
         self._waiting[number] = done
         try:
-            future._wake(self._core, number)
-            yield from done
+            awaited._wake(self._core, number)
+            await done
         finally:
             self._waiting.pop(number, None)
+
+    def _forget_reader(self, _: asyncio.Task[None]) -> None:
+        self._reader = None
 
     def _woken(self) -> None:
         for number in self._core.take():
             done = self._waiting.pop(number, None)
-            if done is not None:
-                _finish(done)
+            if done is not None and not done.done():
+                done.set_result(None)
+
+
+async def _read(descriptor: int, woken: Callable[[], None]) -> None:
+    """Call `woken` for each byte at a socket that the core owns."""
+    receiver = socket.socket(fileno=descriptor)
+    receiver.setblocking(False)
+    try:
+        while await asyncio.get_running_loop().sock_recv(receiver, 1):
+            woken()
+    finally:
+        receiver.detach()
 
 
 _WAKERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waker] = WeakKeyDictionary()
@@ -128,8 +151,3 @@ def _waker() -> _Waker:
     if waker is None:
         waker = _WAKERS[loop] = _Waker(loop)
     return waker
-
-
-def _finish(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)

@@ -32,7 +32,7 @@ class AclMethods(AdminBase):
         """
         raw = _raw_filter(AclFilter() if acls is None else acls)
         return Call(
-            lambda descriptor: self._security.describe_acls((descriptor, timeout), raw),
+            self._security.describe_acls(timeout, raw),
             lambda answer: Acls(map(_binding, answer)),
         )
 
@@ -54,7 +54,7 @@ class AclMethods(AdminBase):
         given = [acls] if isinstance(acls, AclBinding) else as_several(acls, "an AclBinding, or several")
         raw = [_raw(each) for each in given]
         return Call(
-            lambda descriptor: self._security.create_acls((descriptor, timeout), raw),
+            self._security.create_acls(timeout, raw),
             of_items(Results[AclBinding, None], _binding, values.nothing, errors),
         )
 
@@ -83,7 +83,7 @@ class AclMethods(AdminBase):
         given: list[object] = [acls] if single else as_several(acls, "an AclFilter, an AclBinding, or several")
         raw = [_raw_filter(each) for each in given]
         return Call(
-            lambda descriptor: self._security.delete_acls((descriptor, timeout), raw),
+            self._security.delete_acls(timeout, raw),
             of_items(Results[AclFilter, tuple[AclBinding, ...]], _filter, _bindings, errors),
         )
 

@@ -1,18 +1,17 @@
 """`Admin`, the synchronous admin client: topics, settings, groups and their offsets, the cluster."""
 
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from monedula._migration_hints import tells
-from monedula.admin.calls import BlockingClient, Call, Function, with_methods
+from monedula.admin.calls import BlockingClient, Function, with_methods
 from monedula.admin.methods import AdminMethods
-
-T = TypeVar("T")
 
 
 def _blocking(call: Function) -> Function:
     def method(self: "Admin", *args: Any, **kwargs: Any) -> Any:
-        return self._run(call(self, *args, **kwargs))
+        operation, end = call(self, *args, **kwargs)
+        return end(operation.outcome())
 
     return method
 
@@ -57,12 +56,3 @@ class Admin(AdminMethods, BlockingClient):
         """
         self._is_closed = True
         self._core.close(timeout)
-
-    def _run(self, call: Call[T]) -> T:
-        operation = call.start(None)
-        try:
-            operation.wait(None)
-        except BaseException:
-            operation.cancel()
-            raise
-        return call.end(operation.result())

@@ -1,21 +1,21 @@
 """`AsyncAdmin`, the admin client for asyncio: the methods of `Admin`, awaited."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from monedula._migration_hints import tells
-from monedula.admin.calls import AsyncioClient, Call, Function, with_methods
+from monedula.admin.calls import AsyncioClient, Function, with_methods
 from monedula.admin.methods import AdminMethods
 
 if TYPE_CHECKING:
-    from monedula._asyncio.bridge import Bridge
-
-T = TypeVar("T")
+    from monedula._asyncio.client_loop import ClientLoop
 
 
 def _awaited(call: Function) -> Function:
     async def method(self: "AsyncAdmin", *args: Any, **kwargs: Any) -> Any:
-        return await self._run(call(self, *args, **kwargs))
+        loop = self._loop()
+        operation, end = call(self, *args, **kwargs)
+        return end(await loop.outcome(operation))
 
     return method
 
@@ -33,7 +33,7 @@ class AsyncAdmin(AdminMethods, AsyncioClient):
             await admin.create_topics("orders", partitions=6)
     """
 
-    _bridge: "Bridge | None" = None
+    _client_loop: "ClientLoop | None" = None
 
     async def __aenter__(self) -> Self:
         self._check_open()
@@ -48,13 +48,11 @@ class AsyncAdmin(AdminMethods, AsyncioClient):
         """Close the connections; current calls end with `ClosedError`. May be called again."""
         self._is_closed = True
         self._core.close(0.0)
-        if self._bridge is not None:
-            self._bridge.close()
-            self._bridge = None
 
-    async def _run(self, call: Call[T]) -> T:
-        if self._bridge is None:
-            from monedula._asyncio.bridge import Bridge
+    def _loop(self) -> "ClientLoop":
+        if self._client_loop is None:
+            from monedula._asyncio.client_loop import ClientLoop
 
-            self._bridge = Bridge()
-        return call.end(await self._bridge.run(call.start))
+            self._client_loop = ClientLoop()
+        self._client_loop.check()
+        return self._client_loop

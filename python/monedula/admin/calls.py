@@ -17,10 +17,9 @@ Function = Callable[..., Any]
 
 
 class Call(NamedTuple, Generic[T]):
-    """A call with checked arguments, not started yet."""
+    """A call with checked arguments, under way."""
 
-    start: Callable[[int | None], Operation]
-    """Starts the call; takes the file descriptor that wakes an event loop, or `None`."""
+    operation: "Operation[Any]"
     end: Callable[[Any], T]
     """Converts the core's result into that of the call; raises its errors."""
 

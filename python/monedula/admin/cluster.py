@@ -22,7 +22,7 @@ class ClusterMethods(AdminBase):
         Args:
             timeout: seconds.
         """
-        return Call(lambda descriptor: self._core.describe_cluster((descriptor, timeout)), values.cluster)
+        return Call(self._core.describe_cluster(timeout), values.cluster)
 
     @Method
     def describe_metadata_quorum(self, *, timeout: float | None = None) -> Call[QuorumDescription]:
@@ -31,7 +31,7 @@ class ClusterMethods(AdminBase):
         Args:
             timeout: seconds.
         """
-        return Call(lambda descriptor: self._core.describe_metadata_quorum((descriptor, timeout)), values.quorum)
+        return Call(self._core.describe_metadata_quorum(timeout), values.quorum)
 
     @Method
     def elect_leaders(
@@ -56,7 +56,7 @@ class ClusterMethods(AdminBase):
         """
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.elect_leaders((descriptor, timeout), raw, unclean),
+            self._core.elect_leaders(timeout, raw, unclean),
             of_items(Results[TopicPartition, bool], values.partition, values.same, errors),
         )
 
@@ -81,7 +81,7 @@ class ClusterMethods(AdminBase):
             brokers = None if replicas is None else raw_brokers(replicas)
             raw.append((raw_partition(partition), brokers))
         return Call(
-            lambda descriptor: self._core.alter_partition_reassignments((descriptor, timeout), raw),
+            self._core.alter_partition_reassignments(timeout, raw),
             of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
         )
 
@@ -97,6 +97,6 @@ class ClusterMethods(AdminBase):
         """
         raw = None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.list_partition_reassignments((descriptor, timeout), raw),
+            self._core.list_partition_reassignments(timeout, raw),
             lambda answer: Reassignments((values.partition(at), values.reassignment(moved)) for at, moved in answer),
         )

@@ -49,7 +49,7 @@ class ConfigMethods(AdminBase):
         raw = [raw_resource(resource) for resource in given]
         chosen = None if names is None else raw_names(names, "setting")
         return Call(
-            lambda descriptor: self._core.describe_configs((descriptor, timeout), raw, chosen, documentation),
+            self._core.describe_configs(timeout, raw, chosen, documentation),
             of_items(Configs, values.resource, values.configs, errors),
         )
 
@@ -69,7 +69,7 @@ class ConfigMethods(AdminBase):
         """
         kinds = [raw_resource_type(name) for name in raw_names(types, "resource type")]
         return Call(
-            lambda descriptor: self._core.list_config_resources((descriptor, timeout), kinds),
+            self._core.list_config_resources(timeout, kinds),
             lambda answer: [values.resource(raw) for raw in answer],
         )
 
@@ -96,6 +96,6 @@ class ConfigMethods(AdminBase):
             each = as_mapping(settings, "{'retention.ms': 3600000}")
             raw.append((raw_resource(resource), [raw_change(name, change) for name, change in each.items()]))
         return Call(
-            lambda descriptor: self._core.alter_configs((descriptor, timeout), raw, validate_only),
+            self._core.alter_configs(timeout, raw, validate_only),
             of_items(Results[ConfigResource, None], values.resource, values.nothing, errors),
         )

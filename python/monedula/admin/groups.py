@@ -42,7 +42,7 @@ class GroupMethods(AdminBase):
         """
         wanted = raw_names(states, "state"), raw_names(types, "type")
         return Call(
-            lambda descriptor: self._core.list_groups((descriptor, timeout), *wanted),
+            self._core.list_groups(timeout, *wanted),
             lambda answer: Groups(
                 ((group, values.group_listing(group, raw)) for group, raw in answer[0]), missing=dict(answer[1])
             ),
@@ -64,7 +64,7 @@ class GroupMethods(AdminBase):
         """
         names = raw_names(groups, "group")
         return Call(
-            lambda descriptor: self._core.describe_groups((descriptor, timeout), names),
+            self._core.describe_groups(timeout, names),
             of_items(GroupsDescribed, str, values.group, errors),
         )
 
@@ -88,7 +88,7 @@ class GroupMethods(AdminBase):
         """
         names = raw_names(groups, "group")
         return Call(
-            lambda descriptor: self._core.delete_groups((descriptor, timeout), names),
+            self._core.delete_groups(timeout, names),
             of_items(Results[str, None], str, values.nothing, errors),
         )
 
@@ -111,7 +111,7 @@ class GroupMethods(AdminBase):
         """
         name, raw = raw_name(group, "group"), None if partitions is None else raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.list_group_offsets((descriptor, timeout), name, raw),
+            self._core.list_group_offsets(timeout, name, raw),
             of_items(GroupOffsets, values.partition, values.committed, errors),
         )
 
@@ -144,7 +144,7 @@ class GroupMethods(AdminBase):
                 raise ArgumentError(f"{metadata!r}: the metadata of an offset must be a text")
             raw.append((raw_partition(partition), raw_offset(offset), metadata))
         return Call(
-            lambda descriptor: self._core.alter_group_offsets((descriptor, timeout), name, raw),
+            self._core.alter_group_offsets(timeout, name, raw),
             of_items(Results[TopicPartition, int], values.partition, values.same, errors),
         )
 
@@ -183,9 +183,7 @@ class GroupMethods(AdminBase):
         if target[0][0] == "offsets" and (raw_topics is not None or raw is not None):
             raise ArgumentError("the offsets name their partitions; leave topics and partitions out")
         return Call(
-            lambda descriptor: self._core.reset_group_offsets(
-                (descriptor, timeout), name, target, raw_topics, raw, dry_run
-            ),
+            self._core.reset_group_offsets(timeout, name, target, raw_topics, raw, dry_run),
             of_items(Results[TopicPartition, OffsetReset], values.partition, values.reset, errors),
         )
 
@@ -215,7 +213,7 @@ class GroupMethods(AdminBase):
         """
         name, raw = raw_name(group, "group"), raw_partitions(partitions)
         return Call(
-            lambda descriptor: self._core.delete_group_offsets((descriptor, timeout), name, raw),
+            self._core.delete_group_offsets(timeout, name, raw),
             of_items(Results[TopicPartition, None], values.partition, values.nothing, errors),
         )
 
@@ -249,4 +247,4 @@ class GroupMethods(AdminBase):
                 GroupLag(*values.items(items, values.partition, values.lag), group=name, state=state), errors
             )
 
-        return Call(lambda descriptor: self._core.group_lag((descriptor, timeout), name, raw_topics, raw), end)
+        return Call(self._core.group_lag(timeout, name, raw_topics, raw), end)

@@ -64,7 +64,7 @@ class LogMethods(AdminBase):
             raise ArgumentError(f"isolation={isolation!r}: expected 'read_committed' or 'read_uncommitted'")
         committed = isolation == "read_committed"
         return Call(
-            lambda descriptor: self._core.list_offsets((descriptor, timeout), (pairs, topics, spec), committed),
+            self._core.list_offsets(timeout, (pairs, topics, spec), committed),
             of_items(Offsets, values.partition, values.listed, errors),
         )
 
@@ -96,7 +96,7 @@ class LogMethods(AdminBase):
                 raise ArgumentError(f"{offset!r} is no offset: expected a whole number, 0 or more, or -1 for the end")
             raw.append((raw_partition(partition), number))
         return Call(
-            lambda descriptor: self._core.delete_records((descriptor, timeout), raw),
+            self._core.delete_records(timeout, raw),
             of_items(Results[TopicPartition, int], values.partition, values.same, errors),
         )
 
@@ -123,7 +123,7 @@ class LogMethods(AdminBase):
         ids = None if given is None else [raw_number(broker, "broker") for broker in given]
         raw_topics, raw = raw_which(topics, partitions)
         return Call(
-            lambda descriptor: self._core.describe_log_dirs((descriptor, timeout), ids, raw_topics, raw),
+            self._core.describe_log_dirs(timeout, ids, raw_topics, raw),
             of_items(LogDirs, int, values.log_dirs, errors),
         )
 
@@ -155,6 +155,6 @@ class LogMethods(AdminBase):
             for replica, path in as_mapping(replicas, example).items()
         ]
         return Call(
-            lambda descriptor: self._core.alter_replica_log_dirs((descriptor, timeout), raw),
+            self._core.alter_replica_log_dirs(timeout, raw),
             of_items(Results[TopicPartitionReplica, None], values.replica, values.nothing, errors),
         )

@@ -49,7 +49,7 @@ class QuotaMethods(AdminBase):
         wanted = {"user": user, "client-id": client_id, "ip": ip}
         raw = [_raw_wanted(kind, name) for kind, name in wanted.items() if name is not None]
         return Call(
-            lambda descriptor: self._security.describe_client_quotas((descriptor, timeout), raw, strict),
+            self._security.describe_client_quotas(timeout, raw, strict),
             lambda answer: ClientQuotas((_entity(entity), quotas) for entity, quotas in answer),
         )
 
@@ -83,7 +83,7 @@ class QuotaMethods(AdminBase):
                 (_raw_entity(entity), {raw_name(name, "quota"): _raw_quota(name, at) for name, at in named.items()})
             )
         return Call(
-            lambda descriptor: self._security.alter_client_quotas((descriptor, timeout), raw, validate_only),
+            self._security.alter_client_quotas(timeout, raw, validate_only),
             of_items(Results[QuotaEntity, None], _entity, values.nothing, errors),
         )
 

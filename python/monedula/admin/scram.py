@@ -43,7 +43,7 @@ class ScramMethods(AdminBase):
         """
         names = None if users is None else raw_names(users, "user")
         return Call(
-            lambda descriptor: self._security.describe_user_scram_credentials((descriptor, timeout), names),
+            self._security.describe_user_scram_credentials(timeout, names),
             of_items(ScramCredentials, str, _credentials, errors),
         )
 
@@ -74,7 +74,7 @@ class ScramMethods(AdminBase):
         raw = [_raw(each) for each in ([alterations] if single else as_several(alterations, expected))]
         check_distinct([f"{mechanism} of {user}" for user, mechanism, _ in raw], "credential")
         return Call(
-            lambda descriptor: self._security.alter_user_scram_credentials((descriptor, timeout), raw),
+            self._security.alter_user_scram_credentials(timeout, raw),
             of_items(Results[tuple[str, str], None], tuple, values.nothing, errors),
         )
 

@@ -59,7 +59,7 @@ class TokenMethods(AdminBase):
         names = raw_names(renewers, "principal")
         lifetime_ms = _milliseconds(max_lifetime, "max_lifetime", _BROKERS_CHOICE)
         return Call(
-            lambda descriptor: self._security.create_delegation_token((descriptor, timeout), owner, names, lifetime_ms),
+            self._security.create_delegation_token(timeout, owner, names, lifetime_ms),
             _token,
         )
 
@@ -80,9 +80,7 @@ class TokenMethods(AdminBase):
                 whoever is logged in may not renew it.
         """
         hmac, period_ms = _hmac(token), _milliseconds(period, "period", _BROKERS_CHOICE)
-        return Call(
-            lambda descriptor: self._security.renew_delegation_token((descriptor, timeout), hmac, period_ms), int
-        )
+        return Call(self._security.renew_delegation_token(timeout, hmac, period_ms), int)
 
     @Method
     def expire_delegation_token(
@@ -102,7 +100,7 @@ class TokenMethods(AdminBase):
         """
         hmac, period_ms = _hmac(token), _milliseconds(after, "after", _AT_ONCE)
         return Call(
-            lambda descriptor: self._security.expire_delegation_token((descriptor, timeout), hmac, period_ms),
+            self._security.expire_delegation_token(timeout, hmac, period_ms),
             lambda answer: answer,
         )
 
@@ -122,7 +120,7 @@ class TokenMethods(AdminBase):
         """
         names = None if owners is None else raw_names(owners, "principal")
         return Call(
-            lambda descriptor: self._security.describe_delegation_tokens((descriptor, timeout), names),
+            self._security.describe_delegation_tokens(timeout, names),
             lambda answer: DelegationTokens((raw[0], _token(raw)) for raw in answer),
         )
 

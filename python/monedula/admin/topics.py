@@ -59,7 +59,7 @@ class TopicMethods(AdminBase):
         check_distinct([topic.name for topic in new], "topic")
         spared = ("TOPIC_ALREADY_EXISTS",) if exist_ok else ()
         return Call(
-            lambda descriptor: self._core.create_topics((descriptor, timeout), raw, validate_only),
+            self._core.create_topics(timeout, raw, validate_only),
             lambda answer: answered(
                 left_out(Results[str, CreatedTopic](*values.items(answer, str, values.created)), spared), errors
             ),
@@ -88,7 +88,7 @@ class TopicMethods(AdminBase):
         names = raw_names(topics, "topic")
         spared = ("UNKNOWN_TOPIC_OR_PARTITION",) if missing_ok else ()
         return Call(
-            lambda descriptor: self._core.delete_topics((descriptor, timeout), names),
+            self._core.delete_topics(timeout, names),
             lambda answer: answered(
                 left_out(Results[str, None](*values.items(answer, str, values.nothing)), spared), errors
             ),
@@ -107,7 +107,7 @@ class TopicMethods(AdminBase):
             listed = values.items(answer, str, values.topic_listing)[0]
             return Topics((name, topic) for name, topic in listed if internal or not topic.internal)
 
-        return Call(lambda descriptor: self._core.list_topics((descriptor, timeout)), end)
+        return Call(self._core.list_topics(timeout), end)
 
     @Method
     def describe_topics(
@@ -125,7 +125,7 @@ class TopicMethods(AdminBase):
         """
         names = raw_names(topics, "topic")
         return Call(
-            lambda descriptor: self._core.describe_topics((descriptor, timeout), names),
+            self._core.describe_topics(timeout, names),
             of_items(TopicsDescribed, str, values.topic, errors),
         )
 
@@ -154,6 +154,6 @@ class TopicMethods(AdminBase):
             )
             raw.append((raw_name(topic, "topic"), raw_number(new.total, "number of partitions"), each))
         return Call(
-            lambda descriptor: self._core.create_partitions((descriptor, timeout), raw, validate_only),
+            self._core.create_partitions(timeout, raw, validate_only),
             of_items(Results[str, None], str, values.nothing, errors),
         )

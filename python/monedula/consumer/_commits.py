@@ -14,7 +14,7 @@ RawOutcome = dict[tuple[str, int], tuple[int, tuple[str | None, bool, str] | Non
 class CommitFuture:
     """The future of a commit that `Consumer.commit_async` started."""
 
-    def __init__(self, operation: Operation, last_error: Callable[[], str | None]) -> None:
+    def __init__(self, operation: "Operation[RawOutcome]", last_error: Callable[[], str | None]) -> None:
         self._operation = operation
         self._last_error = last_error
         self._outcome: dict[TopicPartition, int] | BaseException | None = None

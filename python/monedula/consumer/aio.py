@@ -12,7 +12,7 @@ from weakref import ref
 from monedula._arguments import RawOffset, raw_commit, seconds
 from monedula._health import patience
 from monedula._migration_hints import tells
-from monedula._monedula import Batch, Operation, PendingCallback, Record
+from monedula._monedula import Batch, PendingCallback, Record
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula.config import RawSettings, Settings
 from monedula.consumer._async_iterators import AsyncBatches, AsyncRecords, Steps
@@ -37,7 +37,9 @@ from monedula.types.partitions import OffsetAndMetadata, OffsetAndTimestamp, Off
 if TYPE_CHECKING:
     import asyncio
 
-    from monedula._asyncio.bridge import Bridge, Callbacks, LoopEnd
+    from monedula._asyncio.callbacks import Callbacks
+    from monedula._asyncio.client_loop import ClientLoop
+    from monedula._asyncio.loop_end import LoopEnd
     from monedula.workers import Retry
     from monedula.workers.failures import OnError
     from monedula.workers.lanes import Order
@@ -62,12 +64,10 @@ class AsyncConsumer(ConsumerBase):
                 ...
     """
 
-    _bridge: "Bridge | None" = None
+    _client_loop: "ClientLoop | None" = None
     _calling: "Callbacks | None" = None
     _loop_end: "LoopEnd | None" = None
     _outlived_its_loop = False
-    _closers = 0
-    """Calls of `close` that are under way: the last one closes the bridge, on which the others wait."""
     _awaits = True
 
     def __aiter__(self) -> NoReturn:
@@ -179,7 +179,7 @@ class AsyncConsumer(ConsumerBase):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets; as `Consumer.committed`."""
         raw = chosen(partitions)
-        return as_committed(await self._run(lambda fd: self._member.start_committed(fd, raw, timeout)))
+        return as_committed(await self._loop().outcome(self._member.committed(raw, timeout)))
 
     async def unsubscribe(self, timeout: float = 5.0) -> None:
         """Leave the group; as `Consumer.unsubscribe`."""
@@ -196,7 +196,7 @@ class AsyncConsumer(ConsumerBase):
     ) -> dict[TopicPartition, int]:
         """The smallest offset of each partition; as `Consumer.beginning_offsets`."""
         raw = chosen(partitions)
-        return as_offsets(await self._run(lambda fd: self._core.start_list_offsets(fd, "beginning", raw, timeout)))
+        return as_offsets(await self._loop().outcome(self._core.list_offsets("beginning", raw, timeout)))
 
     async def end_offsets(
         self,
@@ -205,7 +205,7 @@ class AsyncConsumer(ConsumerBase):
     ) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition; as `Consumer.end_offsets`."""
         raw = chosen(partitions)
-        return as_offsets(await self._run(lambda fd: self._core.start_list_offsets(fd, "end", raw, timeout)))
+        return as_offsets(await self._loop().outcome(self._core.list_offsets("end", raw, timeout)))
 
     async def offsets_for_times(
         self,
@@ -214,11 +214,11 @@ class AsyncConsumer(ConsumerBase):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record of each partition at or after a given time; as `Consumer.offsets_for_times`."""
         raw = raw_times(times)
-        return as_times(await self._run(lambda fd: self._core.start_offsets_for_times(fd, raw, timeout)))
+        return as_times(await self._loop().outcome(self._core.offsets_for_times(raw, timeout)))
 
     async def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """All partitions of the topics; as `Consumer.partitions_of`."""
-        found = await self._run(lambda fd: self._core.start_partitions_of(fd, named(topics), timeout))
+        found = await self._loop().outcome(self._core.partitions_of(named(topics), timeout))
         return [TopicPartition(*partition) for partition in found]
 
     async def close(self, timeout: float = 5.0) -> None:
@@ -233,7 +233,6 @@ class AsyncConsumer(ConsumerBase):
         if exception() is None:
             self._member.finish_held(current_holder())
         self._report_run()
-        self._closers += 1
         try:
             self._member.begin_close(timeout)
             await self._leave(until)
@@ -241,25 +240,15 @@ class AsyncConsumer(ConsumerBase):
             try:
                 await self._close_core(max(until - self._loop().time(), 0.0))
             finally:
-                self._closers -= 1
-                self._close_bridge()
+                if self._loop_end is not None:
+                    self._loop_end.cancel()
 
     async def _close_core(self, left: float) -> None:
-        await self._run(lambda fd: self._core.start_close(fd, left))
+        await self._loop().outcome(self._core.close_in_thread(left))
         if self._refused.producer is not None:
             await cast(AsyncProducer, self._refused.producer).close(left)
             self._refused.forget_failures()
         self._callbacks().cancel()
-
-    def _close_bridge(self) -> None:
-        if self._closers:
-            return
-        if self._bridge is not None:
-            self._bridge.close()
-            self._bridge = None
-        if self._loop_end is not None:
-            self._loop_end.cancel()
-            self._loop_end = None
 
     async def _close_last(self) -> None:
         """Close a consumer whose loop ends: nobody can use it any more, and it would hold up its group."""
@@ -280,30 +269,30 @@ class AsyncConsumer(ConsumerBase):
             self._refuse("poll")
         if self._outlived_its_loop:
             raise ArgumentError("this client was closed at the end of another event loop; make one in each loop")
-        bridge = self._loop()
+        loop = self._loop()
         left = None if timeout is None else seconds("timeout", timeout)
         max_wait = seconds("max_wait", max_wait)
         while True:
             await self._callbacks().wait()
             self._tell_events()
             # `timeout` limits the wait for records; the time that callbacks take does not count.
-            began = bridge.time()
+            began = loop.time()
             # The wait takes no records, so a cancelled wait loses none; next_step() takes them and does not wait.
             step: Batch | PendingCallback | None = None
             waiting = self._refused.take()
             if waiting is None:
-                await bridge.run(partial(self._start_ready, holder, max_rows, max_bytes, max_wait, left))
+                await loop.outcome(self._core.ready(max_rows, max_bytes, max_wait, left, holder))
                 step = self._core.next_step(max_rows, max_bytes, 0.0, 0.0, holder)
                 if isinstance(step, Batch) and step._refused() is not None:
                     waiting, step = WaitingBatch(step), None
             if waiting is not None:
                 step = await self._put_aside(waiting, left, holder)
             if isinstance(step, Batch):
-                if step or (left is not None and bridge.time() - began >= left):
+                if step or (left is not None and loop.time() - began >= left):
                     return step
             elif step is not None:
                 self._call_back(step)
-            left = None if left is None else max(left - (bridge.time() - began), 0.0)
+            left = None if left is None else max(left - (loop.time() - began), 0.0)
 
     async def _put_aside(
         self, waiting: WaitingBatch, timeout: float | None, holder: int
@@ -337,7 +326,7 @@ class AsyncConsumer(ConsumerBase):
         """
         holder = current_holder()
         if holder and holder not in self._known:
-            from monedula._asyncio.bridge import when_task_ends
+            from monedula._asyncio.holders import when_task_ends
 
             self._known.add(holder)
             when_task_ends(ref(self), holder, AsyncConsumer._holder_ended)
@@ -349,11 +338,6 @@ class AsyncConsumer(ConsumerBase):
         with suppress(ForkError):
             self._member.holder_ended(holder)
 
-    def _start_ready(
-        self, holder: int, max_rows: int, max_bytes: int, max_wait: float, timeout: float | None, descriptor: int
-    ) -> Operation:
-        return self._core.start_ready(descriptor, max_rows, max_bytes, max_wait, timeout, holder)
-
     async def _leave(self, until: float) -> None:
         failure: BaseException | None = None
         while True:
@@ -362,7 +346,7 @@ class AsyncConsumer(ConsumerBase):
             except Exception as error:
                 failure = error_to_raise(failure, error)
             left = max(until - self._loop().time(), 0.0)
-            pending = await self._run(partial(self._start_leaving, left))
+            pending = await self._loop().outcome(self._member.leaving_in_thread(left))
             if pending is None:
                 break
             self._call_back(pending)
@@ -379,25 +363,20 @@ class AsyncConsumer(ConsumerBase):
         return AsyncProducer(cast("Settings", settings))
 
     async def _commit_finished(self, holder: int, timeout: float) -> None:
-        await self._loop().start(
-            lambda fd: self._member.start_commit(fd, None, holder, timeout),
-            lambda outcome: committed_offsets(of_owned(outcome)),
-        )
+        operation = self._member.commit(None, holder, timeout)
+        await self._loop().task(operation, lambda outcome: committed_offsets(of_owned(outcome)))
 
     def _start_commit(
         self, raw: Batch | list[RawOffset] | None, holder: int, timeout: float | None
     ) -> "asyncio.Task[dict[TopicPartition, int]]":
-        return self._loop().start(lambda fd: self._member.start_commit(fd, raw, holder, timeout), committed_offsets)
-
-    def _start_leaving(self, timeout: float, descriptor: int) -> Operation:
-        return self._member.start_leaving(descriptor, timeout)
+        return self._loop().task(self._member.commit(raw, holder, timeout), committed_offsets)
 
     def _call_back(self, pending: PendingCallback) -> None:
         self._callbacks().start(self._listeners.of(pending), partial(self._member.called_back, pending.ticket))
 
     def _callbacks(self) -> "Callbacks":
         if self._calling is None:
-            from monedula._asyncio.bridge import Callbacks
+            from monedula._asyncio.callbacks import Callbacks
 
             self._calling = Callbacks()
         return self._calling
@@ -405,20 +384,19 @@ class AsyncConsumer(ConsumerBase):
     def _is_calling_back(self) -> bool:
         return self._calling is not None and self._calling.is_current()
 
-    async def _run(self, start: Callable[[int], Operation]) -> Any:
-        return await self._loop().run(start)
+    def _loop(self) -> "ClientLoop":
+        if self._client_loop is None:
+            from monedula._asyncio.client_loop import ClientLoop
+            from monedula._asyncio.loop_end import LoopEnd
 
-    def _loop(self) -> "Bridge":
-        if self._bridge is None:
-            from monedula._asyncio.bridge import Bridge, LoopEnd
-
-            self._bridge = Bridge()
+            self._client_loop = ClientLoop()
             self._loop_end = LoopEnd(ref(self), AsyncConsumer._close_last)
-        return self._bridge
+        self._client_loop.check()
+        return self._client_loop
 
 
 def current_holder() -> int:
     """The holder number of the current task; 0 outside of a task."""
-    from monedula._asyncio.bridge import holder
+    from monedula._asyncio.holders import holder
 
     return holder()

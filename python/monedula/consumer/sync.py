@@ -279,7 +279,7 @@ class Consumer(CallsBack, ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             UnknownTopicError: if a topic or partition does not exist.
         """
-        return as_offsets(self._core.list_offsets("beginning", chosen(partitions), timeout))
+        return as_offsets(self._core.list_offsets("beginning", chosen(partitions), timeout).outcome())
 
     def end_offsets(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout: float | None = None
@@ -288,7 +288,7 @@ class Consumer(CallsBack, ConsumerBase):
 
         Arguments and errors as `beginning_offsets`.
         """
-        return as_offsets(self._core.list_offsets("end", chosen(partitions), timeout))
+        return as_offsets(self._core.list_offsets("end", chosen(partitions), timeout).outcome())
 
     def offsets_for_times(
         self, times: Mapping[tuple[str, int], datetime | int | str], timeout: float | None = None
@@ -306,7 +306,7 @@ class Consumer(CallsBack, ConsumerBase):
             UnknownTopicError: if a topic or partition does not exist.
         """
         raw = raw_times(times)
-        return as_times(self._core.offsets_for_times(raw, timeout))
+        return as_times(self._core.offsets_for_times(raw, timeout).outcome())
 
     def partitions_of(self, *topics: str, timeout: float | None = None) -> list[TopicPartition]:
         """All partitions of the topics.
@@ -319,7 +319,8 @@ class Consumer(CallsBack, ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             UnknownTopicError: if a topic or partition does not exist.
         """
-        return [TopicPartition(*partition) for partition in self._core.partitions_of(named(topics), timeout)]
+        found = self._core.partitions_of(named(topics), timeout).outcome()
+        return [TopicPartition(*partition) for partition in found]
 
     def commit(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Commit offsets for the group, and wait for the result.
@@ -341,15 +342,14 @@ class Consumer(CallsBack, ConsumerBase):
             GroupInUseError: if partitions are assigned by hand and the group has members.
             ArgumentError: without `group.id`, or if `what` is none of these, such as a batch of another consumer.
         """
-        outcome = self._member.commit(raw_commit(what), self._finisher(), timeout)
-        return committed_offsets(outcome)
+        return committed_offsets(self._member.commit(raw_commit(what), self._finisher(), timeout).outcome())
 
     def commit_async(self, what: Batch | Offsets | None = None, *, timeout: float | None = None) -> CommitFuture:
         """Commit offsets without waiting for the result. Commits are made in the order of the calls.
 
         Arguments as `commit`; the future's `result()` raises the errors of `commit`.
         """
-        operation = self._member.start_commit(None, raw_commit(what), self._finisher(), timeout)
+        operation = self._member.commit(raw_commit(what), self._finisher(), timeout, is_news=True)
         future = CommitFuture(operation, lambda: self._core.health()["last_error"])
         self._commits.append(future)
         return future
@@ -388,7 +388,7 @@ class Consumer(CallsBack, ConsumerBase):
             KafkaTimeoutError: after `timeout`; the message has the last failure.
             ArgumentError: without `group.id`.
         """
-        return as_committed(self._member.committed(chosen(partitions), timeout))
+        return as_committed(self._member.committed(chosen(partitions), timeout).outcome())
 
     def unsubscribe(self, timeout: float = 5.0) -> None:
         """Leave the group: revoke all owned partitions, with `on_revoked` and the commits that belong to it.
@@ -485,7 +485,7 @@ class Consumer(CallsBack, ConsumerBase):
         return Producer(cast("Settings", settings))
 
     def _commit_finished(self, holder: int, timeout: float) -> None:
-        committed_offsets(of_owned(self._member.commit(None, holder, timeout)))
+        committed_offsets(of_owned(self._member.commit(None, holder, timeout).outcome()))
 
     def _leave(self, until: float) -> None:
         failure: BaseException | None = None

@@ -18,7 +18,7 @@ from monedula.errors import (
 from monedula.types.partitions import Offsets
 
 if TYPE_CHECKING:
-    from monedula._asyncio.bridge import Bridge
+    from monedula._asyncio.client_loop import ClientLoop
     from monedula._asyncio.pending_calls import PendingCall, PendingCalls
 
 INTERRUPTED_SECONDS = 5.0
@@ -164,7 +164,7 @@ class Transactions(TransactionBase):
             KafkaTimeoutError: after `timeout`.
             TransactionError: without a `transactional.id`, or if this client is not authorized to use it.
         """
-        self._transactions.run("init", timeout)
+        self._transactions.run("init", timeout).outcome()
         self._initialized = True
 
     def begin_transaction(self) -> None:
@@ -174,7 +174,7 @@ class Transactions(TransactionBase):
             TransactionError: before `init_transactions`, or while a transaction is open.
             ProducerFencedError: if another producer has taken over.
         """
-        self._transactions.run("begin", None)
+        self._transactions.run("begin", None).outcome()
         self._left = None
 
     def send_offsets(
@@ -197,7 +197,7 @@ class Transactions(TransactionBase):
                 thread never asked the consumer for records while another thread holds some.
         """
         member = member_of(consumer)
-        self._transactions.send_offsets(member, raw_commit(offsets), None, timeout)
+        self._transactions.send_offsets(member, raw_commit(offsets), None, timeout).outcome()
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Deliver all records, and commit the transaction.
@@ -216,7 +216,7 @@ class Transactions(TransactionBase):
         # If a record has failed already, do not wait for the others.
         self._transactions.check_commit()
         self.flush(self._max_block if timeout is None else timeout)
-        self._transactions.run("commit", timeout)
+        self._transactions.run("commit", timeout).outcome()
         self._left = None
 
     def abort_transaction(self, timeout: float | None = None) -> None:
@@ -230,7 +230,7 @@ class Transactions(TransactionBase):
             KafkaTimeoutError: after `timeout`.
             TransactionError: if no transaction is open.
         """
-        self._transactions.run("abort", timeout)
+        self._transactions.run("abort", timeout).outcome()
         self._left = None
 
     def _begin(self) -> None:
@@ -241,7 +241,7 @@ class Transactions(TransactionBase):
                 raise
             # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
-                self._transactions.run("begin", None)
+                self._transactions.run("begin", None).outcome()
             self._abort_for(error, None)
             raise
 
@@ -250,9 +250,9 @@ class Transactions(TransactionBase):
         if self._left is None:
             return
         try:
-            self._transactions.run(self._left, None)
+            self._transactions.run(self._left, None).outcome()
         except TransactionAbortedError:
-            self._transactions.run("abort", None)
+            self._transactions.run("abort", None).outcome()
             self._left = None
             raise
         except ProducerFencedError:
@@ -281,7 +281,7 @@ class Transactions(TransactionBase):
 
     def _failure_of_abort(self) -> KafkaError | None:
         try:
-            self._transactions.run("abort", DECIDED_SECONDS)
+            self._transactions.run("abort", DECIDED_SECONDS).outcome()
         except KafkaError as failure:
             return failure
         return None
@@ -297,7 +297,7 @@ class AsyncTransactions(TransactionBase):
         """See `AsyncProducer.flush`."""
         raise NotImplementedError
 
-    def _loop(self) -> "Bridge":
+    def _loop(self) -> "ClientLoop":
         raise NotImplementedError
 
     @asynccontextmanager
@@ -350,7 +350,7 @@ class AsyncTransactions(TransactionBase):
         self, consumer: Consumer, offsets: Batch | Offsets | None = None, *, timeout: float | None = None
     ) -> Coroutine[Any, Any, None]:
         """Commit a consumer's offsets as part of the transaction; as `Producer.send_offsets`."""
-        from monedula._asyncio.bridge import holder
+        from monedula._asyncio.holders import holder
 
         member, raw = member_of(consumer), raw_commit(offsets)
         return self._send_offsets(self._call("send_offsets"), member, raw, holder(), timeout)
@@ -385,10 +385,9 @@ class AsyncTransactions(TransactionBase):
         holder: int,
         timeout: float | None,
     ) -> None:
-        core = self._transactions
         if call is not None:
             call.begin()
-        await self._loop().run(lambda fd: core.start_send_offsets(fd, member, raw, holder, timeout))
+        await self._loop().outcome(self._transactions.send_offsets(member, raw, holder, timeout))
 
     _send_offsets.__qualname__ = "AsyncProducer.send_offsets"  # what Python names in its warning if it is never awaited
 
@@ -407,8 +406,7 @@ class AsyncTransactions(TransactionBase):
             self._pending_calls = None
 
     async def _run(self, verb: str, timeout: float | None) -> None:
-        core = self._transactions
-        await self._loop().run(lambda fd: core.start(fd, verb, timeout))
+        await self._loop().outcome(self._transactions.run(verb, timeout))
 
     async def _begin(self) -> None:
         try:
@@ -418,7 +416,7 @@ class AsyncTransactions(TransactionBase):
                 raise
             # It may have begun nevertheless. Another attempt is answered after the first one, and asks no broker.
             with suppress(KafkaError):
-                self._transactions.run("begin", None)
+                self._transactions.run("begin", None).outcome()
             await self._abort_for(error, None)
             raise
 

@@ -18,7 +18,7 @@ from monedula.types.reports import BatchReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from monedula._asyncio.bridge import Bridge
+    from monedula._asyncio.client_loop import ClientLoop
     from monedula._asyncio.pending_calls import PendingCall
 
 _ROOM_QUEUE = "room"
@@ -39,9 +39,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     """
 
     _waits = False
-    _bridge: "Bridge | None" = None
-    _closers = 0
-    """Calls of `close` that are under way: the last one closes the bridge, on which the others wait."""
+    _client_loop: "ClientLoop | None" = None
 
     async def __aenter__(self) -> Self:
         self._check_open()
@@ -74,29 +72,21 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         deadline = deadline_of(timeout)
         if not await self._waiting_sent(deadline):
             raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
-        await self._loop().run(lambda fd: self._start_flush(fd, seconds_left(deadline)))
+        await self._loop().outcome(self._flush(seconds_left(deadline)))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of a topic; as `Producer.partitions_for`."""
         check_name(topic)
-        found: list[int] = await self._loop().run(lambda fd: self._start_partitions_for(fd, topic, timeout))
-        return found
+        return await self._loop().outcome(self._partitions_for(topic, timeout))
 
     async def close(self, timeout: float | None = None) -> None:
         """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
         deadline = deadline_of(timeout)
-        self._closers += 1
         try:
             await self._waiting_sent(deadline)
         finally:
             self._close_tables()
-            try:
-                await self._loop().run(lambda fd: self._start_close(fd, seconds_left(deadline)))
-            finally:
-                self._closers -= 1
-            if self._bridge is not None and self._closers == 0:
-                self._bridge.close()
-                self._bridge = None
+            await self._loop().outcome(self._close(seconds_left(deadline)))
 
     async def _send_rows(
         self,
@@ -142,9 +132,10 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
         return await in_executor(partial(call, *arguments))
 
-    def _loop(self) -> "Bridge":
-        if self._bridge is None:
-            from monedula._asyncio.bridge import Bridge
+    def _loop(self) -> "ClientLoop":
+        if self._client_loop is None:
+            from monedula._asyncio.client_loop import ClientLoop
 
-            self._bridge = Bridge()
-        return self._bridge
+            self._client_loop = ClientLoop()
+        self._client_loop.check()
+        return self._client_loop

@@ -132,7 +132,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         left = self._delivery_timeout - waited
         try:
             # A request for metadata has its own timeout, which may be shorter than the time that is left.
-            return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)))
+            return len(self._partitions_for(topic, None if left > self._api_timeout else max(left, 0.0)).outcome())
         except KafkaTimeoutError as error:
             if left > self._api_timeout:
                 raise
@@ -318,7 +318,7 @@ class Producer(ProducerBase, Transactions):
         deadline = deadline_of(timeout)
         if not self._waiting.wait(seconds_left(deadline)):
             raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
-        self._flush(seconds_left(deadline))
+        self._flush(seconds_left(deadline)).outcome()
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of a topic.
@@ -333,7 +333,7 @@ class Producer(ProducerBase, Transactions):
             ClosedError: if the producer is closed.
         """
         check_name(topic)
-        return self._partitions_for(topic, timeout)
+        return self._partitions_for(topic, timeout).outcome()
 
     def close(self, timeout: float | None = None) -> None:
         """Deliver the records that were sent, then close the connections. May be called again.
@@ -348,7 +348,7 @@ class Producer(ProducerBase, Transactions):
         deadline = deadline_of(timeout)
         self._waiting.wait(seconds_left(deadline))
         self._close_tables()
-        self._close(seconds_left(deadline))
+        self._close(seconds_left(deadline)).outcome()
 
 
 def written_as(key: Typed | None, value: Typed | None) -> "tuple[ColumnSpec | None, ColumnSpec | None]":

@@ -118,13 +118,13 @@ class Cluster:
         if not times_ms:
             return {}
         asked: list[tuple[tuple[str, int], int]] = [(partition, time_ms) for partition, time_ms in times_ms.items()]
-        found = self._retried(lambda: self._client().offsets_for_times(asked, None))
+        found = self._retried(lambda: self._client().offsets_for_times(asked, None).outcome())
         return {TopicPartition(*each): None if record is None else record[0] for each, record in found.items()}
 
     def largest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int] | None]:
         """The offset and timestamp (ms since 1970) of the record with the largest timestamp; `None` without records."""
         asked: list[tuple[tuple[str, int], int]] = [(partition, _LARGEST) for partition in partitions]
-        found = self._retried(lambda: self._client().offsets_for_times(asked, None))
+        found = self._retried(lambda: self._client().offsets_for_times(asked, None).outcome())
         return {TopicPartition(*each): record for each, record in found.items()}
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class Cluster:
         wanted: list[tuple[str, int]] = list(partitions)
         if not wanted:
             return {}
-        found = self._retried(lambda: self._client().list_offsets(kind, wanted, None))
+        found = self._retried(lambda: self._client().list_offsets(kind, wanted, None).outcome())
         return {TopicPartition(*each): offset for each, offset in found.items() if offset is not None}
 
     def _retried(self, ask: Callable[[], _T], give_up: Callable[[], _T | None] = lambda: None) -> _T:

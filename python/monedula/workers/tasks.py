@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
 
-from monedula._asyncio.bridge import Callbacks
+from monedula._asyncio.callbacks import Callbacks
 from monedula._monedula import Batch, PendingCallback
 from monedula._process.signals import error_to_raise, is_of_signal_handler
 from monedula.errors import KafkaError, WakeupError

@@ -19,7 +19,7 @@ use crate::config::{parse_admin, seed};
 use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::argument_error;
 use crate::logging::flush_log;
-use crate::operation::{Notifier, Operation};
+use crate::operation::Operation;
 use crate::runtime::{Own, handle, register_admin};
 use crate::seconds::Seconds;
 use crate::tokens::Settings;
@@ -42,37 +42,31 @@ type PyChange = (String, String, Option<String>);
 /// An offset to look up: its kind, with a number such as the timestamp.
 type PySpec = (String, i64);
 
-/// How the caller waits for a call: an event loop at the other end of the descriptor's socket or, without one, a thread;
-/// and for how long, in seconds: without a number, as the setting says.
-pub(crate) struct Wait {
-    descriptor: Option<i64>,
-    timeout: Option<Duration>,
-}
+/// The seconds that a call may take; without a number, `default.api.timeout.ms`.
+pub(crate) struct CallTimeout(Option<Duration>);
 
-impl<'py> FromPyObject<'_, 'py> for Wait {
+impl<'py> FromPyObject<'_, 'py> for CallTimeout {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (descriptor, timeout): (Option<i64>, Option<Seconds>) = given.extract()?;
-        Ok(Self { descriptor, timeout: timeout.map(|timeout| timeout.duration(given.py())).transpose()? })
+        let timeout: Option<Seconds> = given.extract()?;
+        Ok(Self(timeout.map(|timeout| timeout.duration(given.py())).transpose()?))
     }
 }
 
-impl Wait {
-    pub(crate) fn timeout(&self, admin: &Admin) -> Duration {
-        self.timeout.unwrap_or(admin.config().default_api_timeout)
+impl CallTimeout {
+    pub(crate) fn of(&self, admin: &Admin) -> Duration {
+        self.0.unwrap_or(admin.config().default_api_timeout)
     }
+}
 
-    /// Starts a call; `convert` makes its result a Python object.
-    pub(crate) fn start<T: Send + 'static>(
-        &self,
-        admin: &Admin,
-        call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-        convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
-    ) -> PyResult<Operation> {
-        let notifier = self.descriptor.map_or(Ok(Notifier::Flag(Arc::default())), Notifier::new)?;
-        Operation::start(call, notifier, admin.log(), convert)
-    }
+/// Starts a call; `convert` makes its result a Python object.
+pub(crate) fn start<T: Send + 'static>(
+    admin: &Admin,
+    call: impl Future<Output = Result<T, ClientError>> + Send + 'static,
+    convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
+) -> PyResult<Operation> {
+    Operation::start(call, admin.log(), convert)
 }
 
 /// The core of `Admin` and `AsyncAdmin`.
@@ -96,7 +90,7 @@ impl AdminCore {
         Ok(AdminSecurityCore { admin: Own::new(self.admin.get()?.clone()) })
     }
 
-    fn create_topics(&self, wait: Wait, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
+    fn create_topics(&self, timeout: CallTimeout, topics: Vec<PyNewTopic>, validate_only: bool) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let topic = |(name, partitions, replication_factor, assignments, configs)| NewTopic {
             name,
@@ -106,53 +100,58 @@ impl AdminCore {
             configs,
         };
         let topics = topics.into_iter().map(topic).collect();
-        let call = admin.create_topics(topics, validate_only, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::created))
+        let call = admin.create_topics(topics, validate_only, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::created))
     }
 
-    fn delete_topics(&self, wait: Wait, topics: Vec<String>) -> PyResult<Operation> {
+    fn delete_topics(&self, timeout: CallTimeout, topics: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.delete_topics(topics, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
+        let call = admin.delete_topics(topics, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
-    fn create_partitions(&self, wait: Wait, topics: Vec<PyNewPartitions>, validate_only: bool) -> PyResult<Operation> {
+    fn create_partitions(
+        &self,
+        timeout: CallTimeout,
+        topics: Vec<PyNewPartitions>,
+        validate_only: bool,
+    ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let topic = |(topic, total, assignments)| NewPartitions { topic, total, assignments };
         let topics = topics.into_iter().map(topic).collect();
-        let call = admin.create_partitions(topics, validate_only, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
+        let call = admin.create_partitions(topics, validate_only, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
-    fn list_topics(&self, wait: Wait) -> PyResult<Operation> {
+    fn list_topics(&self, timeout: CallTimeout) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.list_topics(wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::topic))
+        let call = admin.list_topics(timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::topic))
     }
 
-    fn describe_topics(&self, wait: Wait, topics: Vec<String>) -> PyResult<Operation> {
+    fn describe_topics(&self, timeout: CallTimeout, topics: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_topics(topics, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::topic))
+        let call = admin.describe_topics(topics, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::topic))
     }
 
     fn describe_configs(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         resources: Vec<PyResource>,
         names: Option<Vec<String>>,
         documentation: bool,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let resources = resources.into_iter().map(resource).collect();
-        let call = admin.describe_configs(resources, names, documentation, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, values::resource, values::configs))
+        let call = admin.describe_configs(resources, names, documentation, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, values::resource, values::configs))
     }
 
     fn alter_configs(
         &self,
         py: Python<'_>,
-        wait: Wait,
+        timeout: CallTimeout,
         changes: Vec<(PyResource, Vec<PyChange>)>,
         validate_only: bool,
     ) -> PyResult<Operation> {
@@ -162,43 +161,43 @@ impl AdminCore {
             let changes: PyResult<Vec<ConfigChange>> = changes.into_iter().map(|one| change(py, one)).collect();
             wanted.push((resource(whose), changes?));
         }
-        let call = admin.alter_configs(wanted, validate_only, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, values::resource, values::nothing))
+        let call = admin.alter_configs(wanted, validate_only, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, values::resource, values::nothing))
     }
 
-    fn list_groups(&self, wait: Wait, states: Vec<String>, types: Vec<String>) -> PyResult<Operation> {
+    fn list_groups(&self, timeout: CallTimeout, states: Vec<String>, types: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.list_groups(GroupFilter { states, types }, wait.timeout(admin));
-        wait.start(admin, call, values::listed_groups)
+        let call = admin.list_groups(GroupFilter { states, types }, timeout.of(admin));
+        start(admin, call, values::listed_groups)
     }
 
-    fn describe_groups(&self, wait: Wait, groups: Vec<String>) -> PyResult<Operation> {
+    fn describe_groups(&self, timeout: CallTimeout, groups: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_groups(groups, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::group))
+        let call = admin.describe_groups(groups, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::group))
     }
 
-    fn delete_groups(&self, wait: Wait, groups: Vec<String>) -> PyResult<Operation> {
+    fn delete_groups(&self, timeout: CallTimeout, groups: Vec<String>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.delete_groups(groups, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
+        let call = admin.delete_groups(groups, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, |name| name, values::nothing))
     }
 
     fn list_group_offsets(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         group: String,
         partitions: Option<Vec<PyPartition>>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let partitions = partitions.map(topic_partitions);
-        let call = admin.list_group_offsets(group, partitions, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::committed))
+        let call = admin.list_group_offsets(group, partitions, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_partition, values::committed))
     }
 
     fn alter_group_offsets(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         group: String,
         offsets: Vec<(PyPartition, i64, String)>,
     ) -> PyResult<Operation> {
@@ -207,15 +206,15 @@ impl AdminCore {
             (topic_partition(partition), GroupOffset { offset, leader_epoch: -1, metadata })
         };
         let offsets = offsets.into_iter().map(at).collect();
-        let call = admin.alter_group_offsets(group, offsets, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, |offset| offset))
+        let call = admin.alter_group_offsets(group, offsets, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_partition, |offset| offset))
     }
 
     #[expect(clippy::too_many_arguments, reason = "Python's face has named ones")]
     fn reset_group_offsets(
         &self,
         py: Python<'_>,
-        wait: Wait,
+        timeout: CallTimeout,
         group: String,
         target: (PySpec, Vec<(PyPartition, i64)>),
         topics: Option<Vec<String>>,
@@ -232,28 +231,33 @@ impl AdminCore {
             }
             _ => ResetTarget::At(spec(py, (kind, number))?),
         };
-        let timeout = wait.timeout(admin);
+        let timeout = timeout.of(admin);
         let call = admin.reset_group_offsets(group, which(topics, partitions), target, dry_run, timeout);
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::reset))
+        start(admin, call, |py, items| values::items(py, items, py_partition, values::reset))
     }
 
-    fn delete_group_offsets(&self, wait: Wait, group: String, partitions: Vec<PyPartition>) -> PyResult<Operation> {
+    fn delete_group_offsets(
+        &self,
+        timeout: CallTimeout,
+        group: String,
+        partitions: Vec<PyPartition>,
+    ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let timeout = wait.timeout(admin);
+        let timeout = timeout.of(admin);
         let call = admin.delete_group_offsets(group, topic_partitions(partitions), timeout);
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::nothing))
+        start(admin, call, |py, items| values::items(py, items, py_partition, values::nothing))
     }
 
     fn group_lag(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         group: String,
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.group_lag(group, which(topics, partitions), wait.timeout(admin));
-        wait.start(admin, call, |py, lag| {
+        let call = admin.group_lag(group, which(topics, partitions), timeout.of(admin));
+        start(admin, call, |py, lag| {
             let items = values::items(py, lag.partitions, py_partition, values::lag)?;
             Ok((lag.state, items).into_pyobject(py)?.into_any().unbind())
         })
@@ -262,7 +266,7 @@ impl AdminCore {
     fn list_offsets(
         &self,
         py: Python<'_>,
-        wait: Wait,
+        timeout: CallTimeout,
         what: (Vec<(PyPartition, PySpec)>, Vec<String>, PySpec),
         read_committed: bool,
     ) -> PyResult<Operation> {
@@ -273,7 +277,7 @@ impl AdminCore {
         }
         let for_topics = spec(py, for_topics)?;
         let admin = self.admin.get()?;
-        let (caller, timeout) = (admin.clone(), wait.timeout(admin));
+        let (caller, timeout) = (admin.clone(), timeout.of(admin));
         let call = async move {
             let more = match topics.is_empty() {
                 true => Vec::new(),
@@ -282,20 +286,20 @@ impl AdminCore {
             specs.extend(more.into_iter().map(|partition| (partition, for_topics)));
             caller.list_offsets(specs, read_committed, timeout).await
         };
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::listed))
+        start(admin, call, |py, items| values::items(py, items, py_partition, values::listed))
     }
 
-    fn delete_records(&self, wait: Wait, before: Vec<(PyPartition, i64)>) -> PyResult<Operation> {
+    fn delete_records(&self, timeout: CallTimeout, before: Vec<(PyPartition, i64)>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let before = before.into_iter().map(|(partition, offset)| (topic_partition(partition), offset)).collect();
-        let call = admin.delete_records(before, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, |offset| offset))
+        let call = admin.delete_records(before, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_partition, |offset| offset))
     }
 
-    fn describe_cluster(&self, wait: Wait) -> PyResult<Operation> {
+    fn describe_cluster(&self, timeout: CallTimeout) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_cluster(wait.timeout(admin));
-        wait.start(admin, call, |py, cluster| {
+        let call = admin.describe_cluster(timeout.of(admin));
+        start(admin, call, |py, cluster| {
             let nodes: Vec<values::PyNode> = cluster.nodes.into_iter().map(values::node).collect();
             Ok((cluster.cluster_id, cluster.controller, nodes).into_pyobject(py)?.into_any().unbind())
         })
@@ -303,63 +307,72 @@ impl AdminCore {
 
     fn describe_log_dirs(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         brokers: Option<Vec<i32>>,
         topics: Option<Vec<String>>,
         partitions: Option<Vec<PyPartition>>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let (which, timeout) = (which(topics, partitions), wait.timeout(admin));
+        let (which, timeout) = (which(topics, partitions), timeout.of(admin));
         let call = admin.describe_log_dirs(brokers, which, timeout);
-        wait.start(admin, call, |py, items| values::items(py, items, |broker| broker, values::log_dirs))
+        start(admin, call, |py, items| values::items(py, items, |broker| broker, values::log_dirs))
     }
 
-    fn alter_replica_log_dirs(&self, wait: Wait, moves: Vec<(PyReplica, String)>) -> PyResult<Operation> {
+    fn alter_replica_log_dirs(&self, timeout: CallTimeout, moves: Vec<(PyReplica, String)>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let replica = |(partition, broker): PyReplica| BrokerReplica { broker, partition: topic_partition(partition) };
         let moves = moves.into_iter().map(|(at, path)| (replica(at), path)).collect();
-        let call = admin.alter_replica_log_dirs(moves, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, values::replica, values::nothing))
+        let call = admin.alter_replica_log_dirs(moves, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, values::replica, values::nothing))
     }
 
-    fn describe_metadata_quorum(&self, wait: Wait) -> PyResult<Operation> {
+    fn describe_metadata_quorum(&self, timeout: CallTimeout) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_metadata_quorum(wait.timeout(admin));
-        wait.start(admin, call, |py, quorum| values::quorum(quorum).into_py_any(py))
+        let call = admin.describe_metadata_quorum(timeout.of(admin));
+        start(admin, call, |py, quorum| values::quorum(quorum).into_py_any(py))
     }
 
-    fn list_config_resources(&self, wait: Wait, kinds: Vec<i8>) -> PyResult<Operation> {
+    fn list_config_resources(&self, timeout: CallTimeout, kinds: Vec<i8>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.list_config_resources(kinds, wait.timeout(admin));
-        wait.start(admin, call, |py, found| {
+        let call = admin.list_config_resources(kinds, timeout.of(admin));
+        start(admin, call, |py, found| {
             let found: Vec<(i8, String)> = found.into_iter().map(values::resource).collect();
             found.into_py_any(py)
         })
     }
 
-    fn elect_leaders(&self, wait: Wait, partitions: Option<Vec<PyPartition>>, unclean: bool) -> PyResult<Operation> {
+    fn elect_leaders(
+        &self,
+        timeout: CallTimeout,
+        partitions: Option<Vec<PyPartition>>,
+        unclean: bool,
+    ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let partitions = partitions.map(topic_partitions);
-        let call = admin.elect_leaders(partitions, unclean, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, |elected| elected))
+        let call = admin.elect_leaders(partitions, unclean, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_partition, |elected| elected))
     }
 
     fn alter_partition_reassignments(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         moves: Vec<(PyPartition, Option<Vec<i32>>)>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let moves = moves.into_iter().map(|(partition, replicas)| (topic_partition(partition), replicas)).collect();
-        let call = admin.alter_partition_reassignments(moves, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_partition, values::nothing))
+        let call = admin.alter_partition_reassignments(moves, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_partition, values::nothing))
     }
 
-    fn list_partition_reassignments(&self, wait: Wait, partitions: Option<Vec<PyPartition>>) -> PyResult<Operation> {
+    fn list_partition_reassignments(
+        &self,
+        timeout: CallTimeout,
+        partitions: Option<Vec<PyPartition>>,
+    ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let partitions = partitions.map(topic_partitions);
-        let call = admin.list_partition_reassignments(partitions, wait.timeout(admin));
-        wait.start(admin, call, |py, moves| values::sure(py, moves, py_partition, values::reassignment))
+        let call = admin.list_partition_reassignments(partitions, timeout.of(admin));
+        start(admin, call, |py, moves| values::sure(py, moves, py_partition, values::reassignment))
     }
 
     fn metrics(&self) -> PyResult<Vec<(&'static str, u64)>> {

@@ -11,7 +11,7 @@ use monedula_client::error::ClientError;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 
-use crate::admin::Wait;
+use crate::admin::{CallTimeout, start};
 use crate::admin_values as values;
 use crate::error::to_py;
 use crate::operation::Operation;
@@ -42,73 +42,83 @@ pub(crate) struct AdminSecurityCore {
 
 #[pymethods]
 impl AdminSecurityCore {
-    fn describe_acls(&self, py: Python<'_>, wait: Wait, acls: PyAcl<Option<String>>) -> PyResult<Operation> {
+    fn describe_acls(&self, py: Python<'_>, timeout: CallTimeout, acls: PyAcl<Option<String>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_acls(acl(acls).map_err(to(py))?, wait.timeout(admin));
-        wait.start(admin, call, |py, acls| acls.into_iter().map(py_acl).collect::<Vec<_>>().into_py_any(py))
+        let call = admin.describe_acls(acl(acls).map_err(to(py))?, timeout.of(admin));
+        start(admin, call, |py, acls| acls.into_iter().map(py_acl).collect::<Vec<_>>().into_py_any(py))
     }
 
-    fn create_acls(&self, py: Python<'_>, wait: Wait, acls: Vec<PyAcl<String>>) -> PyResult<Operation> {
+    fn create_acls(&self, py: Python<'_>, timeout: CallTimeout, acls: Vec<PyAcl<String>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let acls: Result<Vec<_>, _> = acls.into_iter().map(acl).collect();
-        let call = admin.create_acls(acls.map_err(to(py))?, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_acl, values::nothing))
+        let call = admin.create_acls(acls.map_err(to(py))?, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_acl, values::nothing))
     }
 
-    fn delete_acls(&self, py: Python<'_>, wait: Wait, filters: Vec<PyAcl<Option<String>>>) -> PyResult<Operation> {
+    fn delete_acls(
+        &self,
+        py: Python<'_>,
+        timeout: CallTimeout,
+        filters: Vec<PyAcl<Option<String>>>,
+    ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let filters: Result<Vec<_>, _> = filters.into_iter().map(acl).collect();
-        let call = admin.delete_acls(filters.map_err(to(py))?, wait.timeout(admin));
+        let call = admin.delete_acls(filters.map_err(to(py))?, timeout.of(admin));
         let deleted = |acls: Vec<AclBinding>| acls.into_iter().map(py_acl).collect::<Vec<_>>();
-        wait.start(admin, call, move |py, items| values::items(py, items, py_acl, deleted))
+        start(admin, call, move |py, items| values::items(py, items, py_acl, deleted))
     }
 
-    fn describe_user_scram_credentials(&self, wait: Wait, users: Option<Vec<String>>) -> PyResult<Operation> {
+    fn describe_user_scram_credentials(&self, timeout: CallTimeout, users: Option<Vec<String>>) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.describe_user_scram_credentials(users, wait.timeout(admin));
+        let call = admin.describe_user_scram_credentials(users, timeout.of(admin));
         let credentials = |infos: Vec<ScramCredentialInfo>| {
             let info = |info: ScramCredentialInfo| (info.mechanism.to_string(), info.iterations);
             infos.into_iter().map(info).collect::<Vec<_>>()
         };
-        wait.start(admin, call, move |py, items| values::items(py, items, |user| user, credentials))
+        start(admin, call, move |py, items| values::items(py, items, |user| user, credentials))
     }
 
     fn alter_user_scram_credentials(
         &self,
         py: Python<'_>,
-        wait: Wait,
+        timeout: CallTimeout,
         alterations: Vec<PyAlteration>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let alterations: Result<Vec<_>, _> = alterations.into_iter().map(alteration).collect();
-        let call = admin.alter_user_scram_credentials(alterations.map_err(to(py))?, wait.timeout(admin));
+        let call = admin.alter_user_scram_credentials(alterations.map_err(to(py))?, timeout.of(admin));
         let credential = |(user, mechanism): UserMechanism| (user, mechanism.to_string());
-        wait.start(admin, call, move |py, items| values::items(py, items, credential, values::nothing))
+        start(admin, call, move |py, items| values::items(py, items, credential, values::nothing))
     }
 
-    fn describe_client_quotas(&self, wait: Wait, components: Vec<PyComponent>, strict: bool) -> PyResult<Operation> {
+    fn describe_client_quotas(
+        &self,
+        timeout: CallTimeout,
+        components: Vec<PyComponent>,
+        strict: bool,
+    ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let components = components.into_iter().map(component).collect();
-        let call = admin.describe_client_quotas(components, strict, wait.timeout(admin));
-        wait.start(admin, call, |py, entries| values::sure(py, entries, py_entity, |quotas| quotas))
+        let call = admin.describe_client_quotas(components, strict, timeout.of(admin));
+        start(admin, call, |py, entries| values::sure(py, entries, py_entity, |quotas| quotas))
     }
 
     fn alter_client_quotas(
         &self,
-        wait: Wait,
+        timeout: CallTimeout,
         changes: Vec<(PyEntity, BTreeMap<String, Option<f64>>)>,
         validate_only: bool,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let changes = changes.into_iter().map(|(entity, quotas)| (QuotaEntity(entity.into_iter().collect()), quotas));
-        let call = admin.alter_client_quotas(changes.collect(), validate_only, wait.timeout(admin));
-        wait.start(admin, call, |py, items| values::items(py, items, py_entity, values::nothing))
+        let call = admin.alter_client_quotas(changes.collect(), validate_only, timeout.of(admin));
+        start(admin, call, |py, items| values::items(py, items, py_entity, values::nothing))
     }
 
     fn create_delegation_token(
         &self,
         py: Python<'_>,
-        wait: Wait,
+        timeout: CallTimeout,
         owner: Option<String>,
         renewers: Vec<String>,
         max_lifetime_ms: i64,
@@ -116,33 +126,33 @@ impl AdminSecurityCore {
         let admin = self.admin.get()?;
         let owner = owner.as_deref().map(Principal::parse).transpose().map_err(to(py))?;
         let renewers = principals(renewers).map_err(to(py))?;
-        let timeout = wait.timeout(admin);
+        let timeout = timeout.of(admin);
         let call = admin.create_delegation_token(owner, renewers, max_lifetime_ms, timeout);
-        wait.start(admin, call, |py, token| py_token(token).into_py_any(py))
+        start(admin, call, |py, token| py_token(token).into_py_any(py))
     }
 
-    fn renew_delegation_token(&self, wait: Wait, hmac: PySecret, period_ms: i64) -> PyResult<Operation> {
+    fn renew_delegation_token(&self, timeout: CallTimeout, hmac: PySecret, period_ms: i64) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.renew_delegation_token(hmac.0, period_ms, wait.timeout(admin));
-        wait.start(admin, call, |py, expiry| expiry.into_py_any(py))
+        let call = admin.renew_delegation_token(hmac.0, period_ms, timeout.of(admin));
+        start(admin, call, |py, expiry| expiry.into_py_any(py))
     }
 
-    fn expire_delegation_token(&self, wait: Wait, hmac: PySecret, period_ms: i64) -> PyResult<Operation> {
+    fn expire_delegation_token(&self, timeout: CallTimeout, hmac: PySecret, period_ms: i64) -> PyResult<Operation> {
         let admin = self.admin.get()?;
-        let call = admin.expire_delegation_token(hmac.0, period_ms, wait.timeout(admin));
-        wait.start(admin, call, |py, expiry| expiry.into_py_any(py))
+        let call = admin.expire_delegation_token(hmac.0, period_ms, timeout.of(admin));
+        start(admin, call, |py, expiry| expiry.into_py_any(py))
     }
 
     fn describe_delegation_tokens(
         &self,
         py: Python<'_>,
-        wait: Wait,
+        timeout: CallTimeout,
         owners: Option<Vec<String>>,
     ) -> PyResult<Operation> {
         let admin = self.admin.get()?;
         let owners = owners.map(principals).transpose().map_err(to(py))?;
-        let call = admin.describe_delegation_tokens(owners, wait.timeout(admin));
-        wait.start(admin, call, |py, tokens| tokens.into_iter().map(py_token).collect::<Vec<_>>().into_py_any(py))
+        let call = admin.describe_delegation_tokens(owners, timeout.of(admin));
+        start(admin, call, |py, tokens| tokens.into_iter().map(py_token).collect::<Vec<_>>().into_py_any(py))
     }
 }
 

@@ -1,8 +1,6 @@
 //! The core of `monedula.Consumer` and its asynchronous counterpart, without group membership.
 
-mod lookups;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,6 +12,7 @@ use monedula_client::error::ClientError;
 use monedula_client::group::Step;
 use monedula_client::lock::lock;
 use monedula_client::log::Log;
+use monedula_engine::TopicPartition;
 use monedula_engine::fetch::Fault;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -29,7 +28,7 @@ use crate::error::to_py;
 use crate::formats::{PySpec, batch_columns};
 use crate::group::{MemberCore, PendingCallback};
 use crate::logging::{flush_log, follow};
-use crate::operation::{Notifier, Operation};
+use crate::operation::Operation;
 use crate::runtime::{self, Own, SLICE, in_slices, not_run, wait};
 use crate::schema::Schema;
 use crate::seconds::{Seconds, seconds};
@@ -263,14 +262,11 @@ impl ConsumerCore {
         Ok(())
     }
 
-    /// Starts an operation that ends when `next_step` would return at once. Starting it finishes the rows that `holder`
-    /// holds.
-    #[pyo3(signature = (descriptor, max_rows, max_bytes, max_wait, timeout=None, holder=None))]
-    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
-    fn start_ready(
+    /// Waits, in a thread of the core, until `next_step` would return at once. Finishes the rows that `holder` holds.
+    #[pyo3(signature = (max_rows, max_bytes, max_wait, timeout=None, holder=None))]
+    fn ready(
         &self,
         py: Python<'_>,
-        descriptor: i64,
         max_rows: &Bound<'_, PyAny>,
         max_bytes: &Bound<'_, PyAny>,
         max_wait: f64,
@@ -304,7 +300,7 @@ impl ConsumerCore {
                 }
             }
         };
-        Operation::start(waiting, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
+        Operation::start(waiting, self.log()?, |py, ()| Ok(py.None()))
     }
 
     /// Iterates the rows of a batch. Each row is finished when the next one is requested. The iteration ends early if
@@ -348,79 +344,47 @@ impl ConsumerCore {
     }
 
     /// `{(topic, partition): offset or None}`, by kind: "beginning" or "end".
-    fn list_offsets<'py>(
-        &self,
-        py: Python<'py>,
-        kind: &str,
-        partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let found = wait(py, self.listing(py, kind, partitions, timeout)?);
-        self.flush_log(py);
-        offsets_dict(py, found?)
-    }
-
-    fn start_list_offsets(
+    fn list_offsets(
         &self,
         py: Python<'_>,
-        descriptor: i64,
         kind: &str,
         partitions: Option<Vec<PyPartition>>,
         timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let listing = self.listing(py, kind, partitions, timeout)?;
-        Operation::start(listing, Notifier::new(descriptor)?, self.log()?, |py, found| {
-            Ok(offsets_dict(py, found)?.into_any().unbind())
-        })
+        let (consumer, timeout) = (self.consumer.get()?.clone(), self.timeout(py, timeout)?);
+        let given: Option<Vec<TopicPartition>> =
+            partitions.map(|partitions| partitions.into_iter().map(topic_partition).collect());
+        let beginning = kind == "beginning";
+        let listing = async move {
+            let partitions = match given {
+                Some(partitions) => partitions,
+                None => all_assigned(&consumer, timeout).await?,
+            };
+            match beginning {
+                true => consumer.beginning_offsets(partitions, timeout).await,
+                false => consumer.end_offsets(partitions, timeout).await,
+            }
+        };
+        Operation::start(listing, self.log()?, |py, found| Ok(offsets_dict(py, found)?.into_any().unbind()))
     }
 
     /// `{(topic, partition): (offset, timestamp in ms) or None}`.
-    fn offsets_for_times<'py>(
-        &self,
-        py: Python<'py>,
-        times: Vec<(PyPartition, i64)>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let found = wait(py, self.by_time(py, times, timeout)?);
-        self.flush_log(py);
-        times_dict(py, found?)
-    }
-
-    fn start_offsets_for_times(
+    fn offsets_for_times(
         &self,
         py: Python<'_>,
-        descriptor: i64,
         times: Vec<(PyPartition, i64)>,
         timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let lookup = self.by_time(py, times, timeout)?;
-        Operation::start(lookup, Notifier::new(descriptor)?, self.log()?, |py, found| {
-            Ok(times_dict(py, found)?.into_any().unbind())
-        })
-    }
-
-    fn partitions_of(
-        &self,
-        py: Python<'_>,
-        topics: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Vec<PyPartition>> {
         let timeout = self.timeout(py, timeout)?;
-        let partitions = wait(py, self.consumer.get()?.partitions_of(topics, timeout));
-        self.flush_log(py);
-        Ok(partitions?.into_iter().map(py_partition).collect())
+        let times = times.into_iter().map(|(partition, timestamp_ms)| (topic_partition(partition), timestamp_ms));
+        let lookup = self.consumer.get()?.offsets_for_times(times.collect(), timeout);
+        Operation::start(lookup, self.log()?, |py, found| Ok(times_dict(py, found)?.into_any().unbind()))
     }
 
-    fn start_partitions_of(
-        &self,
-        py: Python<'_>,
-        descriptor: i64,
-        topics: Vec<String>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn partitions_of(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<Seconds>) -> PyResult<Operation> {
         let timeout = self.timeout(py, timeout)?;
         let lookup = self.consumer.get()?.partitions_of(topics, timeout);
-        Operation::start(lookup, Notifier::new(descriptor)?, self.log()?, |py, partitions| {
+        Operation::start(lookup, self.log()?, |py, partitions| {
             let partitions: Vec<PyPartition> = partitions.into_iter().map(py_partition).collect();
             Ok(partitions.into_pyobject(py)?.unbind())
         })
@@ -496,7 +460,8 @@ impl ConsumerCore {
         Ok(())
     }
 
-    fn start_close(&self, py: Python<'_>, descriptor: i64, timeout: Seconds) -> PyResult<Operation> {
+    /// As `close`, in a thread of the core.
+    fn close_in_thread(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Operation> {
         let consumer = self.consumer.get()?.clone();
         let timeout = timeout.duration(py)?;
         let closing = async move {
@@ -504,7 +469,7 @@ impl ConsumerCore {
                 .await
                 .map_err(|error| not_run(error, ClientError::Closed))
         };
-        Operation::start(closing, Notifier::new(descriptor)?, self.log()?, |py, ()| Ok(py.None()))
+        Operation::start(closing, self.log()?, |py, ()| Ok(py.None()))
     }
 }
 
@@ -512,6 +477,13 @@ impl ConsumerCore {
     /// Whether there are events or completed commits to report to Python. True only once for completed commits.
     fn has_news(&self, consumer: &Consumer) -> bool {
         self.news.swap(false, Ordering::AcqRel) || consumer.has_events()
+    }
+
+    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => timeout.duration(py),
+            None => Ok(self.consumer.get()?.config().default_api_timeout),
+        }
     }
 
     fn log(&self) -> PyResult<&Log> {
@@ -524,4 +496,15 @@ impl ConsumerCore {
             flush_log(py, consumer.log());
         }
     }
+}
+
+/// The assigned partitions, including those of topics assigned as a whole that are not known yet.
+async fn all_assigned(consumer: &Consumer, timeout: Duration) -> Result<Vec<TopicPartition>, ClientError> {
+    // Topics first: a topic whose partitions become known in between is then in both lists instead of in neither.
+    let topics: Vec<String> = consumer.unresolved().iter().map(ToString::to_string).collect();
+    let mut partitions: BTreeSet<TopicPartition> = consumer.assignment().into_iter().collect();
+    if !topics.is_empty() {
+        partitions.extend(consumer.partitions_of(topics, timeout).await?);
+    }
+    Ok(partitions.into_iter().collect())
 }

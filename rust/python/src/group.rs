@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use monedula_client::blocking;
@@ -19,8 +19,8 @@ use crate::consumer_values::{PyPartition, py_partition, topic_partition};
 use crate::error::to_py;
 use crate::group_state::{PyEvent, py_event, py_figures, py_health};
 use crate::logging::flush_log;
-use crate::operation::{Notifier, Operation};
-use crate::runtime::{Own, SLICE, in_slices, not_run, wait};
+use crate::operation::Operation;
+use crate::runtime::{Own, SLICE, in_slices, not_run};
 use crate::seconds::{Seconds, seconds};
 use crate::thread_ids::thread_holder;
 
@@ -194,41 +194,26 @@ impl MemberCore {
     }
 
     /// Commits offsets: `{(topic, partition): (offset, None or (Kafka's error name or None, retriable, message))}`.
-    #[pyo3(signature = (what, holder, timeout))]
-    fn commit<'py>(
-        &self,
-        py: Python<'py>,
-        what: Option<&Bound<'py, PyAny>>,
-        holder: Option<u64>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let consumer = self.consumer.get()?;
-        let what = commit_what(consumer, what, holder)?;
-        let outcome = wait(py, consumer.commit(what, self.timeout(py, timeout)?));
-        flush_log(py, consumer.log());
-        outcome_dict(py, outcome?)
-    }
-
-    /// Like `commit`, as an operation. Without the descriptor of an event loop, the consumer's next wait notices its
-    /// end.
-    #[pyo3(signature = (descriptor, what, holder, timeout))]
-    fn start_commit(
+    /// `is_news`: the end of the commit ends the consumer's next wait, which runs what was to be called then.
+    #[pyo3(signature = (what, holder, timeout, is_news=false))]
+    fn commit(
         &self,
         py: Python<'_>,
-        descriptor: Option<i64>,
         what: Option<&Bound<'_, PyAny>>,
         holder: Option<u64>,
         timeout: Option<Seconds>,
+        is_news: bool,
     ) -> PyResult<Operation> {
         let consumer = self.consumer.get()?;
-        let notifier = match descriptor {
-            Some(descriptor) => Notifier::new(descriptor)?,
-            None => Notifier::Flag(self.news.clone()),
-        };
         let committing = consumer.commit(commit_what(consumer, what, holder)?, self.timeout(py, timeout)?);
-        Operation::start(committing, notifier, consumer.log(), |py, outcome| {
+        let operation = Operation::start(committing, consumer.log(), |py, outcome| {
             Ok(outcome_dict(py, outcome)?.into_any().unbind())
-        })
+        })?;
+        if is_news {
+            let news = self.news.clone();
+            operation.on_done(move || news.store(true, Ordering::Release))?;
+        }
+        Ok(operation)
     }
 
     /// The group's committed offsets: `{(topic, partition): (offset, leader epoch or -1, metadata) or None}`.
@@ -237,21 +222,23 @@ impl MemberCore {
         py: Python<'_>,
         partitions: Option<Vec<PyPartition>>,
         timeout: Option<Seconds>,
-    ) -> PyResult<BTreeMap<PyPartition, Option<PyCommitted>>> {
-        let found = wait(py, self.looking_up(py, partitions, timeout)?);
-        flush_log(py, self.consumer.get()?.log());
-        found
-    }
-
-    fn start_committed(
-        &self,
-        py: Python<'_>,
-        descriptor: i64,
-        partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let lookup = self.looking_up(py, partitions, timeout)?;
-        Operation::start(lookup, Notifier::new(descriptor)?, self.consumer.get()?.log(), |py, found| {
+        let consumer = self.consumer.get()?;
+        let group = consumer.config().group_id.clone();
+        let group = group.ok_or_else(|| {
+            to_py(py, ClientError::Argument("committed() needs the setting group.id: whose offsets it is about".into()))
+        })?;
+        let partitions = match partitions {
+            Some(partitions) => partitions.into_iter().map(topic_partition).collect(),
+            None => consumer.assignment(),
+        };
+        let lookup = consumer.committed_offsets(group, Some(partitions), self.timeout(py, timeout)?);
+        Operation::start(lookup, consumer.log(), |py, found| {
+            let found = found.into_iter().map(|(partition, found)| {
+                let found = found.map_err(|fault| to_py(py, fault.into()))?;
+                Ok((py_partition(partition), found.map(|at| (at.offset, at.leader_epoch, at.metadata))))
+            });
+            let found: BTreeMap<PyPartition, Option<PyCommitted>> = found.collect::<PyResult<_>>()?;
             Ok(found.into_pyobject(py)?.into_any().unbind())
         })
     }
@@ -301,7 +288,8 @@ impl MemberCore {
         step
     }
 
-    fn start_leaving(&self, py: Python<'_>, descriptor: i64, timeout: Seconds) -> PyResult<Operation> {
+    /// As `leaving`, in a thread of the core.
+    fn leaving_in_thread(&self, py: Python<'_>, timeout: Seconds) -> PyResult<Operation> {
         let consumer = self.consumer.get()?.clone();
         let log = consumer.log().clone();
         let deadline = timeout.deadline(py)?;
@@ -316,7 +304,7 @@ impl MemberCore {
                 }
             }
         };
-        Operation::start(leaving, Notifier::new(descriptor)?, &log, |py, step: Option<PendingCallback>| {
+        Operation::start(leaving, &log, |py, step: Option<PendingCallback>| {
             Ok(step.into_pyobject(py)?.into_any().unbind())
         })
     }
@@ -341,32 +329,6 @@ impl MemberCore {
         let consumer = self.consumer.get()?;
         let listens = Listens { assigned, revoked, lost };
         py.detach(|| consumer.subscribe(what, listens)).map_err(|error| to_py(py, error))
-    }
-
-    fn looking_up(
-        &self,
-        py: Python<'_>,
-        partitions: Option<Vec<PyPartition>>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<impl Future<Output = Result<BTreeMap<PyPartition, Option<PyCommitted>>, ClientError>> + Send + use<>>
-    {
-        let consumer = self.consumer.get()?;
-        let group = consumer.config().group_id.clone();
-        let group = group.ok_or_else(|| {
-            to_py(py, ClientError::Argument("committed() needs the setting group.id: whose offsets it is about".into()))
-        })?;
-        let partitions = match partitions {
-            Some(partitions) => partitions.into_iter().map(topic_partition).collect(),
-            None => consumer.assignment(),
-        };
-        let lookup = consumer.committed_offsets(group, Some(partitions), self.timeout(py, timeout)?);
-        Ok(async move {
-            let found = lookup.await?.into_iter().map(|(partition, found)| {
-                let found = found.map_err(ClientError::from)?;
-                Ok((py_partition(partition), found.map(|at| (at.offset, at.leader_epoch, at.metadata))))
-            });
-            found.collect()
-        })
     }
 }
 

@@ -29,6 +29,7 @@ mod imported;
 mod json;
 mod lines;
 mod logging;
+mod loop_waker;
 mod memory_reserve;
 mod operation;
 mod panics;
@@ -77,7 +78,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<producer::BatchFuture>()?;
     module.add_class::<producer::CallbackRunner>()?;
     module.add_class::<producer::WaitingRecordsCore>()?;
-    module.add_class::<producer::LoopWaker>()?;
+    module.add_class::<loop_waker::LoopWaker>()?;
     module.add_class::<producer::ObservedFuture>()?;
     module.add_class::<producer::ProducerCore>()?;
     module.add_class::<producer::RecordMetadata>()?;

@@ -1,10 +1,8 @@
 //! Operations: futures that run on the runtime while an event loop or a thread does other work.
 //!
-//! When an operation ends, it writes a byte to a socket that the event loop watches; the loop then takes the result.
-//! Python objects are therefore touched on the loop's own thread only.
+//! A thread blocks in `outcome`; an event loop is woken through its [`LoopWaker`] and takes the result itself, so that
+//! Python objects are touched on the loop's own thread only.
 
-use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -15,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_py;
 use crate::logging::flush_log;
+use crate::loop_waker::LoopWaker;
 use crate::memory_reserve;
 use crate::runtime::{Own, ended, in_slices, spawn};
 use crate::seconds::Seconds;
@@ -22,35 +21,48 @@ use crate::seconds::Seconds;
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
+/// A function that is called once, when an operation is done.
+type Waker = Box<dyn FnOnce() + Send>;
+
 type Slot = Arc<(Mutex<OperationState>, Condvar)>;
 
-#[derive(Default)]
 enum OperationState {
-    #[default]
-    UnderWay,
+    UnderWay(Vec<Waker>),
     Done(Result<Outcome, ClientError>),
     Taken,
+}
+
+impl OperationState {
+    fn is_under_way(&self) -> bool {
+        matches!(self, Self::UnderWay(_))
+    }
 }
 
 fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, OperationState> {
     lock(&slot.0)
 }
 
-/// Notifies whoever waits when the operation's task ends, even one that the runtime drops at its end.
-struct Completion {
-    slot: Slot,
-    notifier: Notifier,
+/// The end of an operation's task. If the runtime drops the task at its own end, whoever waits learns that too.
+struct Completion(Slot);
+
+impl Completion {
+    fn set(&self, outcome: Result<Outcome, ClientError>) {
+        let mut state = locked(&self.0);
+        if !state.is_under_way() {
+            return;
+        }
+        let OperationState::UnderWay(wakers) = std::mem::replace(&mut *state, OperationState::Done(outcome)) else {
+            return;
+        };
+        drop(state);
+        self.0.1.notify_all();
+        wakers.into_iter().for_each(|wake| wake());
+    }
 }
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        let mut state = locked(&self.slot);
-        if matches!(*state, OperationState::UnderWay) {
-            *state = OperationState::Done(Err(ClientError::Closed));
-        }
-        drop(state);
-        self.slot.1.notify_all();
-        self.notifier.notify();
+        self.set(Err(ClientError::Closed));
     }
 }
 
@@ -68,27 +80,37 @@ struct Parts {
 }
 
 impl Operation {
-    /// Starts `future` on the runtime. When it is done, `notifier` is notified; `convert` makes the result a Python
-    /// object.
+    /// Starts `future` on the runtime; `convert` makes its result a Python object.
     ///
     /// # Errors
     /// `MemoryError` if the process has none to spare, `NoThreadError` as [`crate::runtime::handle`].
     pub(crate) fn start<T: Send + 'static>(
         future: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-        notifier: Notifier,
         log: &Log,
         convert: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Self> {
         memory_reserve::check_unused().map_err(|error| Python::attach(|py| to_py(py, error)))?;
-        let slot = Slot::default();
-        let completion = Completion { slot: slot.clone(), notifier };
+        let slot: Slot = Arc::new((Mutex::new(OperationState::UnderWay(Vec::new())), Condvar::new()));
+        let completion = Completion(slot.clone());
         let task = spawn(async move {
-            let outcome =
-                ended(future).await.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome);
-            *locked(&completion.slot) = OperationState::Done(outcome);
+            let outcome = ended(future).await;
+            completion.set(outcome.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome));
         })?;
         let parts = Parts { slot, cancel: Box::new(move || task.abort()), log: log.clone() };
         Ok(Self { parts: Own::new(parts) })
+    }
+
+    /// Calls `wake` when the operation is done, at once if it is.
+    pub(crate) fn on_done(&self, wake: impl FnOnce() + Send + 'static) -> PyResult<()> {
+        let mut state = locked(&self.parts.get()?.slot);
+        match &mut *state {
+            OperationState::UnderWay(wakers) => wakers.push(Box::new(wake)),
+            OperationState::Done(_) | OperationState::Taken => {
+                drop(state);
+                wake();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -96,7 +118,7 @@ impl Operation {
 impl Operation {
     /// Whether the operation is done.
     fn done(&self) -> PyResult<bool> {
-        Ok(!matches!(*locked(&self.parts.get()?.slot), OperationState::UnderWay))
+        Ok(!locked(&self.parts.get()?.slot).is_under_way())
     }
 
     /// Waits until the operation is done. `timeout` is in seconds, `None` waits without limit. Returns whether it is
@@ -110,10 +132,9 @@ impl Operation {
             let until = deadline.map_or(until, |deadline| until.min(deadline));
             let state = locked(slot);
             let left = until.saturating_duration_since(Instant::now());
-            let waits = |state: &mut OperationState| matches!(state, OperationState::UnderWay);
-            let waited = slot.1.wait_timeout_while(state, left, waits);
+            let waited = slot.1.wait_timeout_while(state, left, |state| state.is_under_way());
             let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            let done = !matches!(*state, OperationState::UnderWay);
+            let done = !state.is_under_way();
             let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
             Ok((done || over).then_some(done))
         })
@@ -123,70 +144,36 @@ impl Operation {
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let parts = self.parts.get()?;
         flush_log(py, &parts.log);
-        let mut slot = locked(&parts.slot);
-        let state = match *slot {
-            OperationState::UnderWay => OperationState::UnderWay,
-            _ => std::mem::replace(&mut *slot, OperationState::Taken),
-        };
-        drop(slot);
-        match state {
-            OperationState::Done(Ok(convert)) => convert(py),
-            OperationState::Done(Err(error)) => Err(to_py(py, error)),
-            OperationState::UnderWay | OperationState::Taken => Err(to_py(py, ClientError::Closed)),
+        let mut state = locked(&parts.slot);
+        let taken =
+            if state.is_under_way() { None } else { Some(std::mem::replace(&mut *state, OperationState::Taken)) };
+        drop(state);
+        match taken {
+            Some(OperationState::Done(Ok(convert))) => convert(py),
+            Some(OperationState::Done(Err(error))) => Err(to_py(py, error)),
+            _ => Err(to_py(py, ClientError::Closed)),
         }
+    }
+
+    /// Waits in this thread for the end, and takes the result. The exception of a signal handler cancels the operation.
+    fn outcome(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if let Err(raised) = self.wait(py, None) {
+            self.cancel();
+            return Err(raised);
+        }
+        self.result(py)
+    }
+
+    /// Has a loop woken, with this number, when the operation is done.
+    fn _wake(&self, waker: &LoopWaker, number: u64) -> PyResult<()> {
+        let waker = waker.shared()?;
+        self.on_done(move || waker.wake(number))
     }
 
     /// Cancels the operation. Its result must not be taken afterwards.
     fn cancel(&self) {
         if let Ok(parts) = self.parts.get() {
             (parts.cancel)();
-        }
-    }
-}
-
-/// The receiver of the notification that an operation is done.
-#[derive(Clone)]
-pub(crate) enum Notifier {
-    /// The sending end of a socket pair that an event loop watches. It is a duplicate of Python's descriptor: if Python
-    /// closes its own and the number is reused, no byte is written to the wrong file.
-    Loop(Arc<Socket>),
-    /// A flag that the consumer's wait checks between two slices.
-    Flag(Arc<AtomicBool>),
-}
-
-#[cfg(unix)]
-pub(crate) type Socket = std::os::unix::net::UnixStream;
-#[cfg(windows)]
-pub(crate) type Socket = std::net::TcpStream;
-
-impl Notifier {
-    /// Duplicates the non-blocking socket whose descriptor Python gives.
-    pub(crate) fn new(descriptor: i64) -> std::io::Result<Self> {
-        // SAFETY: Python's socket owns the descriptor and outlives this call; it is only duplicated, never closed here.
-        let borrowed = std::mem::ManuallyDrop::new(unsafe { Self::borrow(descriptor) });
-        Ok(Self::Loop(Arc::new(borrowed.try_clone()?)))
-    }
-
-    #[cfg(unix)]
-    unsafe fn borrow(descriptor: i64) -> Socket {
-        use std::os::fd::FromRawFd;
-        // SAFETY: the caller's promise.
-        unsafe { Socket::from_raw_fd(descriptor as i32) }
-    }
-
-    #[cfg(windows)]
-    unsafe fn borrow(descriptor: i64) -> Socket {
-        use std::os::windows::io::FromRawSocket;
-        // SAFETY: the caller's promise.
-        unsafe { Socket::from_raw_socket(descriptor as u64) }
-    }
-
-    fn notify(&self) {
-        match self {
-            // If the socket's buffer is full the loop wakes anyway; if the other end is closed there is no loop to
-            // wake.
-            Self::Loop(socket) => drop((&**socket).write(&[1])),
-            Self::Flag(flag) => flag.store(true, Ordering::Release),
         }
     }
 }

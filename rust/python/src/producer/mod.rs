@@ -9,7 +9,6 @@ mod callbacks;
 mod deferred_send;
 mod errors;
 mod future;
-mod loop_waker;
 mod observed_future;
 mod send_arguments;
 mod shared;
@@ -29,7 +28,6 @@ pub(crate) use self::batch_future::BatchFuture;
 pub(crate) use self::callbacks::CallbackRunner;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
-pub(crate) use self::loop_waker::LoopWaker;
 pub(crate) use self::observed_future::ObservedFuture;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
@@ -43,7 +41,7 @@ use crate::convert;
 use crate::error::{argument_error, exception, to_py};
 use crate::formats::PySpec;
 use crate::logging::{flush_log, follow};
-use crate::operation::{Notifier, Operation};
+use crate::operation::Operation;
 use crate::registry::RegistryCore;
 use crate::runtime::{self, Own, wait};
 use crate::seconds::{Seconds, unix_seconds};
@@ -289,41 +287,16 @@ impl ProducerCore {
         Ok(BatchFuture::new(report.clone(), count, untaken, &shared.callbacks))
     }
 
-    /// Waits until everything that was sent before is done and its callbacks were run.
-    fn _flush(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
+    /// An operation that ends when everything that was sent before is done and its callbacks were run.
+    fn _flush(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
-        let flushed = wait(py, shared.flushing(py, timeout)?);
-        flush_log(py, shared.producer.log());
-        flushed
+        Operation::start(shared.flushing(py, timeout)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
-    fn _start_flush(&self, py: Python<'_>, descriptor: i64, timeout: Option<Seconds>) -> PyResult<Operation> {
-        let shared = self.shared.get()?;
-        let flushing = shared.flushing(py, timeout)?;
-        Operation::start(flushing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
-    }
-
-    fn _partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<Seconds>) -> PyResult<Vec<i32>> {
-        let shared = self.shared.get()?;
-        let timeout = shared.api_timeout(py, timeout)?;
-        let partitions = wait(py, shared.producer.partitions_for(topic, timeout));
-        flush_log(py, shared.producer.log());
-        partitions
-    }
-
-    fn _start_partitions_for(
-        &self,
-        py: Python<'_>,
-        descriptor: i64,
-        topic: String,
-        timeout: Option<Seconds>,
-    ) -> PyResult<Operation> {
+    fn _partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
         let lookup = shared.producer.partitions_for(topic, shared.api_timeout(py, timeout)?);
-        let notifier = Notifier::new(descriptor)?;
-        Operation::start(lookup, notifier, shared.producer.log(), |py, partitions| {
-            Ok(partitions.into_pyobject(py)?.unbind())
-        })
+        Operation::start(lookup, shared.producer.log(), |py, partitions| Ok(partitions.into_pyobject(py)?.unbind()))
     }
 
     fn _health<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -363,17 +336,9 @@ impl ProducerCore {
     }
 
     /// Closes the producer. Records that are not done after `timeout` seconds fail.
-    fn _close(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<()> {
+    fn _close(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
-        let closed = wait(py, shared.closing(py, timeout)?);
-        flush_log(py, shared.producer.log());
-        closed
-    }
-
-    fn _start_close(&self, py: Python<'_>, descriptor: i64, timeout: Option<Seconds>) -> PyResult<Operation> {
-        let shared = self.shared.get()?;
-        let closing = shared.closing(py, timeout)?;
-        Operation::start(closing, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
+        Operation::start(shared.closing(py, timeout)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 }
 

@@ -11,7 +11,7 @@ use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::group::{MemberCore, commit_what};
 use crate::logging::flush_log;
-use crate::operation::{Notifier, Operation};
+use crate::operation::Operation;
 use crate::runtime::{Own, wait};
 use crate::seconds::Seconds;
 
@@ -29,24 +29,15 @@ impl TransactionCore {
     }
 
     /// Carries out a verb: "init", "begin", "commit" or "abort". `timeout` is in seconds; `None` is `max.block.ms`.
-    fn run(&self, py: Python<'_>, verb: &str, timeout: Option<Seconds>) -> PyResult<()> {
+    fn run(&self, py: Python<'_>, verb: &str, timeout: Option<Seconds>) -> PyResult<Operation> {
         let shared = self.shared.get()?;
-        let timeout = self.timeout(py, timeout)?;
-        let done = wait(py, doing(py, shared, verb, timeout));
-        flush_log(py, shared.producer.log());
-        done
+        let doing = doing(py, shared, verb, self.timeout(py, timeout)?);
+        Operation::start(doing, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
     /// Raises if it is already known that the open transaction cannot be committed.
     fn check_commit(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.get()?.producer.check_commit().map_err(|error| to_py(py, error))
-    }
-
-    fn start(&self, py: Python<'_>, descriptor: i64, verb: &str, timeout: Option<Seconds>) -> PyResult<Operation> {
-        let shared = self.shared.get()?;
-        let timeout = self.timeout(py, timeout)?;
-        let verb = doing(py, shared, verb, timeout);
-        Operation::start(verb, Notifier::new(descriptor)?, shared.producer.log(), |py, ()| Ok(py.None()))
     }
 
     /// Commits offsets with the transaction. Arguments as `MemberCore.commit`.
@@ -57,51 +48,15 @@ impl TransactionCore {
         what: Option<&Bound<'_, PyAny>>,
         holder: Option<u64>,
         timeout: Option<Seconds>,
-    ) -> PyResult<()> {
-        let sending = self.sending(py, member, what, holder, timeout)?;
-        let sent = wait(py, sending);
-        flush_log(py, self.shared.get()?.producer.log());
-        sent
-    }
-
-    fn start_send_offsets(
-        &self,
-        py: Python<'_>,
-        descriptor: i64,
-        member: &MemberCore,
-        what: Option<&Bound<'_, PyAny>>,
-        holder: Option<u64>,
-        timeout: Option<Seconds>,
     ) -> PyResult<Operation> {
-        let sending = self.sending(py, member, what, holder, timeout)?;
-        let log = self.shared.get()?.producer.log();
-        Operation::start(sending, Notifier::new(descriptor)?, log, |py, ()| Ok(py.None()))
-    }
-}
-
-impl TransactionCore {
-    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
-        match timeout {
-            Some(timeout) => timeout.duration(py),
-            None => Ok(self.shared.get()?.max_block),
-        }
-    }
-
-    fn sending(
-        &self,
-        py: Python<'_>,
-        member: &MemberCore,
-        what: Option<&Bound<'_, PyAny>>,
-        holder: Option<u64>,
-        timeout: Option<Seconds>,
-    ) -> PyResult<impl Future<Output = Result<(), ClientError>> + Send + use<>> {
         let (shared, consumer) = (self.shared.get()?.clone(), member.consumer()?.clone());
         let (what, timeout) = (commit_what(&consumer, what, holder)?, self.timeout(py, timeout)?);
         let taken = py.detach(|| consumer.take_offsets(what));
         if let Err(error @ (ClientError::Argument(_) | ClientError::Closed)) = taken {
             return Err(to_py(py, error));
         }
-        Ok(async move {
+        let log = shared.producer.log().clone();
+        let sending = async move {
             match taken {
                 Ok(offsets) => shared.producer.send_offsets(offsets, timeout).await,
                 Err(error) => {
@@ -112,7 +67,17 @@ impl TransactionCore {
                     Err(error)
                 }
             }
-        })
+        };
+        Operation::start(sending, &log, |py, ()| Ok(py.None()))
+    }
+}
+
+impl TransactionCore {
+    fn timeout(&self, py: Python<'_>, timeout: Option<Seconds>) -> PyResult<Duration> {
+        match timeout {
+            Some(timeout) => timeout.duration(py),
+            None => Ok(self.shared.get()?.max_block),
+        }
     }
 }
 

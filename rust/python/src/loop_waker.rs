@@ -1,14 +1,18 @@
-//! Wakes an event loop that awaits futures: one byte on a socket that the loop watches, for any number of futures that
+//! Wakes an event loop that awaits futures or operations: one byte on a socket that the loop watches, for any number that
 //! are done by then.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 
+use monedula_client::lock::lock;
 use pyo3::prelude::*;
 
-use crate::operation::Socket;
 use crate::runtime::Own;
-use monedula_client::lock::lock;
+
+#[cfg(unix)]
+type Socket = std::os::unix::net::UnixStream;
+#[cfg(windows)]
+type Socket = std::net::TcpStream;
 
 /// The socket pair of one event loop, with the futures that are done since the loop last checked.
 #[pyclass(frozen, module = "monedula._monedula")]

@@ -1,7 +1,8 @@
-"""The bridge between the core and an event loop: clients that are closed while tasks wait, or that nobody has."""
+"""Clients in event loops: closed while tasks wait, left to nobody, used by many tasks, in loops of several kinds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import monedula
@@ -61,7 +62,7 @@ async def use(kind):
                 await consumer.poll()
 
 async def main():
-    before = sockets() + 2  # a loop in which a record was awaited keeps a pair of its own
+    before = sockets() + 2  # a loop in which something was awaited keeps a pair of its own
     for _ in range(5):
         await use(sys.argv[2])
     deadline = time.monotonic() + 20
@@ -157,3 +158,72 @@ async def test_what_a_callback_starts_must_not_poll_while_it_runs(
             await consumer.poll(timeout=0.05)
         await later[0]
     assert len(refused) == 1
+
+
+class LoopThatReadsAlone(asyncio.SelectorEventLoop):
+    """As Windows' proactor loop, it watches no descriptor, but reads sockets."""
+
+    def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:
+        raise NotImplementedError
+
+
+async def use_all(broker: Broker) -> None:
+    """Each kind of client, with a thousand calls that wait at once."""
+    consumer = monedula.AsyncConsumer(settings(broker), group_id="etl")
+    producer, admin = monedula.AsyncProducer(settings(broker)), monedula.AsyncAdmin(settings(broker))
+    async with asyncio.timeout(60), consumer, producer, admin:
+        consumer.subscribe("orders")
+        found = await asyncio.gather(*(producer.partitions_for("orders") for _ in range(1000)))
+        assert found == [[0, 1]] * 1000
+        assert await consumer.poll(timeout=20)
+        assert await consumer.commit()
+        assert await consumer.end_offsets([("orders", 0), ("orders", 1)])
+        sent = await asyncio.gather(*(producer.send("orders", "x") for _ in range(100)))
+        assert len({(place.partition, place.offset) for place in sent}) == 100
+        assert "orders" in await admin.list_topics()
+
+
+@pytest.mark.parametrize("kind", [asyncio.SelectorEventLoop, LoopThatReadsAlone])
+def test_each_kind_of_loop_awaits_all_clients(broker: Broker, kind: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    for _ in range(2):
+        with asyncio.Runner(loop_factory=kind) as runner:
+            runner.run(use_all(broker))
+
+
+def test_a_loop_that_reads_alone_closes_its_consumer_at_its_end(broker: Broker) -> None:
+    async def leave_open() -> monedula.AsyncConsumer:
+        consumer = monedula.AsyncConsumer(settings(broker), "orders", group_id="etl")
+        assert await consumer.poll(timeout=20)
+        return consumer
+
+    with asyncio.Runner(loop_factory=LoopThatReadsAlone) as runner:
+        consumer = runner.run(leave_open())
+    with pytest.raises(monedula.errors.ClosedError):
+        consumer.assignment()
+
+
+def test_loops_of_several_threads_are_woken_each_by_its_own_socket(broker: Broker) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: asyncio.run(use_all(broker)), range(4)))
+
+
+def test_a_client_refuses_another_loop(broker: Broker) -> None:
+    consumer, producer = monedula.AsyncConsumer(settings(broker), "orders"), monedula.AsyncProducer(settings(broker))
+    admin = monedula.AsyncAdmin(settings(broker))
+    calls: list[Callable[[], Any]] = [
+        lambda: consumer.poll(timeout=20),
+        lambda: consumer.end_offsets([("orders", 0)]),
+        lambda: producer.flush(),
+        lambda: producer.partitions_for("orders"),
+        lambda: admin.list_topics(),
+    ]
+
+    async def all_calls() -> list[object]:
+        return [(await asyncio.gather(call(), return_exceptions=True))[0] for call in calls]
+
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        assert not [outcome for outcome in first.run(all_calls()) if isinstance(outcome, BaseException)]
+        for outcome in second.run(all_calls()):
+            assert isinstance(outcome, monedula.ArgumentError), outcome
+            assert "another event loop" in str(outcome)
+        first.run(producer.close())
