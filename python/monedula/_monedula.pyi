@@ -29,6 +29,7 @@ __all__ = [
     "Operation",
     "PendingCallback",
     "ProducerCore",
+    "QueuedSendsCore",
     "ReaderCore",
     "Record",
     "RecordMetadata",
@@ -39,7 +40,6 @@ __all__ = [
     "Span",
     "Table",
     "TransactionCore",
-    "WaitingRecordsCore",
     "WorkGate",
     "__version__",
     "check_producer_settings",
@@ -484,8 +484,8 @@ class MemberCore:
     def figures(self) -> dict[str, float]: ...
 
 @final
-class WaitingRecordsCore:
-    def __new__(cls, core: ProducerCore) -> WaitingRecordsCore: ...
+class QueuedSendsCore:
+    def __new__(cls, core: ProducerCore) -> QueuedSendsCore: ...
     def push(
         self, queue: str, record: object, on_delivery: Callable[[SendFuture], object] | None, creates: bool
     ) -> tuple[SendFuture, bool] | None: ...
@@ -612,7 +612,7 @@ class CallbackRunner:
 
 @disjoint_base
 class ProducerCore:
-    def __new__(cls, settings: list[_Setting], waits: bool, detours: bool) -> Self: ...
+    def __new__(cls, settings: list[_Setting], waits: bool, may_queue: bool) -> Self: ...
     def send(
         self,
         topic: str,
@@ -646,7 +646,7 @@ class ProducerCore:
         headers: _Headers,
         timestamp: int | datetime | None,
     ) -> None: ...
-    def _set_detour(self, detours: bool) -> None: ...
+    def _set_may_queue(self, may_queue: bool) -> None: ...
     @property
     def _max_block(self) -> float: ...
     @property

@@ -1,4 +1,4 @@
-"""Records that wait for room, or for their topic's metadata, and the threads that send them.
+"""Queues of records that wait for room, or for their topic's metadata, and the threads that send them.
 
 The queues themselves, and the transaction of each record, are the core's.
 """
@@ -10,7 +10,7 @@ from time import monotonic, time
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-from monedula._monedula import SendFuture, WaitingRecordsCore
+from monedula._monedula import QueuedSendsCore, SendFuture
 from monedula._process.threads import start as start_thread
 from monedula.errors import ArgumentError, NoThreadError
 
@@ -47,8 +47,8 @@ Send = Callable[[SendArguments, float, int], SendFuture]
 """Sends a record that has waited for so many seconds. It may be sent in this transaction only."""
 
 
-_USED: "WeakSet[WaitingRecordsCore]" = WeakSet()
-"""Those in which a record ever waited."""
+_USED: "WeakSet[QueuedSendsCore]" = WeakSet()
+"""Queues in which there ever was a record."""
 
 # A forked child has none of the threads that serve the queues.
 if hasattr(os, "register_at_fork"):
@@ -58,50 +58,50 @@ if hasattr(os, "register_at_fork"):
 def wait_for_all(seconds: float) -> None:
     """Wait until no record waits in any queue, at most `seconds`. Records that still wait then are lost, and logged."""
     deadline = monotonic() + seconds
-    late = [waiting for waiting in list(_USED) if not waiting.wait(max(deadline - monotonic(), 0.0))]
+    late = [queued for queued in list(_USED) if not queued.wait(max(deadline - monotonic(), 0.0))]
     lost = sum(map(len, late))
     if lost:
         from monedula._logging import warn_last  # only here: logging is slow to import
 
-        troubles = sorted({trouble for waiting in late if (trouble := waiting.trouble()) is not None})
+        troubles = sorted({trouble for queued in late if (trouble := queued.trouble()) is not None})
         because = f"; the last error: {'; '.join(troubles)}" if troubles else ""
         waited = "they still waited for room or for their topic"
         warn_last(f"{lost} records were not delivered before the end: {waited}{because}")
 
 
 def enqueue(
-    waiting: WaitingRecordsCore, queue: str, record: SendArguments, on_delivery: OnDelivery, send: Send
+    queued: QueuedSendsCore, queue: str, record: SendArguments, on_delivery: OnDelivery, send: Send
 ) -> SendFuture:
     """Append a record to a queue. A queue has a thread as long as it has records."""
-    pushed = waiting.push(queue, record.copied(), on_delivery, creates=True)
+    pushed = queued.push(queue, record.copied(), on_delivery, creates=True)
     assert pushed is not None
     future, is_first = pushed
     if is_first:
-        _USED.add(waiting)
+        _USED.add(queued)
         try:
-            start_thread(_serve, waiting, queue, send, name="monedula-line")
+            start_thread(_serve, queued, queue, send, name="monedula-queue")
         except NoThreadError as error:
             # No thread serves the queue: fail this record, and those that were appended meanwhile.
-            while waiting.failed(queue, error):
+            while queued.failed(queue, error):
                 pass
     return future
 
 
 def enqueue_behind(
-    waiting: WaitingRecordsCore, queue: str, record: SendArguments, on_delivery: OnDelivery
+    queued: QueuedSendsCore, queue: str, record: SendArguments, on_delivery: OnDelivery
 ) -> SendFuture | None:
     """Append a record to a queue if it exists, else return `None`."""
-    pushed = waiting.push(queue, record.copied(), on_delivery, creates=False) if waiting else None
+    pushed = queued.push(queue, record.copied(), on_delivery, creates=False) if queued else None
     return None if pushed is None else pushed[0]
 
 
-def refuse_in_partitioner(waiting: WaitingRecordsCore, verb: str) -> None:
+def refuse_in_partitioner(queued: QueuedSendsCore, verb: str) -> None:
     """Refuse a call that would wait for the very record that this thread sends.
 
     Raises:
         ArgumentError: if a partitioner calls, in the thread of a queue.
     """
-    if getattr(_SERVED, "waiting", None) is waiting:
+    if getattr(_SERVED, "queued", None) is queued:
         raise ArgumentError(
             f"{verb}() cannot be called by a partitioner: it would wait for the partitioner's own record"
         )
@@ -111,13 +111,13 @@ _SERVED = local()
 """In the thread of a queue: the queues that it belongs to."""
 
 
-def _serve(waiting: WaitingRecordsCore, queue: str, send: Send) -> None:
-    _SERVED.waiting = waiting
+def _serve(queued: QueuedSendsCore, queue: str, send: Send) -> None:
+    _SERVED.queued = queued
     goes_on = True
-    while goes_on and (first := waiting.front(queue)) is not None:
+    while goes_on and (first := queued.front(queue)) is not None:
         try:
             sent = send(*first)
         except BaseException as error:
-            goes_on = waiting.failed(queue, error)
+            goes_on = queued.failed(queue, error)
         else:
-            goes_on = waiting.sent(queue, sent)
+            goes_on = queued.sent(queue, sent)

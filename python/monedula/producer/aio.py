@@ -70,8 +70,8 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent before is done; as `Producer.flush`."""
         deadline = deadline_of(timeout)
-        if not await self._waiting_sent(deadline):
-            raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
+        if not await self._queued_sent(deadline):
+            raise KafkaTimeoutError(**late_flush(timeout, self._queued.trouble()))
         await self._loop().outcome(self._flush(seconds_left(deadline)))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -83,7 +83,7 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
         """Deliver the records that were sent, then close the connections; as `Producer.close`. May be called again."""
         deadline = deadline_of(timeout)
         try:
-            await self._waiting_sent(deadline)
+            await self._queued_sent(deadline)
         finally:
             self._close_tables()
             await self._loop().outcome(self._close(seconds_left(deadline)))
@@ -115,19 +115,19 @@ class AsyncProducer(ProducerBase, AsyncTransactions):
     _send_rows.__qualname__ = "AsyncProducer.send_batch"  # what Python names in its warning if it is never awaited
 
     def _send_now(self, record: SendArguments, on_delivery: OnDelivery) -> SendFuture:
-        queued = enqueue_behind(self._waiting, _ROOM_QUEUE, record, on_delivery)
+        queued = enqueue_behind(self._queued, _ROOM_QUEUE, record, on_delivery)
         if queued is not None:
             return queued
-        self._set_detour(self._partitioner is not None)
+        self._set_may_queue(self._partitioner is not None)
         try:
             return self._send(0.0, 0.0, None, on_delivery, *record)
         except BufferFullError:
-            # From now on all records take the detour, and wait behind this one.
-            self._set_detour(True)
-            return enqueue(self._waiting, _ROOM_QUEUE, record, on_delivery, self._send_waited)
+            # All further records are queued behind this one.
+            self._set_may_queue(True)
+            return enqueue(self._queued, _ROOM_QUEUE, record, on_delivery, self._send_waited)
 
-    async def _waiting_sent(self, deadline: float | None) -> bool:
-        return not self._waiting or await self._in_thread(self._waiting.wait, seconds_left(deadline))
+    async def _queued_sent(self, deadline: float | None) -> bool:
+        return not self._queued or await self._in_thread(self._queued.wait, seconds_left(deadline))
 
     async def _in_thread(self, call: "Callable[..., Any]", *arguments: Any) -> Any:
         return await in_executor(partial(call, *arguments))

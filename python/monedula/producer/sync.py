@@ -10,7 +10,7 @@ from monedula._arguments import seconds, whole_number
 from monedula._config.client_names import ClientNames, names_in
 from monedula._health import late_flush, with_since
 from monedula._migration_hints import tells
-from monedula._monedula import BatchFuture, CancellableCall, ProducerCore, SendFuture, WaitingRecordsCore
+from monedula._monedula import BatchFuture, CancellableCall, ProducerCore, QueuedSendsCore, SendFuture
 from monedula.config import Settings, Unpicklable, raw_settings
 from monedula.errors import (
     ArgumentError,
@@ -40,7 +40,7 @@ class ProducerBase(Unpicklable, ProducerCore):
     _waits = True
     _names: ClientNames
     _partitioner: Partitioner | None
-    _waiting: WaitingRecordsCore
+    _queued: QueuedSendsCore
     _of_subjects: "dict[str, Typed]"
     _tables: set[CancellableCall]
     """Those that threads are sending, which may wait for a registry."""
@@ -63,7 +63,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         made = super().__new__(cls, raw, cls._waits, partitioner is not None)
         made._names = names_in(raw)
         made._partitioner = partitioner
-        made._waiting = WaitingRecordsCore(made)
+        made._queued = QueuedSendsCore(made)
         made._of_subjects = {}
         made._tables = set()
         return made
@@ -85,7 +85,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         """
         return with_since(self._health())
 
-    def _detour(
+    def _send_or_queue(
         self,
         topic: str,
         value: Any,
@@ -95,7 +95,7 @@ class ProducerBase(Unpicklable, ProducerCore):
         timestamp: Any,
         on_delivery: OnDelivery,
     ) -> SendFuture:
-        """Send a record by the detour: to a partitioner that is a function, or behind records that wait."""
+        """Send a record through Python: to a partitioner that is a function, or behind queued records."""
         self._check(topic, value, key, partition, headers, timestamp)
         record = SendArguments(topic, value, key, partition, headers, timestamp)
         return (self._send_now if self._partitioner is None else self._send_partitioned)(record, on_delivery)
@@ -109,14 +109,14 @@ class ProducerBase(Unpicklable, ProducerCore):
         A record with a partition waits only behind others of its topic, which may go to the same partition.
         """
         queue = f"topic {record.topic}"
-        queued = enqueue_behind(self._waiting, queue, record, on_delivery)
+        queued = enqueue_behind(self._queued, queue, record, on_delivery)
         if queued is not None:
             return queued
         if record.partition is not None:
             return self._send_now(record, on_delivery)
         partitions = self._partition_count(record.topic)
         if partitions is None:
-            return enqueue(self._waiting, queue, record, on_delivery, self._send_when_known)
+            return enqueue(self._queued, queue, record, on_delivery, self._send_when_known)
         return self._send_now(self._with_partition(record, partitions), on_delivery)
 
     def _send_when_known(self, record: SendArguments, waited: float, transaction: int) -> SendFuture:
@@ -314,10 +314,10 @@ class Producer(ProducerBase, Transactions):
         Raises:
             KafkaTimeoutError: after `timeout`.
         """
-        refuse_in_partitioner(self._waiting, "flush")
+        refuse_in_partitioner(self._queued, "flush")
         deadline = deadline_of(timeout)
-        if not self._waiting.wait(seconds_left(deadline)):
-            raise KafkaTimeoutError(**late_flush(timeout, self._waiting.trouble()))
+        if not self._queued.wait(seconds_left(deadline)):
+            raise KafkaTimeoutError(**late_flush(timeout, self._queued.trouble()))
         self._flush(seconds_left(deadline)).outcome()
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -344,9 +344,9 @@ class Producer(ProducerBase, Transactions):
             timeout: seconds after which the futures of unfinished records fail with `ClosedError`; `None` for as long
                 as it takes: `delivery.timeout.ms` bounds it.
         """
-        refuse_in_partitioner(self._waiting, "close")
+        refuse_in_partitioner(self._queued, "close")
         deadline = deadline_of(timeout)
-        self._waiting.wait(seconds_left(deadline))
+        self._queued.wait(seconds_left(deadline))
         self._close_tables()
         self._close(seconds_left(deadline)).outcome()
 

@@ -77,7 +77,7 @@ fn _monedula(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operation::Operation>()?;
     module.add_class::<producer::BatchFuture>()?;
     module.add_class::<producer::CallbackRunner>()?;
-    module.add_class::<producer::WaitingRecordsCore>()?;
+    module.add_class::<producer::QueuedSendsCore>()?;
     module.add_class::<loop_waker::LoopWaker>()?;
     module.add_class::<producer::ObservedFuture>()?;
     module.add_class::<producer::ProducerCore>()?;

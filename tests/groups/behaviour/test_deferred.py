@@ -233,5 +233,5 @@ def test_partitions_of_a_small_group_move_one_by_one(scene: SceneFactory) -> Non
     eventually("its share", lambda: len(play["c"].owned) >= 2)
     told = [event for name in "ab" for event in of_kind(play[name].events[marks[name] :], "revoked")]
     assert all(len(event["partitions"]) == 1 for event in told)
-    assert len(told) == len(play["c"].owned), "no detours"
+    assert len(told) == len(play["c"].owned), "no may_queue"
     assert play.end().repeated == 0

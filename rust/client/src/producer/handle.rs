@@ -17,12 +17,12 @@ use super::config::ProducerConfig;
 use super::driver::Driver;
 use super::failures::Failures;
 use super::in_flight::RequestsInFlight;
+use super::queued_sends::QueuedSends;
 use super::receipt::RecordFuture;
 use super::record::{Record, Refused};
 use super::sent_offsets::OffsetsInTransaction;
 use super::session::Session;
 use super::telemetry;
-use super::waiting_records::WaitingRecords;
 use crate::base::ClientBase;
 use crate::error::ClientError;
 use crate::lock::lock;
@@ -173,8 +173,8 @@ impl Producer {
     }
 
     /// Queues for records that wait, in the transactions of this producer.
-    pub fn waiting_records<T: Clone>(&self) -> WaitingRecords<T> {
-        WaitingRecords::new(self.admission.clone())
+    pub fn queued_sends<T: Clone>(&self) -> QueuedSends<T> {
+        QueuedSends::new(self.admission.clone())
     }
 
     /// Waits for room in `buffer.memory`, at most until `until`. Returns false if there was none in time. `sent_in` is

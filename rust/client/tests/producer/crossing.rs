@@ -205,7 +205,7 @@ fn who_was_fenced_hears_so_from_whatever_it_calls() {
 fn a_commit_waits_for_lines_and_an_abort_takes_them_back() {
     let world = world(&["t:1"], 1, 2);
     let producer = begun(&world);
-    let waiting = producer.waiting_records::<u32>();
+    let waiting = producer.queued_sends::<u32>();
     assert_eq!(waiting.push("room", false, || 0).expect("is open"), None);
     assert_eq!(waiting.push("room", true, || 1).expect("is open"), Some(true));
     assert_eq!(waiting.push("room", false, || 2).expect("is open"), Some(false));

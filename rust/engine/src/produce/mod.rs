@@ -2,7 +2,7 @@
 //!
 //! `ProduceMachine` sees batches, never bytes: the driver (`monedula-client`) appends records to the open batch of a
 //! partition, packs it, and sends it. The machine queues the batches of each partition in the order of their first records,
-//! and keeps that order whatever fails. Records that cannot be in a batch yet wait in [`WaitingQueues`].
+//! and keeps that order whatever fails. Records that cannot be in a batch yet wait in [`SendQueues`].
 
 mod answers;
 mod batches;
@@ -13,10 +13,10 @@ mod machine;
 mod metadata;
 mod partition_queue;
 mod partitioner;
+mod send_queues;
 mod sending;
 mod sequence_numbers;
 mod sticky;
-mod waiting_queues;
 
 pub use error_codes::{REACTIONS, Reaction, reaction};
 pub use io::{
@@ -25,5 +25,5 @@ pub use io::{
 };
 pub use machine::ProduceMachine;
 pub use partitioner::{Partitioner, partition_of};
+pub use send_queues::{QueuedId, SendQueues};
 pub use sticky::{Load, draw_partition};
-pub use waiting_queues::{WaitingId, WaitingQueues};

@@ -9,8 +9,8 @@ use monedula_engine::Now;
 use monedula_engine::backoff::{Backoff, Jitter};
 use monedula_engine::cluster::Cluster;
 use monedula_engine::produce::{
-    Acknowledged, Acks, BatchId, Identity, Input, Output, ProduceConfig, ProduceMachine, RequestFailure, RequestId,
-    SendFault, WaitingId, WaitingQueues,
+    Acknowledged, Acks, BatchId, Identity, Input, Output, ProduceConfig, ProduceMachine, QueuedId, RequestFailure,
+    RequestId, SendFault, SendQueues,
 };
 
 use crate::broker::{Broker, Transactions, wall_ms};
@@ -52,7 +52,7 @@ pub(crate) enum Event {
     /// The queue of waiting records is served: its first record waits for room, or for its partition to be chosen.
     ServeWaiting,
     /// The first waiting record has room and a partition.
-    SendWaiting(WaitingId),
+    SendWaiting(QueuedId),
     /// The user of transactions ends the one that is open.
     End,
     /// A new transaction.
@@ -91,7 +91,7 @@ pub(crate) struct Sim {
     pub(crate) identity: Option<Identity>,
     pub(crate) open: BTreeMap<i32, BatchId>,
     /// Records that wait before they are in a batch, and the partition that each is for.
-    pub(crate) waiting: WaitingQueues<(u64, i32)>,
+    pub(crate) waiting: SendQueues<(u64, i32)>,
     pub(crate) next_batch: BatchId,
     pub(crate) next_record: u64,
     pub(crate) calm: bool,
@@ -157,7 +157,7 @@ impl Sim {
             metadata_wanted: false,
             identity: None,
             open: BTreeMap::new(),
-            waiting: WaitingQueues::default(),
+            waiting: SendQueues::default(),
             next_batch: 0,
             next_record: 0,
             calm: false,

@@ -1,7 +1,7 @@
 //! Records that wait before they are added to a batch. In the client, such records find no room in `buffer.memory`, or
 //! their partitioner is slow.
 
-use monedula_engine::produce::WaitingId;
+use monedula_engine::produce::QueuedId;
 use monedula_engine::transaction::Ending;
 
 use crate::judge::Bug;
@@ -35,7 +35,7 @@ impl Sim {
     }
 
     /// The first record of the queue can be added to a batch now, unless its transaction has ended.
-    pub(crate) fn send_waiting(&mut self, id: WaitingId) {
+    pub(crate) fn send_waiting(&mut self, id: QueuedId) {
         let Some((_, &(record, partition))) = self.waiting.front(QUEUE) else { return };
         let may_send = self.waiting.may_send(id) || self.bug == Some(Bug::OfAnyTransaction);
         let admits = self.user.as_ref().is_none_or(User::admits_waiting);

@@ -6,7 +6,7 @@ mod ends;
 mod errors;
 mod order;
 mod requests;
+mod send_queues;
 mod sequences;
 mod storm;
-mod waiting_queues;
 mod world;

@@ -15,9 +15,9 @@ use crate::error::to_py;
 use crate::logging::flush_log;
 use crate::loop_waker::LoopWaker;
 use crate::producer::callbacks::{Callbacks, forget, in_its_loop};
-use crate::producer::deferred_send::{DeferredSend, Progress, Waker};
 use crate::producer::not_yet;
 use crate::producer::observed_future::ObservedFuture;
+use crate::producer::queued_future::{Progress, QueuedFuture, Waker};
 use crate::runtime::{Own, in_slices};
 use crate::seconds::Seconds;
 use crate::signals;
@@ -37,8 +37,8 @@ struct Parts {
 }
 
 enum Sending {
-    RecordFuture(RecordFuture),
-    Deferred(Arc<DeferredSend>),
+    Sent(RecordFuture),
+    Queued(Arc<QueuedFuture>),
 }
 
 /// Topic, partition, offset and timestamp of a record.
@@ -202,11 +202,11 @@ impl SendFuture {
 impl SendFuture {
     #[inline]
     pub(crate) fn of(sent: RecordFuture, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::RecordFuture(sent), callbacks))) }
+        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Sent(sent), callbacks))) }
     }
 
-    pub(crate) fn deferred(deferred: Arc<DeferredSend>, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Deferred(deferred), callbacks))) }
+    pub(crate) fn queued(queued: Arc<QueuedFuture>, callbacks: &Arc<Callbacks>) -> Self {
+        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Queued(queued), callbacks))) }
     }
 
     /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one, and
@@ -217,7 +217,7 @@ impl SendFuture {
 
     /// The record was sent.
     pub(super) fn set_sent(&self, sent: RecordFuture, callbacks: &Arc<Callbacks>) {
-        let _ = self.parts.set(Own::new(Parts::of(Sending::RecordFuture(sent), callbacks)));
+        let _ = self.parts.set(Own::new(Parts::of(Sending::Sent(sent), callbacks)));
     }
 
     #[inline]
@@ -240,11 +240,11 @@ impl SendFuture {
         Ok(self.parts()?.unseen_outcome(py))
     }
 
-    /// The core's future of a record that was not deferred.
+    /// The core's future of a record that was not queued.
     pub(crate) fn sent(&self) -> PyResult<&RecordFuture> {
         match &self.parts()?.sending {
-            Sending::RecordFuture(sent) => Ok(sent),
-            Sending::Deferred(_) => Err(PyRuntimeError::new_err("this future's record stands in a line")),
+            Sending::Sent(sent) => Ok(sent),
+            Sending::Queued(_) => Err(PyRuntimeError::new_err("this future's record is queued")),
         }
     }
 
@@ -290,31 +290,31 @@ impl Parts {
 impl Sending {
     fn is_done(&self) -> bool {
         match self {
-            Self::RecordFuture(sent) => sent.is_done(),
-            Self::Deferred(deferred) => deferred.is_done(),
+            Self::Sent(sent) => sent.is_done(),
+            Self::Queued(queued) => queued.is_done(),
         }
     }
 
     fn wait(&self, until: Instant) -> bool {
         match self {
-            Self::RecordFuture(sent) => sent.wait(until).is_some(),
-            Self::Deferred(deferred) => deferred.wait(until),
+            Self::Sent(sent) => sent.wait(until).is_some(),
+            Self::Queued(queued) => queued.wait(until),
         }
     }
 
     fn on_done(&self, waker: Waker) {
         match self {
-            Self::RecordFuture(sent) => sent.on_done(waker),
-            Self::Deferred(deferred) => deferred.on_done(waker),
+            Self::Sent(sent) => sent.on_done(waker),
+            Self::Queued(queued) => queued.on_done(waker),
         }
     }
 
     fn outcome(&self, py: Python<'_>) -> Option<Result<Delivered, Failure>> {
         let outcome = match self {
-            Self::RecordFuture(sent) => sent.try_outcome(),
-            Self::Deferred(deferred) => match deferred.progress(py) {
-                Progress::Waiting => None,
-                Progress::RecordFuture(sent) => sent.try_outcome(),
+            Self::Sent(sent) => sent.try_outcome(),
+            Self::Queued(queued) => match queued.progress(py) {
+                Progress::Queued => None,
+                Progress::Sent(sent) => sent.try_outcome(),
                 Progress::Failed(error) => return Some(Err(Failure::Unsent(error))),
             },
         };
@@ -332,14 +332,14 @@ impl Failure {
     /// The text that it is counted by.
     fn text(&self, py: Python<'_>) -> String {
         match self {
-            Self::RecordFuture(error) => error.to_string(),
+            Self::Sent(error) => error.to_string(),
             Self::Unsent(error) => signals::text(error.value(py)),
         }
     }
 
     fn into_error(self, py: Python<'_>) -> PyErr {
         match self {
-            Self::RecordFuture(error) => to_py(py, error),
+            Self::Sent(error) => to_py(py, error),
             Self::Unsent(error) => error,
         }
     }

@@ -6,14 +6,14 @@
 mod argument_values;
 mod batch_future;
 mod callbacks;
-mod deferred_send;
 mod errors;
 mod future;
 mod observed_future;
+mod queued_future;
+mod queued_sends;
 mod send_arguments;
 mod shared;
 mod transactions;
-mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,9 +29,9 @@ pub(crate) use self::callbacks::CallbackRunner;
 pub(crate) use self::errors::{class_of, set_details};
 pub(crate) use self::future::{RecordMetadata, SendFuture};
 pub(crate) use self::observed_future::ObservedFuture;
+pub(crate) use self::queued_sends::QueuedSendsCore;
 pub(crate) use self::shared::Shared;
 pub(crate) use self::transactions::TransactionCore;
-pub(crate) use self::waiting::WaitingRecordsCore;
 
 use self::callbacks::Callbacks;
 use self::send_arguments::SendArguments;
@@ -65,17 +65,17 @@ pub(crate) fn not_yet(py: Python<'_>, what: &str, timeout: Option<Seconds>, trou
 #[pyclass(subclass, frozen, module = "monedula._monedula")]
 pub(crate) struct ProducerCore {
     shared: Own<Arc<Shared>>,
-    /// Whether `send` blocks until there is room; if not, it takes the detour then.
+    /// Whether `send` blocks until there is room; if not, the record is queued.
     waits: bool,
-    /// Whether records take the detour through `_detour`, in Python: to a partitioner that is a Python function, or
+    /// Whether records go through `_send_or_queue`, in Python: to a partitioner that is a Python function, or
     /// behind records that wait.
-    detours: AtomicBool,
+    may_queue: AtomicBool,
 }
 
 #[pymethods]
 impl ProducerCore {
     #[new]
-    fn new(py: Python<'_>, settings: Settings, waits: bool, detours: bool) -> PyResult<Self> {
+    fn new(py: Python<'_>, settings: Settings, waits: bool, may_queue: bool) -> PyResult<Self> {
         let config = parse_producer(py, settings)?;
         let max_block = config.max_block;
         let producer = Producer::new(config, &runtime::handle()?, seed());
@@ -83,9 +83,9 @@ impl ProducerCore {
         flush_log(py, producer.log());
         let callbacks =
             Callbacks::new(producer.log().clone(), producer.failures().clone(), Box::new(producer.trouble_source()));
-        let shared = Arc::new(Shared { waiting: producer.waiting_records(), producer, callbacks, max_block });
+        let shared = Arc::new(Shared { queued: producer.queued_sends(), producer, callbacks, max_block });
         runtime::register_producer(&shared);
-        Ok(Self { shared: Own::new(shared), waits, detours: AtomicBool::new(detours) })
+        Ok(Self { shared: Own::new(shared), waits, may_queue: AtomicBool::new(may_queue) })
     }
 
     /// Send a record. Returns at once; the future has the result.
@@ -140,8 +140,8 @@ impl ProducerCore {
         }
         let (py, core) = (slf.py(), slf.get());
         let arguments = SendArguments { topic, value, key, partition, headers, timestamp, since: None, sent_in: None };
-        if core.detours.load(Ordering::Relaxed) {
-            return arguments.detour(slf, on_delivery);
+        if core.may_queue.load(Ordering::Relaxed) {
+            return arguments.send_or_queue(slf, on_delivery);
         }
         let shared = core.shared.get()?;
         let prepared = shared.prepare(on_delivery)?;
@@ -150,13 +150,13 @@ impl ProducerCore {
             Err(Refused::Full { needed }) if core.waits => {
                 arguments.wait_and_send(py, shared, needed, shared.max_block)?
             }
-            Err(Refused::Full { .. }) => return arguments.detour(slf, on_delivery),
+            Err(Refused::Full { .. }) => return arguments.send_or_queue(slf, on_delivery),
             Err(Refused::Error(error)) => return Err(to_py(py, error)),
         };
         shared.future_of(py, sent, prepared)
     }
 
-    /// As `send`, but never by the detour. Waits for room at most `seconds`. The record was sent `ago` seconds ago, and
+    /// As `send`, but never queued. Waits for room at most `seconds`. The record was sent `ago` seconds ago, and
     /// in the transaction `sent_in` if one is given.
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn _send<'py>(
@@ -204,9 +204,9 @@ impl ProducerCore {
             .with_record(|_| ())
     }
 
-    /// Sets whether records take the detour from now on.
-    fn _set_detour(&self, detours: bool) {
-        self.detours.store(detours, Ordering::Relaxed);
+    /// Sets whether records go through `_send_or_queue` from now on.
+    fn _set_may_queue(&self, may_queue: bool) {
+        self.may_queue.store(may_queue, Ordering::Relaxed);
     }
 
     #[getter]

@@ -86,13 +86,13 @@ impl<'py> SendArguments<'_, 'py> {
     }
 
     #[cold]
-    pub(super) fn detour(
+    pub(super) fn send_or_queue(
         &self,
         core: &Bound<'py, ProducerCore>,
         on_delivery: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, SendFuture>> {
         let Self { topic, value, key, partition, headers, timestamp, .. } = *self;
         let arguments = (topic, value, key, partition, headers, timestamp, on_delivery);
-        Ok(core.call_method1("_detour", arguments)?.cast_into::<SendFuture>()?)
+        Ok(core.call_method1("_send_or_queue", arguments)?.cast_into::<SendFuture>()?)
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use monedula_client::blocking;
 use monedula_client::error::ClientError;
-use monedula_client::producer::{Columns, Producer, RecordFuture, Report, WaitingRecords};
+use monedula_client::producer::{Columns, Producer, QueuedSends, RecordFuture, Report};
 use pyo3::prelude::*;
 
 use super::callbacks::Callbacks;
@@ -19,7 +19,7 @@ use crate::seconds::Seconds;
 
 pub(crate) struct Shared {
     pub(super) producer: Producer,
-    pub(super) waiting: WaitingRecords<QueuedSend>,
+    pub(super) queued: QueuedSends<QueuedSend>,
     pub(super) callbacks: Arc<Callbacks>,
     pub(super) max_block: Duration,
 }

@@ -95,7 +95,7 @@ fn doing(
         _ => {
             let aborted = producer.abort_transaction(timeout);
             // After that: from now on no record of the transaction can be queued.
-            shared.abort_waiting(py);
+            shared.abort_queued(py);
             Box::pin(aborted)
         }
     }

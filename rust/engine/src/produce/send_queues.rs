@@ -2,7 +2,7 @@
 //! chosen. Each queue has a name and keeps the order in which its records were sent.
 //!
 //! A record belongs to the transaction in which it was sent. An abort fails the records of that transaction that wait here. One that
-//! is being sent at that moment must not get into a batch of a later transaction: the caller asks [`WaitingQueues::may_send`] when
+//! is being sent at that moment must not get into a batch of a later transaction: the caller asks [`SendQueues::may_send`] when
 //! it appends the record.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Identifies a record that waits, or waited, in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitingId {
+pub struct QueuedId {
     /// Its number among all records that were ever queued, from 1.
     pub number: u64,
     /// The number of the transaction in which it was sent.
@@ -19,26 +19,26 @@ pub struct WaitingId {
 
 #[derive(Debug)]
 struct QueuedRecord<T> {
-    id: WaitingId,
+    id: QueuedId,
     record: T,
 }
 
 /// Queues of waiting records, by name.
 #[derive(Debug)]
-pub struct WaitingQueues<T> {
+pub struct SendQueues<T> {
     queues: BTreeMap<Arc<str>, VecDeque<QueuedRecord<T>>>,
     last_number: u64,
     /// Records of this transaction, and of those before it, must not be sent any more.
     aborted: Option<u64>,
 }
 
-impl<T> Default for WaitingQueues<T> {
+impl<T> Default for SendQueues<T> {
     fn default() -> Self {
         Self { queues: BTreeMap::new(), last_number: 0, aborted: None }
     }
 }
 
-impl<T: Clone> WaitingQueues<T> {
+impl<T: Clone> SendQueues<T> {
     /// Whether records wait in this queue. A later record must then wait behind them, or it would overtake them.
     pub fn has_queue(&self, queue: &str) -> bool {
         self.queues.contains_key(queue)
@@ -57,7 +57,7 @@ impl<T: Clone> WaitingQueues<T> {
     /// Appends a record to a queue. Returns whether it is the first one there, so that the caller has to start serving the queue.
     pub fn push(&mut self, queue: &str, transaction: u64, record: T) -> bool {
         self.last_number += 1;
-        let waiting = QueuedRecord { id: WaitingId { number: self.last_number, transaction }, record };
+        let waiting = QueuedRecord { id: QueuedId { number: self.last_number, transaction }, record };
         match self.queues.get_mut(queue) {
             Some(queue) => {
                 queue.push_back(waiting);
@@ -71,12 +71,12 @@ impl<T: Clone> WaitingQueues<T> {
     }
 
     /// The first record of a queue, which is sent next. It stays in the queue, ahead of all others, until [`Self::pop`].
-    pub fn front(&self, queue: &str) -> Option<(WaitingId, &T)> {
+    pub fn front(&self, queue: &str) -> Option<(QueuedId, &T)> {
         self.queues.get(queue)?.front().map(|first| (first.id, &first.record))
     }
 
     /// Whether this record may still go into a batch: its transaction was not aborted.
-    pub fn may_send(&self, id: WaitingId) -> bool {
+    pub fn may_send(&self, id: QueuedId) -> bool {
         self.aborted.is_none_or(|aborted| id.transaction > aborted)
     }
 

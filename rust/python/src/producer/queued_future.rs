@@ -10,49 +10,49 @@ use pyo3::prelude::*;
 
 pub(crate) type Waker = Box<dyn FnOnce() + Send>;
 
-/// A send that is deferred until a thread of Python's carries it out.
+/// A send that is queued until a thread of Python's carries it out.
 #[derive(Default)]
-pub(crate) struct DeferredSend {
-    state: Mutex<DeferredSendState>,
+pub(crate) struct QueuedFuture {
+    state: Mutex<QueuedFutureState>,
     changed: Condvar,
 }
 
-enum DeferredSendState {
-    Waiting(Vec<Waker>),
-    RecordFuture(RecordFuture),
+enum QueuedFutureState {
+    Queued(Vec<Waker>),
+    Sent(RecordFuture),
     /// It was not sent, and never will be.
     Failed(Py<PyBaseException>),
 }
 
-impl Default for DeferredSendState {
+impl Default for QueuedFutureState {
     fn default() -> Self {
-        Self::Waiting(Vec::new())
+        Self::Queued(Vec::new())
     }
 }
 
-/// How far a deferred send has come.
+/// How far a queued send has come.
 pub(crate) enum Progress {
-    Waiting,
-    RecordFuture(RecordFuture),
+    Queued,
+    Sent(RecordFuture),
     Failed(PyErr),
 }
 
-impl DeferredSend {
+impl QueuedFuture {
     pub(crate) fn resolve(&self, sent: &RecordFuture) {
-        for waker in self.finish(DeferredSendState::RecordFuture(sent.clone())) {
+        for waker in self.finish(QueuedFutureState::Sent(sent.clone())) {
             sent.on_done(waker);
         }
     }
 
     pub(crate) fn fail(&self, error: Py<PyBaseException>) {
-        for waker in self.finish(DeferredSendState::Failed(error)) {
+        for waker in self.finish(QueuedFutureState::Failed(error)) {
             waker();
         }
     }
 
-    fn finish(&self, finished: DeferredSendState) -> Vec<Waker> {
+    fn finish(&self, finished: QueuedFutureState) -> Vec<Waker> {
         let mut state = self.state();
-        let DeferredSendState::Waiting(wakers) = &mut *state else { return Vec::new() };
+        let QueuedFutureState::Queued(wakers) = &mut *state else { return Vec::new() };
         let wakers = std::mem::take(wakers);
         *state = finished;
         drop(state);
@@ -62,17 +62,17 @@ impl DeferredSend {
 
     pub(crate) fn progress(&self, py: Python<'_>) -> Progress {
         match &*self.state() {
-            DeferredSendState::Waiting(_) => Progress::Waiting,
-            DeferredSendState::RecordFuture(sent) => Progress::RecordFuture(sent.clone()),
-            DeferredSendState::Failed(error) => Progress::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
+            QueuedFutureState::Queued(_) => Progress::Queued,
+            QueuedFutureState::Sent(sent) => Progress::Sent(sent.clone()),
+            QueuedFutureState::Failed(error) => Progress::Failed(PyErr::from_value(error.bind(py).clone().into_any())),
         }
     }
 
     pub(crate) fn is_done(&self) -> bool {
         match &*self.state() {
-            DeferredSendState::Waiting(_) => false,
-            DeferredSendState::RecordFuture(sent) => sent.is_done(),
-            DeferredSendState::Failed(_) => true,
+            QueuedFutureState::Queued(_) => false,
+            QueuedFutureState::Sent(sent) => sent.is_done(),
+            QueuedFutureState::Failed(_) => true,
         }
     }
 
@@ -80,12 +80,12 @@ impl DeferredSend {
     pub(crate) fn wait(&self, until: Instant) -> bool {
         let state = self.state();
         let left = until.saturating_duration_since(Instant::now());
-        let waiting = |state: &mut DeferredSendState| matches!(state, DeferredSendState::Waiting(_));
+        let waiting = |state: &mut QueuedFutureState| matches!(state, QueuedFutureState::Queued(_));
         let waited = self.changed.wait_timeout_while(state, left, waiting).unwrap_or_else(PoisonError::into_inner);
         let sent = match &*waited.0 {
-            DeferredSendState::Waiting(_) => return false,
-            DeferredSendState::Failed(_) => return true,
-            DeferredSendState::RecordFuture(sent) => sent.clone(),
+            QueuedFutureState::Queued(_) => return false,
+            QueuedFutureState::Failed(_) => return true,
+            QueuedFutureState::Sent(sent) => sent.clone(),
         };
         drop(waited);
         sent.wait(until).is_some()
@@ -94,20 +94,20 @@ impl DeferredSend {
     pub(crate) fn on_done(&self, waker: Waker) {
         let mut state = self.state();
         match &mut *state {
-            DeferredSendState::Waiting(wakers) => wakers.push(waker),
-            DeferredSendState::RecordFuture(sent) => {
+            QueuedFutureState::Queued(wakers) => wakers.push(waker),
+            QueuedFutureState::Sent(sent) => {
                 let sent = sent.clone();
                 drop(state);
                 sent.on_done(waker);
             }
-            DeferredSendState::Failed(_) => {
+            QueuedFutureState::Failed(_) => {
                 drop(state);
                 waker();
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, DeferredSendState> {
+    fn state(&self) -> MutexGuard<'_, QueuedFutureState> {
         lock(&self.state)
     }
 }

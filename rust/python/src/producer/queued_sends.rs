@@ -1,5 +1,5 @@
 //! Records that wait for room in `buffer.memory`, or for their topic's metadata. Their queues are those of the client
-//! ([`WaitingRecords`](monedula_client::producer::WaitingRecords)); the threads that serve them are Python's.
+//! ([`QueuedSends`](monedula_client::producer::QueuedSends)); the threads that serve them are Python's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,8 +8,8 @@ use monedula_engine::produce::SendFault;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
-use super::deferred_send::DeferredSend;
 use super::future::SendFuture;
+use super::queued_future::QueuedFuture;
 use super::{ProducerCore, Shared};
 use crate::error::to_py;
 use crate::runtime::{Own, in_slices};
@@ -18,16 +18,16 @@ use crate::signals;
 
 /// A record that waits, as a Python object, and what its future holds.
 #[derive(Clone)]
-pub(crate) struct QueuedSend(Arc<(Py<PyAny>, Arc<DeferredSend>)>);
+pub(crate) struct QueuedSend(Arc<(Py<PyAny>, Arc<QueuedFuture>)>);
 
 /// The waiting records of a producer; see `monedula.producer._send_queue`.
 #[pyclass(frozen, weakref, module = "monedula._monedula")]
-pub(crate) struct WaitingRecordsCore {
+pub(crate) struct QueuedSendsCore {
     shared: Own<Arc<Shared>>,
 }
 
 #[pymethods]
-impl WaitingRecordsCore {
+impl QueuedSendsCore {
     #[new]
     fn new(core: &ProducerCore) -> PyResult<Self> {
         Ok(Self { shared: Own::new(core.shared.get()?.clone()) })
@@ -45,12 +45,12 @@ impl WaitingRecordsCore {
     ) -> PyResult<Option<(Bound<'py, SendFuture>, bool)>> {
         let shared = self.shared.get()?;
         on_delivery.map_or(Ok(()), |callback| shared.callbacks.prepare(callback))?;
-        let deferred = Arc::<DeferredSend>::default();
-        let waiting = QueuedSend(Arc::new((record, deferred.clone())));
+        let queued = Arc::<QueuedFuture>::default();
+        let waiting = QueuedSend(Arc::new((record, queued.clone())));
         // To make an object may release the GIL, and the thread that sends the record must not get it before the callback is
         // registered.
-        let future = Bound::new(py, SendFuture::deferred(deferred, &shared.callbacks))?;
-        let pushed = shared.waiting.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;
+        let future = Bound::new(py, SendFuture::queued(queued, &shared.callbacks))?;
+        let pushed = shared.queued.push(queue, creates, || waiting).map_err(|error| to_py(py, error))?;
         let Some(is_first) = pushed else { return Ok(None) };
         if let Some(callback) = on_delivery {
             future.get().call_when_done(&future, callback)?;
@@ -62,11 +62,11 @@ impl WaitingRecordsCore {
     /// Records of an aborted transaction have failed already, and are removed.
     fn front(&self, py: Python<'_>, queue: &str) -> PyResult<Option<(Py<PyAny>, f64, u64)>> {
         let shared = self.shared.get()?;
-        while let Some(first) = shared.waiting.front(queue) {
+        while let Some(first) = shared.queued.front(queue) {
             if first.may_send {
                 return Ok(Some((first.record.0.0.clone_ref(py), first.waited.as_secs_f64(), first.transaction)));
             }
-            if !shared.waiting.pop(queue) {
+            if !shared.queued.pop(queue) {
                 break;
             }
         }
@@ -77,7 +77,7 @@ impl WaitingRecordsCore {
     fn sent(&self, py: Python<'_>, queue: &str, sent: &SendFuture) -> PyResult<bool> {
         let shared = self.shared.get()?;
         let sent = sent.sent()?;
-        Ok(shared.waiting.settle(queue, None, |first| py.detach(|| first.0.1.resolve(sent))))
+        Ok(shared.queued.settle(queue, None, |first| py.detach(|| first.0.1.resolve(sent))))
     }
 
     /// The first record of a queue failed. Returns whether another record waits.
@@ -85,7 +85,7 @@ impl WaitingRecordsCore {
         let shared = self.shared.get()?;
         let reason = signals::text(error.bind(py));
         let reason = if reason.is_empty() { signals::repr(error.bind(py)) } else { reason };
-        Ok(shared.waiting.settle(queue, Some(&reason), |first| {
+        Ok(shared.queued.settle(queue, Some(&reason), |first| {
             shared.callbacks.count_unsent(py, &error);
             py.detach(|| first.0.1.fail(error));
         }))
@@ -96,10 +96,10 @@ impl WaitingRecordsCore {
         let shared = self.shared.get()?;
         let timeout = timeout.map(|timeout| timeout.duration(py)).transpose()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let last = shared.waiting.last_number();
+        let last = shared.queued.last_number();
         in_slices(py, |until| {
             let until = deadline.map_or(until, |deadline| until.min(deadline));
-            if shared.waiting.wait(last, until) {
+            if shared.queued.wait(last, until) {
                 return Ok(Some(true));
             }
             Ok(deadline.is_some_and(|deadline| deadline <= Instant::now()).then_some(false))
@@ -113,14 +113,14 @@ impl WaitingRecordsCore {
 
     /// How many records wait.
     fn __len__(&self) -> PyResult<usize> {
-        Ok(self.shared.get()?.waiting.len())
+        Ok(self.shared.get()?.queued.len())
     }
 }
 
 impl Shared {
     /// The transaction is aborted: fails its waiting records.
-    pub(super) fn abort_waiting(&self, py: Python<'_>) {
-        let aborted = self.waiting.abort();
+    pub(super) fn abort_queued(&self, py: Python<'_>) {
+        let aborted = self.queued.abort();
         if aborted.is_empty() {
             return;
         }

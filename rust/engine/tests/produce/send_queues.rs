@@ -1,8 +1,8 @@
 //! Queues of waiting records: in order, and each record in its own transaction.
 
-use monedula_engine::produce::WaitingQueues;
+use monedula_engine::produce::SendQueues;
 
-fn aborted(queues: &mut WaitingQueues<u32>, transaction: u64) -> Vec<u32> {
+fn aborted(queues: &mut SendQueues<u32>, transaction: u64) -> Vec<u32> {
     let mut failed = queues.abort(transaction);
     failed.sort_unstable();
     failed
@@ -10,7 +10,7 @@ fn aborted(queues: &mut WaitingQueues<u32>, transaction: u64) -> Vec<u32> {
 
 #[test]
 fn the_first_is_served_until_it_is_done() {
-    let mut queues = WaitingQueues::default();
+    let mut queues = SendQueues::default();
     assert!(queues.push("room", 1, 10) && !queues.push("room", 1, 11) && queues.push("topic", 1, 20));
     assert!(queues.has_queue("room") && queues.has_queue("topic") && !queues.has_queue("another"));
     for expected in [10, 11] {
@@ -25,7 +25,7 @@ fn the_first_is_served_until_it_is_done() {
 
 #[test]
 fn an_abort_takes_back_what_waits_and_not_what_comes_later() {
-    let mut queues = WaitingQueues::default();
+    let mut queues = SendQueues::default();
     for record in 0..3 {
         queues.push("room", 1, record);
         queues.push("topic", 1, 10 + record);
@@ -46,7 +46,7 @@ fn an_abort_takes_back_what_waits_and_not_what_comes_later() {
 
 #[test]
 fn one_that_comes_late_belongs_to_the_transaction_that_is_over() {
-    let mut queues = WaitingQueues::default();
+    let mut queues = SendQueues::default();
     assert_eq!(aborted(&mut queues, 7), [0_u32; 0]);
     queues.push("room", 7, 1);
     let (late, _) = queues.front("room").expect("it stands there");
@@ -55,7 +55,7 @@ fn one_that_comes_late_belongs_to_the_transaction_that_is_over() {
 
 #[test]
 fn a_goal_is_passed_when_all_that_came_before_are_done() {
-    let mut queues = WaitingQueues::default();
+    let mut queues = SendQueues::default();
     queues.push("room", 1, 1);
     queues.push("topic", 1, 2);
     let goal = queues.last_number();

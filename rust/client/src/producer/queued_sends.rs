@@ -1,19 +1,19 @@
 //! Queues of records that wait before they can be in a batch, for room in `buffer.memory` or for their partition to be chosen. The
-//! caller serves each queue on a thread of its own. Order and transactions are those of the engine's [`WaitingQueues`].
+//! caller serves each queue on a thread of its own. Order and transactions are those of the engine's [`SendQueues`].
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use monedula_engine::produce::WaitingQueues;
+use monedula_engine::produce::SendQueues;
 
 use super::admission::{SendPermit, TransactionAdmission};
 use crate::error::ClientError;
 use crate::lock::lock;
 
 /// The waiting records of one producer. A record is never dropped under the lock, but returned.
-pub struct WaitingRecords<T> {
+pub struct QueuedSends<T> {
     admission: Arc<TransactionAdmission>,
-    queues: Mutex<WaitingQueues<QueuedRecord<T>>>,
+    queues: Mutex<SendQueues<QueuedRecord<T>>>,
     changed: Condvar,
 }
 
@@ -26,7 +26,7 @@ struct QueuedRecord<T> {
 }
 
 /// The first record of a queue.
-pub struct WaitingRecord<T> {
+pub struct QueueFront<T> {
     /// The record.
     pub record: T,
     /// How long it has waited.
@@ -37,7 +37,7 @@ pub struct WaitingRecord<T> {
     pub may_send: bool,
 }
 
-impl<T: Clone> WaitingRecords<T> {
+impl<T: Clone> QueuedSends<T> {
     pub(super) fn new(admission: Arc<TransactionAdmission>) -> Self {
         Self { admission, queues: Mutex::default(), changed: Condvar::new() }
     }
@@ -63,11 +63,11 @@ impl<T: Clone> WaitingRecords<T> {
     }
 
     /// The first record of a queue, which is sent next. It stays the first until [`Self::settle`] or [`Self::pop`].
-    pub fn front(&self, queue: &str) -> Option<WaitingRecord<T>> {
+    pub fn front(&self, queue: &str) -> Option<QueueFront<T>> {
         let queues = self.queues();
         let (id, waiting) = queues.front(queue)?;
         let (record, waited) = (waiting.record.clone(), waiting.since.elapsed());
-        Some(WaitingRecord { record, waited, transaction: id.transaction, may_send: queues.may_send(id) })
+        Some(QueueFront { record, waited, transaction: id.transaction, may_send: queues.may_send(id) })
     }
 
     /// The first record of a queue is sent, or has failed with `failure`, which fails its transaction. `tell` says so to its owner,
@@ -131,7 +131,7 @@ impl<T: Clone> WaitingRecords<T> {
         true
     }
 
-    fn queues(&self) -> MutexGuard<'_, WaitingQueues<QueuedRecord<T>>> {
+    fn queues(&self) -> MutexGuard<'_, SendQueues<QueuedRecord<T>>> {
         lock(&self.queues)
     }
 }
