@@ -83,7 +83,7 @@ pub(crate) struct OfLeader {
 }
 
 /// What happens next in a lookup at several leaders.
-enum Step {
+enum LookupStep {
     /// Leaders are to be asked.
     Ask { questions: Vec<Question>, attempt: u32 },
     /// A leader has answered, or will not.
@@ -192,17 +192,18 @@ impl Offsets {
     ) -> Result<BTreeMap<TopicPartition, Option<Found>>, ClientError> {
         self.know(&questions, Known::Leaders, last_error).await?;
         let (mut found, mut steps) = (BTreeMap::new(), JoinSet::new());
-        let first = Step::Ask { questions, attempt: 0 };
+        let first = LookupStep::Ask { questions, attempt: 0 };
         steps.spawn(std::future::ready(Ok(first)));
         while let Some(joined) = steps.join_next().await {
-            let step: Result<Step, ClientError> = joined.map_err(|error| ClientError::Internal(error.to_string()))?;
+            let step: Result<LookupStep, ClientError> =
+                joined.map_err(|error| ClientError::Internal(error.to_string()))?;
             match step? {
-                Step::Ask { questions, attempt } => {
+                LookupStep::Ask { questions, attempt } => {
                     for asked in self.by_leader(questions) {
                         steps.spawn(self.clone().answers_of(asked, attempt));
                     }
                 }
-                Step::Answered { mut questions, answers, attempt } => {
+                LookupStep::Answered { mut questions, answers, attempt } => {
                     self.take_answers(answers, &mut found, last_error)?;
                     questions.retain(|question| !found.contains_key(&question.partition));
                     if let Some(refusal) = self.network.refusal().filter(|_| !questions.is_empty()) {
@@ -218,7 +219,7 @@ impl Offsets {
     }
 
     /// Asks one leader, for as long as metadata names it.
-    async fn answers_of(self, asked: OfLeader, attempt: u32) -> Result<Step, ClientError> {
+    async fn answers_of(self, asked: OfLeader, attempt: u32) -> Result<LookupStep, ClientError> {
         let questions = asked.questions.clone();
         let mut view = self.metadata.watch();
         let leader_of = |cluster: &Cluster, question: &Question| {
@@ -232,7 +233,7 @@ impl Offsets {
             // An old leader may never answer.
             Ok(_) = view.wait_for(has_moved) => fail_all(&questions, ErrorCode::NotLeaderOrFollower),
         };
-        Ok(Step::Answered { questions, answers, attempt })
+        Ok(LookupStep::Answered { questions, answers, attempt })
     }
 
     /// Waits until the questions may be asked again, with newer metadata.
@@ -241,12 +242,12 @@ impl Offsets {
         questions: Vec<Question>,
         attempt: u32,
         last_error: Arc<LastError>,
-    ) -> Result<Step, ClientError> {
+    ) -> Result<LookupStep, ClientError> {
         let mut jitter = Jitter::new(self.metadata.started.elapsed().as_nanos() as u64);
         tokio::time::sleep(self.config.retry_backoff.delay(attempt, &mut jitter)).await;
         self.metadata.refreshed().await?;
         self.know(&questions, Known::Leaders, &last_error).await?;
-        Ok(Step::Ask { questions, attempt: attempt + 1 })
+        Ok(LookupStep::Ask { questions, attempt: attempt + 1 })
     }
 
     fn take_answers(

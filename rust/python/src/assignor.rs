@@ -29,22 +29,22 @@ const ASSIGN_TIMEOUT: Duration = Duration::from_secs(60);
 /// A member's assignment from Python: member id, partitions, user data.
 type PyShare = (String, Vec<PyPartition>, Option<Vec<u8>>);
 
-enum Question {
+enum AssignorQuestion {
     Subscription { topics: Vec<String>, last: LastAssignment },
     Assign { topics: BTreeMap<String, usize>, members: Vec<Subscription> },
 }
 
-enum Answer {
+enum AssignorAnswer {
     UserData(Option<Vec<u8>>),
     Shares(Vec<PyShare>),
 }
 
-type Reply = Sender<Result<Answer, String>>;
+type AssignorReply = Sender<Result<AssignorAnswer, String>>;
 
 struct Job {
     name: Arc<str>,
-    question: Question,
-    reply: Reply,
+    question: AssignorQuestion,
+    reply: AssignorReply,
 }
 
 /// The assignors of a consumer, in order: built-in ones by name, and those written in Python, whose calls go to the
@@ -82,7 +82,7 @@ struct PyAssignor {
 }
 
 impl PyAssignor {
-    fn ask(&self, question: Question, timeout: Duration) -> Result<Answer, String> {
+    fn ask(&self, question: AssignorQuestion, timeout: Duration) -> Result<AssignorAnswer, String> {
         let (reply, answer) = channel();
         let job = Job { name: self.name.clone(), question, reply };
         self.jobs.send(job).map_err(|_| "its thread has ended".to_owned())?;
@@ -105,8 +105,8 @@ impl Assignor for PyAssignor {
         let topics = topics.iter().map(ToString::to_string).collect();
         // On a failure the subscription has no user data, so that the leader treats this as a new member; Python has
         // logged it.
-        match self.ask(Question::Subscription { topics, last: last.clone() }, SUBSCRIPTION_TIMEOUT) {
-            Ok(Answer::UserData(data)) => data,
+        match self.ask(AssignorQuestion::Subscription { topics, last: last.clone() }, SUBSCRIPTION_TIMEOUT) {
+            Ok(AssignorAnswer::UserData(data)) => data,
             _ => None,
         }
     }
@@ -114,9 +114,12 @@ impl Assignor for PyAssignor {
     fn assign(&self, topics: &Topics, members: &[Subscription]) -> Result<Assignment, AssignError> {
         let topics = topics.iter().map(|(name, partitions)| (name.to_string(), partitions.len())).collect();
         let failed = |reason| AssignError::Failed { assignor: self.name.to_string(), reason };
-        match self.ask(Question::Assign { topics, members: members.to_vec() }, ASSIGN_TIMEOUT).map_err(failed)? {
-            Answer::Shares(shares) => Ok(shares.into_iter().map(share).collect()),
-            Answer::UserData(_) => Err(failed("it answered another question".into())),
+        match self
+            .ask(AssignorQuestion::Assign { topics, members: members.to_vec() }, ASSIGN_TIMEOUT)
+            .map_err(failed)?
+        {
+            AssignorAnswer::Shares(shares) => Ok(shares.into_iter().map(share).collect()),
+            AssignorAnswer::UserData(_) => Err(failed("it answered another question".into())),
         }
     }
 }
@@ -136,7 +139,7 @@ struct Desk {
 struct Open {
     last: u64,
     /// For each call by its number: whether it is for an assignment, and the channel for its result.
-    replies: BTreeMap<u64, (bool, Reply)>,
+    replies: BTreeMap<u64, (bool, AssignorReply)>,
 }
 
 /// A call for Python: number, name of the assignor, "subscription" or "assign", arguments.
@@ -158,15 +161,15 @@ impl AssignorDesk {
         let mut open = lock(&desk.open);
         open.last += 1;
         let number = open.last;
-        open.replies.insert(number, (matches!(question, Question::Assign { .. }), reply));
+        open.replies.insert(number, (matches!(question, AssignorQuestion::Assign { .. }), reply));
         drop(open);
         let (kind, arguments) = match question {
-            Question::Subscription { topics, last } => {
+            AssignorQuestion::Subscription { topics, last } => {
                 let user_data = last.user_data.map(|data| PyBytes::new(py, &data));
                 let arguments = (topics, partitions(last.partitions), last.generation, user_data);
                 ("subscription", arguments.into_pyobject(py)?.into_any())
             }
-            Question::Assign { topics, members } => {
+            AssignorQuestion::Assign { topics, members } => {
                 let members: Vec<_> = members.into_iter().map(|each| member(py, each)).collect();
                 ("assign", (topics, members).into_pyobject(py)?.into_any())
             }
@@ -177,8 +180,8 @@ impl AssignorDesk {
     fn answer(&self, number: u64, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let Some((assigns, reply)) = self.take(number)? else { return Ok(()) };
         let answer = match assigns {
-            true => answer.extract().map(Answer::Shares),
-            false => answer.extract().map(Answer::UserData),
+            true => answer.extract().map(AssignorAnswer::Shares),
+            false => answer.extract().map(AssignorAnswer::UserData),
         };
         // Fails if the response comes after the timeout, when nothing waits for it.
         let _ = reply.send(answer.map_err(|error| error.to_string()));
@@ -194,7 +197,7 @@ impl AssignorDesk {
 }
 
 impl AssignorDesk {
-    fn take(&self, number: u64) -> PyResult<Option<(bool, Reply)>> {
+    fn take(&self, number: u64) -> PyResult<Option<(bool, AssignorReply)>> {
         Ok(lock(&self.state.get()?.open).replies.remove(&number))
     }
 }

@@ -17,17 +17,17 @@ type Socket = std::net::TcpStream;
 /// The socket pair of one event loop, with the futures that are done since the loop last checked.
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct LoopWaker {
-    shared: Own<Arc<Shared>>,
+    shared: Own<Arc<SharedWaker>>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct SharedWaker {
     /// The numbers by which the loop knows its futures.
     done: Mutex<Vec<u64>>,
     receiver: Socket,
     sender: Socket,
 }
 
-impl Shared {
+impl SharedWaker {
     pub(crate) fn wake(&self, number: u64) {
         let mut done = lock(&self.done);
         done.push(number);
@@ -39,7 +39,7 @@ impl Shared {
 }
 
 impl LoopWaker {
-    pub(crate) fn shared(&self) -> PyResult<Arc<Shared>> {
+    pub(crate) fn shared(&self) -> PyResult<Arc<SharedWaker>> {
         Ok(self.shared.get()?.clone())
     }
 }
@@ -51,7 +51,7 @@ impl LoopWaker {
         let (receiver, sender) = pair()?;
         receiver.set_nonblocking(true)?;
         sender.set_nonblocking(true)?;
-        Ok(Self { shared: Own::new(Arc::new(Shared { done: Mutex::default(), receiver, sender })) })
+        Ok(Self { shared: Own::new(Arc::new(SharedWaker { done: Mutex::default(), receiver, sender })) })
     }
 
     /// The file descriptor that the loop has to watch.

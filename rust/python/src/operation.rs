@@ -19,7 +19,7 @@ use crate::runtime::{Own, ended, in_slices, spawn};
 use crate::seconds::Seconds;
 
 /// The result of an operation; the Python thread that takes it converts it to a Python object.
-pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+pub(crate) type Conversion = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
 /// A function that is called once, when an operation is done.
 type Waker = Box<dyn FnOnce() + Send>;
@@ -28,7 +28,7 @@ type Slot = Arc<(Mutex<OperationState>, Condvar)>;
 
 enum OperationState {
     UnderWay(Vec<Waker>),
-    Done(Result<Outcome, ClientError>),
+    Done(Result<Conversion, ClientError>),
     Taken,
 }
 
@@ -46,7 +46,7 @@ fn locked(slot: &Slot) -> std::sync::MutexGuard<'_, OperationState> {
 struct Completion(Slot);
 
 impl Completion {
-    fn set(&self, outcome: Result<Outcome, ClientError>) {
+    fn set(&self, outcome: Result<Conversion, ClientError>) {
         let mut state = locked(&self.0);
         if !state.is_under_way() {
             return;
@@ -70,10 +70,10 @@ impl Drop for Completion {
 #[pyclass(frozen, module = "monedula._monedula")]
 pub(crate) struct Operation {
     /// In a forked child there is no thread that could complete it.
-    parts: Own<Parts>,
+    parts: Own<RunningOperation>,
 }
 
-struct Parts {
+struct RunningOperation {
     slot: Slot,
     cancel: Box<dyn Fn() + Send + Sync>,
     log: Log,
@@ -94,9 +94,9 @@ impl Operation {
         let completion = Completion(slot.clone());
         let task = spawn(async move {
             let outcome = ended(future).await;
-            completion.set(outcome.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Outcome));
+            completion.set(outcome.map(|value| Box::new(move |py: Python<'_>| convert(py, value)) as Conversion));
         })?;
-        let parts = Parts { slot, cancel: Box::new(move || task.abort()), log: log.clone() };
+        let parts = RunningOperation { slot, cancel: Box::new(move || task.abort()), log: log.clone() };
         Ok(Self { parts: Own::new(parts) })
     }
 

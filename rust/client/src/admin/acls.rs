@@ -9,9 +9,9 @@ use monedula_protocol::messages::create_acls::{AclCreation, CreateAclsRequest};
 use monedula_protocol::messages::delete_acls::{DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest};
 use monedula_protocol::messages::describe_acls::{DescribeAclsRequest, DescribeAclsResource};
 
-use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, read};
+use super::call::{AdminCall, Answers, CallResult, ItemCall, Items, Recipient, Refusal, read};
 use super::words::words;
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
 words! {
@@ -144,11 +144,11 @@ impl ItemCall for DescribeAcls {
         format!("describing the ACLs {filter}")
     }
 
-    fn place(&self, _: &AclFilter) -> Place {
-        Place::InTurn
+    fn recipient(&self, _: &AclFilter) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, filters: &[AclFilter]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, filters: &[AclFilter]) -> CallResult<Self> {
         let mut answers = Answers::new();
         // A request has one filter, and so has a call.
         for filter in filters {
@@ -163,7 +163,7 @@ impl ItemCall for DescribeAcls {
                 ..Default::default()
             };
             let versions = versions(DescribeAclsRequest::VERSIONS, [filter.resource_type]);
-            let (frame, version) = shared.call(node, versions, build).await?;
+            let (frame, version) = context.call(node, versions, build).await?;
             let response = read::<DescribeAclsRequest<'_>>(&frame, version)?;
             let outcome = Refusal::check(response.error_code, response.error_message);
             answers.push((filter.clone(), outcome.map(|()| response.resources.iter().flat_map(bindings).collect())));
@@ -194,10 +194,10 @@ impl ItemCall for CreateAcls {
         format!("creating the ACL {acl}")
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, acls: &[AclBinding]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, acls: &[AclBinding]) -> CallResult<Self> {
         let build = |_| CreateAclsRequest { creations: acls.iter().map(creation).collect(), ..Default::default() };
         let versions = versions(CreateAclsRequest::VERSIONS, acls.iter().map(|acl| acl.resource_type));
-        let (frame, version) = shared.call(node, versions, build).await?;
+        let (frame, version) = context.call(node, versions, build).await?;
         let response = read::<CreateAclsRequest<'_>>(&frame, version)?;
         let outcomes = response.results.iter().map(|result| Refusal::check(result.error_code, result.error_message));
         Ok(acls.iter().cloned().zip(outcomes).collect())
@@ -227,10 +227,10 @@ impl ItemCall for DeleteAcls {
         format!("deleting the ACLs {filter}")
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, filters: &[AclFilter]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, filters: &[AclFilter]) -> CallResult<Self> {
         let build = |_| DeleteAclsRequest { filters: filters.iter().map(wanted).collect(), ..Default::default() };
         let versions = versions(DeleteAclsRequest::VERSIONS, filters.iter().map(|filter| filter.resource_type));
-        let (frame, version) = shared.call(node, versions, build).await?;
+        let (frame, version) = context.call(node, versions, build).await?;
         let response = read::<DeleteAclsRequest<'_>>(&frame, version)?;
         Ok(filters.iter().cloned().zip(response.filter_results.iter().map(deleted)).collect())
     }

@@ -12,7 +12,7 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::frame;
 
 use super::Shared;
-use super::progress::{Item, NumberedCall};
+use super::progress::{ItemNumber, NumberedCall};
 use crate::coordinator::{Failure, again, unanswered, unreadable};
 use crate::error::{ClientError, Refused, RequestError};
 use crate::lock::lock;
@@ -30,7 +30,7 @@ pub type Items<K, V> = Vec<(K, Result<V, ClientError>)>;
 pub(super) type Answers<K, V> = Vec<(K, Result<V, Refusal>)>;
 
 /// What a request of a kind of call brings.
-pub(super) type Asked<C> = Result<Answers<<C as ItemCall>::Key, <C as ItemCall>::Value>, Failure>;
+pub(super) type CallResult<C> = Result<Answers<<C as ItemCall>::Key, <C as ItemCall>::Value>, Failure>;
 
 /// An error code in a response, for one item.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Refusal {
 }
 
 /// The broker that an item is sent to.
-pub(super) enum Place {
+pub(super) enum Recipient {
     /// Any broker, for what may change something.
     Any,
     /// Any broker, and the next one too where one is silent.
@@ -99,13 +99,18 @@ pub(super) trait ItemCall: Sized + Send + Sync + 'static {
         Subject::default()
     }
 
-    fn place(&self, key: &Self::Key) -> Place {
+    fn recipient(&self, key: &Self::Key) -> Recipient {
         let _ = key;
-        Place::Any
+        Recipient::Any
     }
 
     /// Sends one request about these items to one broker.
-    fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> impl Future<Output = Asked<Self>> + Send;
+    fn ask(
+        &self,
+        context: &AdminContext,
+        node: NodeId,
+        keys: &[Self::Key],
+    ) -> impl Future<Output = CallResult<Self>> + Send;
 
     /// Whether this error is retried, `after` so long.
     fn passes(&self, code: ErrorCode, after: Duration) -> bool {
@@ -129,18 +134,18 @@ struct Numbered<C: ItemCall> {
     call: C,
     keys: Vec<C::Key>,
     /// Values that brokers have answered. There may be one for an item whose outcome is an error.
-    values: Mutex<BTreeMap<Item, C::Value>>,
+    values: Mutex<BTreeMap<ItemNumber, C::Value>>,
 }
 
 impl<C: ItemCall> Numbered<C> {
     /// Keeps the value of an item, unless it has one already.
-    fn keep(&self, item: Item, value: C::Value) {
+    fn keep(&self, item: ItemNumber, value: C::Value) {
         lock(&self.values).entry(item).or_insert(value);
     }
 
-    fn outcomes(&self, done: BTreeMap<Item, Result<(), ClientError>>) -> Items<C::Key, C::Value> {
+    fn outcomes(&self, done: BTreeMap<ItemNumber, Result<(), ClientError>>) -> Items<C::Key, C::Value> {
         let mut values = lock(&self.values);
-        let outcome = |(item, outcome): (Item, Result<(), ClientError>)| {
+        let outcome = |(item, outcome): (ItemNumber, Result<(), ClientError>)| {
             let key = self.keys[item].clone();
             let lacks = || ClientError::Internal(format!("no outcome of {}", self.call.what(&key)));
             let value = outcome.and_then(|()| values.remove(&item).ok_or_else(lacks));
@@ -151,22 +156,22 @@ impl<C: ItemCall> Numbered<C> {
 }
 
 impl<C: ItemCall> NumberedCall for Numbered<C> {
-    fn what(&self, item: Item) -> String {
+    fn what(&self, item: ItemNumber) -> String {
         self.call.what(&self.keys[item])
     }
 
-    fn subject(&self, item: Item) -> Subject {
+    fn subject(&self, item: ItemNumber) -> Subject {
         self.call.subject(&self.keys[item])
     }
 
-    fn place(&self, item: Item) -> Place {
-        self.call.place(&self.keys[item])
+    fn recipient(&self, item: ItemNumber) -> Recipient {
+        self.call.recipient(&self.keys[item])
     }
 
-    fn ask<'a>(&'a self, shared: &'a Shared, node: NodeId, items: &'a [Item]) -> Asking<'a> {
+    fn ask<'a>(&'a self, context: &'a AdminContext, node: NodeId, items: &'a [ItemNumber]) -> Asking<'a> {
         Box::pin(async move {
             let keys: Vec<C::Key> = items.iter().map(|&item| self.keys[item].clone()).collect();
-            let answers = self.call.ask(shared, node, &keys).await?;
+            let answers = self.call.ask(context, node, &keys).await?;
             // Ignores items of the response that the request did not contain.
             let numbered = answers.into_iter().filter_map(|(key, answer)| {
                 let item = self.keys.binary_search(&key).ok()?;
@@ -180,16 +185,16 @@ impl<C: ItemCall> NumberedCall for Numbered<C> {
         self.call.passes(code, after)
     }
 
-    fn settle(&self, item: Item, refusal: Refusal, lost: bool) -> Result<(), Refusal> {
+    fn settle(&self, item: ItemNumber, refusal: Refusal, lost: bool) -> Result<(), Refusal> {
         self.call.settle(refusal, lost).map(|value| self.keep(item, value))
     }
 }
 
 /// The future of a broker's answer about items.
 pub(super) type Asking<'a> =
-    Pin<Box<dyn Future<Output = Result<Vec<(Item, Result<(), Refusal>)>, Failure>> + Send + 'a>>;
+    Pin<Box<dyn Future<Output = Result<Vec<(ItemNumber, Result<(), Refusal>)>, Failure>> + Send + 'a>>;
 
-impl Shared {
+impl AdminContext {
     /// Sends requests until each item has its outcome.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ use monedula_protocol::messages::describe_client_quotas::{
     DescribeClientQuotasComponentData, DescribeClientQuotasEntryData, DescribeClientQuotasRequest,
 };
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, read};
-use super::{Admin, Shared};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, read};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
 /// Whom a quota is for: a name for each of its types (`user`, `client-id`, `ip`), or `None` for the default of a type.
@@ -83,17 +83,17 @@ impl ItemCall for DescribeClientQuotas {
         "describing client quotas".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::InTurn
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let build = |_| DescribeClientQuotasRequest {
             components: self.types.iter().map(component).collect(),
             strict: self.strict,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, DescribeClientQuotasRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DescribeClientQuotasRequest::VERSIONS, build).await?;
         let response = read::<DescribeClientQuotasRequest<'_>>(&frame, version)?;
         let outcome = Refusal::check(response.error_code, response.error_message);
         let entries = response.entries.iter().flatten().map(entry);
@@ -150,13 +150,13 @@ impl ItemCall for AlterClientQuotas {
         format!("changing the quotas of {entity}")
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, entities: &[QuotaEntity]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, entities: &[QuotaEntity]) -> CallResult<Self> {
         let build = |_| AlterClientQuotasRequest {
             entries: entities.iter().map(|entity| self.entry(entity)).collect(),
             validate_only: self.validate_only,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, AlterClientQuotasRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, AlterClientQuotasRequest::VERSIONS, build).await?;
         let response = read::<AlterClientQuotasRequest<'_>>(&frame, version)?;
         let answers = response.entries.iter().map(|answer| {
             let parts = answer.entity.iter();

@@ -8,8 +8,10 @@ use monedula_protocol::api::Request;
 use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::elect_leaders::{ElectLeadersRequest, TopicPartitions};
 
-use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
-use super::{Admin, Shared};
+use super::call::{
+    AdminCall, Answers, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all,
+};
+use super::{Admin, AdminContext};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
@@ -43,8 +45,8 @@ pub struct ClusterDescription {
 impl Admin {
     /// Describes the cluster: its id, its controller and its brokers.
     pub fn describe_cluster(&self, timeout: Duration) -> AdminCall<ClusterDescription> {
-        self.until_closed(move |shared| async move {
-            let cluster = shared.brokers(timeout).await?;
+        self.until_closed(move |context| async move {
+            let cluster = context.brokers(timeout).await?;
             Ok(ClusterDescription {
                 cluster_id: cluster.cluster_id,
                 controller: cluster.controller_id,
@@ -64,16 +66,16 @@ impl Admin {
         unclean: bool,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, bool>> {
-        self.until_closed(move |shared| async move {
+        self.until_closed(move |context| async move {
             match partitions {
-                Some(partitions) => shared.run(ElectLeaders { unclean }, partitions, timeout).await,
-                None => shared.elect_all(unclean, timeout).await,
+                Some(partitions) => context.run(ElectLeaders { unclean }, partitions, timeout).await,
+                None => context.elect_all(unclean, timeout).await,
             }
         })
     }
 }
 
-impl Shared {
+impl AdminContext {
     /// The cluster's brokers, id and controller, without topics.
     pub(super) async fn brokers(&self, timeout: Duration) -> Result<Cluster, ClientError> {
         let timeout = match self.metadata.watch().borrow().answers {
@@ -105,7 +107,7 @@ struct ElectLeaders {
 impl ElectLeaders {
     async fn elect(
         &self,
-        shared: &Shared,
+        context: &AdminContext,
         node: NodeId,
         partitions: Option<&[TopicPartition]>,
     ) -> Result<Result<Answers<TopicPartition, bool>, Refusal>, Failure> {
@@ -113,12 +115,12 @@ impl ElectLeaders {
         let build = |_| ElectLeadersRequest {
             election_type: i8::from(self.unclean),
             topic_partitions: partitions.map(|partitions| by_topic(partitions).into_iter().map(topic).collect()),
-            timeout_ms: shared.broker_time_ms(),
+            timeout_ms: context.broker_time_ms(),
             ..Default::default()
         };
         // Unclean elections exist since KIP-460 (ElectLeaders version 1).
         let lowest = if self.unclean { 1 } else { *ElectLeadersRequest::VERSIONS.start() };
-        let (frame, version) = shared.call(node, lowest..=*ElectLeadersRequest::VERSIONS.end(), build).await?;
+        let (frame, version) = context.call(node, lowest..=*ElectLeadersRequest::VERSIONS.end(), build).await?;
         let response = read::<ElectLeadersRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(Err(refusal));
@@ -146,12 +148,12 @@ impl ItemCall for ElectLeaders {
         Subject::partition(partition)
     }
 
-    fn place(&self, _: &TopicPartition) -> Place {
-        Place::Controller
+    fn recipient(&self, _: &TopicPartition) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
-        let elected = self.elect(shared, node, Some(partitions)).await?;
+    async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
+        let elected = self.elect(context, node, Some(partitions)).await?;
         Ok(elected.unwrap_or_else(|refusal| refuse_all(partitions, &refusal)))
     }
 
@@ -186,11 +188,11 @@ impl ItemCall for ElectAllLeaders {
         "electing leaders of all partitions".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::Controller
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
-        Ok(vec![((), self.0.elect(shared, node, None).await?)])
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
+        Ok(vec![((), self.0.elect(context, node, None).await?)])
     }
 }

@@ -11,8 +11,8 @@ use monedula_protocol::messages::incremental_alter_configs::{
 };
 use monedula_protocol::messages::list_config_resources::ListConfigResourcesRequest;
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
-use super::{Admin, Shared};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, read, refuse_all};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
 const TOPIC: i8 = 2;
@@ -102,9 +102,9 @@ impl ConfigResource {
     }
 
     /// A broker answers for its own configs only; those of other resources are sent to `otherwise`.
-    fn place(&self, otherwise: Place) -> Place {
+    fn recipient(&self, otherwise: Recipient) -> Recipient {
         match self.kind {
-            BROKER | BROKER_LOGGER => self.name.parse().map_or(otherwise, Place::Broker),
+            BROKER | BROKER_LOGGER => self.name.parse().map_or(otherwise, Recipient::Broker),
             _ => otherwise,
         }
     }
@@ -137,8 +137,8 @@ impl Admin {
         validate_only: bool,
         timeout: Duration,
     ) -> AdminCall<Items<ConfigResource, ()>> {
-        self.until_closed(move |shared| async move {
-            let altered = shared.run(AlterConfigs { validate_only }, changes, timeout).await?;
+        self.until_closed(move |context| async move {
+            let altered = context.run(AlterConfigs { validate_only }, changes, timeout).await?;
             Ok(altered.into_iter().map(|((resource, _), outcome)| (resource, outcome)).collect())
         })
     }
@@ -162,11 +162,11 @@ impl ItemCall for ListConfigResources {
         "listing the resources that have settings".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::InTurn
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {
         let build = |version| ListConfigResourcesRequest {
             resource_types: if version == 0 { Vec::new() } else { self.kinds.clone() },
             ..Default::default()
@@ -174,7 +174,7 @@ impl ItemCall for ListConfigResources {
         // Version 0 lists client metrics only.
         let lowest = if self.kinds == [CLIENT_METRICS] { 0 } else { 1 };
         let versions = lowest..=*ListConfigResourcesRequest::VERSIONS.end();
-        let (frame, version) = shared.call(node, versions, build).await?;
+        let (frame, version) = context.call(node, versions, build).await?;
         let response = read::<ListConfigResourcesRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(refuse_all(keys, &refusal));
@@ -205,11 +205,11 @@ impl ItemCall for DescribeConfigs {
         resource.subject()
     }
 
-    fn place(&self, resource: &ConfigResource) -> Place {
-        resource.place(Place::InTurn)
+    fn recipient(&self, resource: &ConfigResource) -> Recipient {
+        resource.recipient(Recipient::InTurn)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, resources: &[ConfigResource]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, resources: &[ConfigResource]) -> CallResult<Self> {
         let build = |_| DescribeConfigsRequest {
             resources: resources
                 .iter()
@@ -226,7 +226,7 @@ impl ItemCall for DescribeConfigs {
         };
         let lowest = if self.documentation { 3 } else { *DescribeConfigsRequest::VERSIONS.start() };
         let versions = lowest..=*DescribeConfigsRequest::VERSIONS.end();
-        let (frame, version) = shared.call(node, versions, build).await?;
+        let (frame, version) = context.call(node, versions, build).await?;
         let response = read::<DescribeConfigsRequest<'_>>(&frame, version)?;
         let answers = response.results.iter().map(|answer| {
             let resource = ConfigResource { kind: answer.resource_type, name: answer.resource_name.to_owned() };
@@ -271,17 +271,17 @@ impl ItemCall for AlterConfigs {
         resource.subject()
     }
 
-    fn place(&self, (resource, _): &Self::Key) -> Place {
-        resource.place(Place::Controller)
+    fn recipient(&self, (resource, _): &Self::Key) -> Recipient {
+        resource.recipient(Recipient::Controller)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[Self::Key]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[Self::Key]) -> CallResult<Self> {
         let build = |_| IncrementalAlterConfigsRequest {
             resources: keys.iter().map(alterable).collect(),
             validate_only: self.validate_only,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, IncrementalAlterConfigsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, IncrementalAlterConfigsRequest::VERSIONS, build).await?;
         let response = read::<IncrementalAlterConfigsRequest<'_>>(&frame, version)?;
         let answers = response.responses.iter().filter_map(|answer| {
             let mut asked = keys.iter();

@@ -16,8 +16,8 @@ use monedula_protocol::messages::renew_delegation_token::RenewDelegationTokenReq
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
-use super::call::{AdminCall, Asked, ItemCall, Place, Refusal, read};
-use super::{Admin, Shared};
+use super::call::{AdminCall, CallResult, ItemCall, Recipient, Refusal, read};
+use super::{Admin, AdminContext};
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 
@@ -125,11 +125,11 @@ impl ItemCall for Create {
         }
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::Any
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let owner = self.owner.as_ref();
         let build = |_| CreateDelegationTokenRequest {
             owner_principal_type: Some(owner.map_or("", |owner| &owner.kind)),
@@ -140,7 +140,7 @@ impl ItemCall for Create {
         };
         let lowest = if self.owner.is_some() { 3 } else { *CreateDelegationTokenRequest::VERSIONS.start() };
         let versions = lowest..=*CreateDelegationTokenRequest::VERSIONS.end();
-        let (frame, version) = shared.call(node, versions, build).await?;
+        let (frame, version) = context.call(node, versions, build).await?;
         let response = read::<CreateDelegationTokenRequest<'_>>(&frame, version)?;
         let outcome = Refusal::check(response.error_code, None);
         Ok(vec![((), outcome.map(|()| self.created(&response, version)))])
@@ -180,17 +180,17 @@ impl ItemCall for Renew {
         "renewing a delegation token".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::Any
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let build = |_| RenewDelegationTokenRequest {
             hmac: SecretBytes::new(self.hmac.expose()),
             renew_period_ms: self.period_ms,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, RenewDelegationTokenRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, RenewDelegationTokenRequest::VERSIONS, build).await?;
         let response = read::<RenewDelegationTokenRequest<'_>>(&frame, version)?;
         let outcome = Refusal::check(response.error_code, None);
         Ok(vec![((), outcome.map(|()| response.expiry_timestamp_ms))])
@@ -210,17 +210,17 @@ impl ItemCall for Expire {
         "expiring a delegation token".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::Any
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::Any
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let build = |_| ExpireDelegationTokenRequest {
             hmac: SecretBytes::new(self.hmac.expose()),
             expiry_time_period_ms: self.period_ms,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, ExpireDelegationTokenRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, ExpireDelegationTokenRequest::VERSIONS, build).await?;
         let response = read::<ExpireDelegationTokenRequest<'_>>(&frame, version)?;
         let outcome = Refusal::check(response.error_code, None);
         Ok(vec![((), outcome.map(|()| Some(response.expiry_timestamp_ms)))])
@@ -247,16 +247,16 @@ impl ItemCall for Describe {
         "describing delegation tokens".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::InTurn
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
         let build = |_| DescribeDelegationTokenRequest {
             owners: self.owners.as_ref().map(|owners| owners.iter().map(owner).collect()),
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, DescribeDelegationTokenRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DescribeDelegationTokenRequest::VERSIONS, build).await?;
         let response = read::<DescribeDelegationTokenRequest<'_>>(&frame, version)?;
         let outcome = Refusal::check(response.error_code, None);
         let tokens = response.tokens.iter().map(|token| described(token, version));

@@ -11,9 +11,9 @@ use monedula_protocol::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
 };
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all};
 use super::offsets::{ListedOffset, OffsetSpec};
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::coordinator::{GroupOffset, check_group};
 use crate::error::{ClientError, Refused};
 use crate::net::network::NodeId;
@@ -58,8 +58,8 @@ impl Admin {
         partitions: Option<Vec<TopicPartition>>,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, Option<GroupOffset>>> {
-        self.until_closed(move |shared| async move {
-            let committed = shared.coordinators.committed(group, partitions, timeout).await?;
+        self.until_closed(move |context| async move {
+            let committed = context.coordinators.committed(group, partitions, timeout).await?;
             let item = |(partition, found): (_, Result<_, Fault>)| (partition, found.map_err(ClientError::from));
             Ok(committed.into_iter().map(item).collect())
         })
@@ -72,7 +72,7 @@ impl Admin {
         offsets: BTreeMap<TopicPartition, GroupOffset>,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, i64>> {
-        self.until_closed(move |shared| async move { shared.alter_group_offsets(group, offsets, timeout).await })
+        self.until_closed(move |context| async move { context.alter_group_offsets(group, offsets, timeout).await })
     }
 
     /// Resets the committed offsets of a group that has no members; a dry run commits nothing.
@@ -84,8 +84,8 @@ impl Admin {
         dry_run: bool,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, OffsetReset>> {
-        self.until_closed(move |shared| async move {
-            let reset = Reset { shared, group, until: Instant::now() + timeout };
+        self.until_closed(move |context| async move {
+            let reset = Reset { context, group, until: Instant::now() + timeout };
             reset.run(which, target, dry_run).await
         })
     }
@@ -97,14 +97,14 @@ impl Admin {
         partitions: Vec<TopicPartition>,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, ()>> {
-        self.until_closed(move |shared| async move {
+        self.until_closed(move |context| async move {
             check_group(&group)?;
-            shared.run(DeleteOffsets { group }, partitions, timeout).await
+            context.run(DeleteOffsets { group }, partitions, timeout).await
         })
     }
 }
 
-impl Shared {
+impl AdminContext {
     async fn alter_group_offsets(
         &self,
         group: String,
@@ -142,7 +142,7 @@ impl Shared {
 
 /// A reset in progress.
 struct Reset {
-    shared: Shared,
+    context: AdminContext,
     group: String,
     until: Instant,
 }
@@ -160,7 +160,7 @@ impl Reset {
             _ => which,
         };
         self.refuse_if_in_use(matches!(which, Which::All)).await?;
-        let committed = self.shared.committed_of(&self.group, &which, self.left()).await?;
+        let committed = self.context.committed_of(&self.group, &which, self.left()).await?;
         let before: BTreeMap<TopicPartition, Option<i64>> =
             committed.into_iter().map(|(partition, at)| (partition, at.map(|at| at.offset))).collect();
         let mut outcomes = self.targets(&before, &target).await?;
@@ -170,7 +170,7 @@ impl Reset {
                 let at = GroupOffset { offset, leader_epoch: -1, metadata: String::new() };
                 Some((partition.clone(), at))
             });
-            let done = self.shared.alter_group_offsets(self.group.clone(), moved.collect(), self.left()).await?;
+            let done = self.context.alter_group_offsets(self.group.clone(), moved.collect(), self.left()).await?;
             for (partition, outcome) in done {
                 if let Err(error) = outcome {
                     outcomes.insert(partition, Err(error));
@@ -187,7 +187,7 @@ impl Reset {
     /// Fails if the group has members. The coordinator refuses such a commit too, but not in a dry
     /// run, and with a less specific error.
     async fn refuse_if_in_use(&self, must_exist: bool) -> Result<(), ClientError> {
-        for (group, described) in self.shared.describe_groups(vec![self.group.clone()], self.left()).await? {
+        for (group, described) in self.context.describe_groups(vec![self.group.clone()], self.left()).await? {
             match described {
                 Ok(described) if described.members.is_empty() => {}
                 Ok(_) => return Err(ClientError::GroupInUse { group, code: ErrorCode::NonEmptyGroup }),
@@ -246,7 +246,7 @@ impl Reset {
         spec: OffsetSpec,
     ) -> Result<BTreeMap<TopicPartition, Result<ListedOffset, ClientError>>, ClientError> {
         let specs = partitions.map(|partition| (partition.clone(), spec)).collect();
-        Ok(self.shared.list_offsets(specs, false, self.left()).await?.into_iter().collect())
+        Ok(self.context.list_offsets(specs, false, self.left()).await?.into_iter().collect())
     }
 
     fn nothing_to_shift(&self, partition: &TopicPartition) -> ClientError {
@@ -305,11 +305,11 @@ impl ItemCall for DeleteOffsets {
         Subject { group: Some(self.group.clone()), ..Subject::partition(partition) }
     }
 
-    fn place(&self, _: &TopicPartition) -> Place {
-        Place::Coordinator(self.group.clone())
+    fn recipient(&self, _: &TopicPartition) -> Recipient {
+        Recipient::Coordinator(self.group.clone())
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
         let index = |partition_index: i32| OffsetDeleteRequestPartition { partition_index, ..Default::default() };
         let topic = |(name, indexes): (_, Vec<i32>)| OffsetDeleteRequestTopic {
             name,
@@ -321,7 +321,7 @@ impl ItemCall for DeleteOffsets {
             topics: by_topic(partitions).into_iter().map(topic).collect(),
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, OffsetDeleteRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, OffsetDeleteRequest::VERSIONS, build).await?;
         let response = read::<OffsetDeleteRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(refuse_all(partitions, &refusal));

@@ -15,9 +15,9 @@ use monedula_protocol::messages::delete_groups::DeleteGroupsRequest;
 use monedula_protocol::messages::describe_groups::{self, DescribeGroupsRequest};
 use monedula_protocol::messages::list_groups::{ListGroupsRequest, ListedGroup};
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, read, refuse_all};
 use super::cluster::Node;
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::coordinator::Failure;
 use crate::error::ClientError;
 use crate::net::network::NodeId;
@@ -102,7 +102,7 @@ impl Admin {
     /// Lists the groups of the whole cluster: each broker lists those that it coordinates. One that does not answer for
     /// half of the time is left out, and named.
     pub fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> AdminCall<ListedGroups> {
-        self.until_closed(move |shared| async move { shared.list_groups(filter, timeout).await })
+        self.until_closed(move |context| async move { context.list_groups(filter, timeout).await })
     }
 
     /// Describes these groups with their members.
@@ -111,7 +111,7 @@ impl Admin {
         groups: Vec<String>,
         timeout: Duration,
     ) -> AdminCall<Items<String, GroupDescription>> {
-        self.until_closed(move |shared| async move { shared.describe_groups(groups, timeout).await })
+        self.until_closed(move |context| async move { context.describe_groups(groups, timeout).await })
     }
 
     /// Deletes groups that have no members.
@@ -120,7 +120,7 @@ impl Admin {
     }
 }
 
-impl Shared {
+impl AdminContext {
     /// Asks all brokers. Repeats that with all of them if a group may have moved in the meantime,
     /// from a broker that had not answered to one that had.
     async fn list_groups(&self, filter: GroupFilter, timeout: Duration) -> Result<ListedGroups, ClientError> {
@@ -201,11 +201,11 @@ impl ItemCall for ListGroups {
         format!("listing the groups of broker {node}")
     }
 
-    fn place(&self, node: &i32) -> Place {
-        Place::Broker(*node)
+    fn recipient(&self, node: &i32) -> Recipient {
+        Recipient::Broker(*node)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[i32]) -> CallResult<Self> {
         let build = |_| ListGroupsRequest {
             states_filter: self.filter.states.iter().map(String::as_str).collect(),
             types_filter: self.filter.types.iter().map(String::as_str).collect(),
@@ -217,7 +217,7 @@ impl ItemCall for ListGroups {
             (true, false) => 4,
             (true, true) => *ListGroupsRequest::VERSIONS.start(),
         };
-        let called = shared.call(node, lowest..=*ListGroupsRequest::VERSIONS.end(), build).await;
+        let called = context.call(node, lowest..=*ListGroupsRequest::VERSIONS.end(), build).await;
         let (frame, version) = called.inspect_err(|_| self.disturbed())?;
         let response = read::<ListGroupsRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
@@ -271,14 +271,14 @@ impl ItemCall for DescribeGroups {
         Subject::group(group)
     }
 
-    fn place(&self, group: &String) -> Place {
-        Place::Coordinator(group.clone())
+    fn recipient(&self, group: &String) -> Recipient {
+        Recipient::Coordinator(group.clone())
     }
 
     /// Asks for the groups as ones of KIP-848 first, and then for the others as classic groups.
-    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, groups: &[String]) -> CallResult<Self> {
         let (mut answers, mut classic) = (Vec::new(), Vec::new());
-        match describe_consumer_groups(shared, node, groups).await {
+        match describe_consumer_groups(context, node, groups).await {
             Ok(described) => {
                 for (group, outcome) in described {
                     match outcome {
@@ -294,18 +294,22 @@ impl ItemCall for DescribeGroups {
             Err(failure) => return Err(failure),
         }
         if !classic.is_empty() {
-            answers.extend(describe_classic_groups(shared, node, &classic).await?);
+            answers.extend(describe_classic_groups(context, node, &classic).await?);
         }
         Ok(answers)
     }
 }
 
-async fn describe_consumer_groups(shared: &Shared, node: NodeId, groups: &[String]) -> Asked<DescribeGroups> {
+async fn describe_consumer_groups(
+    context: &AdminContext,
+    node: NodeId,
+    groups: &[String],
+) -> CallResult<DescribeGroups> {
     let build = |_| ConsumerGroupDescribeRequest {
         group_ids: groups.iter().map(String::as_str).collect(),
         ..Default::default()
     };
-    let (frame, version) = shared.call(node, ConsumerGroupDescribeRequest::VERSIONS, build).await?;
+    let (frame, version) = context.call(node, ConsumerGroupDescribeRequest::VERSIONS, build).await?;
     let response = read::<ConsumerGroupDescribeRequest<'_>>(&frame, version)?;
     let answers = response.groups.iter().map(|group| {
         let outcome = Refusal::check(group.error_code, group.error_message);
@@ -314,9 +318,13 @@ async fn describe_consumer_groups(shared: &Shared, node: NodeId, groups: &[Strin
     Ok(answers.collect())
 }
 
-async fn describe_classic_groups(shared: &Shared, node: NodeId, groups: &[String]) -> Asked<DescribeGroups> {
+async fn describe_classic_groups(
+    context: &AdminContext,
+    node: NodeId,
+    groups: &[String],
+) -> CallResult<DescribeGroups> {
     let build = |_| DescribeGroupsRequest { groups: groups.iter().map(String::as_str).collect(), ..Default::default() };
-    let (frame, version) = shared.call(node, DescribeGroupsRequest::VERSIONS, build).await?;
+    let (frame, version) = context.call(node, DescribeGroupsRequest::VERSIONS, build).await?;
     let response = read::<DescribeGroupsRequest<'_>>(&frame, version)?;
     let answers = response.groups.iter().map(|group| {
         let outcome = Refusal::check(group.error_code, group.error_message).and_then(|()| classic(group));
@@ -411,14 +419,14 @@ impl ItemCall for DeleteGroups {
         Subject::group(group)
     }
 
-    fn place(&self, group: &String) -> Place {
-        Place::Coordinator(group.clone())
+    fn recipient(&self, group: &String) -> Recipient {
+        Recipient::Coordinator(group.clone())
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, groups: &[String]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, groups: &[String]) -> CallResult<Self> {
         let build =
             |_| DeleteGroupsRequest { groups_names: groups.iter().map(String::as_str).collect(), ..Default::default() };
-        let (frame, version) = shared.call(node, DeleteGroupsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DeleteGroupsRequest::VERSIONS, build).await?;
         let response = read::<DeleteGroupsRequest<'_>>(&frame, version)?;
         let answers = response.results.iter();
         let checked =

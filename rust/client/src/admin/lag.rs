@@ -9,7 +9,7 @@ use super::call::{AdminCall, Items};
 use super::group_offsets::Which;
 use super::groups::{GroupDescription, MemberDescription};
 use super::offsets::{ListedOffset, OffsetSpec};
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::coordinator::check_group;
 use crate::error::ClientError;
 
@@ -38,11 +38,11 @@ pub struct PartitionLag {
 impl Admin {
     /// The lag of a group in these partitions; or in all for which it has committed an offset or that a member owns.
     pub fn group_lag(&self, group: String, which: Which, timeout: Duration) -> AdminCall<GroupLag> {
-        self.until_closed(move |shared| async move { shared.group_lag(group, which, timeout).await })
+        self.until_closed(move |context| async move { context.group_lag(group, which, timeout).await })
     }
 }
 
-impl Shared {
+impl AdminContext {
     async fn group_lag(&self, group: String, which: Which, timeout: Duration) -> Result<GroupLag, ClientError> {
         check_group(&group)?;
         let until = Instant::now() + timeout;

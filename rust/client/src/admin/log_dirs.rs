@@ -13,9 +13,9 @@ use monedula_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult,
 };
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all};
 use super::group_offsets::Which;
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 use crate::offsets::UNKNOWN_TO_SOME;
 
@@ -64,19 +64,19 @@ impl Admin {
         which: Which,
         timeout: Duration,
     ) -> AdminCall<Items<i32, Vec<LogDir>>> {
-        self.until_closed(move |shared| async move {
+        self.until_closed(move |context| async move {
             let until = Instant::now() + timeout;
             let left = || until.saturating_duration_since(Instant::now());
             let partitions = match which {
                 Which::All => None,
-                Which::Topics(topics) => Some(shared.offsets.partitions_of(topics, left()).await?),
+                Which::Topics(topics) => Some(context.offsets.partitions_of(topics, left()).await?),
                 Which::Partitions(partitions) => Some(partitions),
             };
             let brokers = match brokers {
                 Some(brokers) => brokers,
-                None => shared.brokers(left()).await?.brokers.into_keys().collect(),
+                None => context.brokers(left()).await?.brokers.into_keys().collect(),
             };
-            shared.run(DescribeLogDirs { partitions }, brokers, left()).await
+            context.run(DescribeLogDirs { partitions }, brokers, left()).await
         })
     }
 
@@ -113,11 +113,11 @@ impl ItemCall for AlterReplicaLogDirs {
         Subject::partition(&replica.partition)
     }
 
-    fn place(&self, replica: &BrokerReplica) -> Place {
-        Place::Broker(replica.broker)
+    fn recipient(&self, replica: &BrokerReplica) -> Recipient {
+        Recipient::Broker(replica.broker)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, replicas: &[BrokerReplica]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, replicas: &[BrokerReplica]) -> CallResult<Self> {
         let mut dirs: BTreeMap<&str, Vec<&TopicPartition>> = BTreeMap::new();
         for replica in replicas {
             let path = self.moves.get(replica).map_or("", String::as_str);
@@ -130,7 +130,7 @@ impl ItemCall for AlterReplicaLogDirs {
             ..Default::default()
         };
         let build = |_| AlterReplicaLogDirsRequest { dirs: dirs.into_iter().map(dir).collect(), ..Default::default() };
-        let (frame, version) = shared.call(node, AlterReplicaLogDirsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, AlterReplicaLogDirsRequest::VERSIONS, build).await?;
         let response = read::<AlterReplicaLogDirsRequest<'_>>(&frame, version)?;
         let mut refusals = BTreeMap::new();
         for topic in &response.results {
@@ -165,18 +165,18 @@ impl ItemCall for DescribeLogDirs {
         format!("describing the directories of broker {node}")
     }
 
-    fn place(&self, node: &i32) -> Place {
-        Place::Broker(*node)
+    fn recipient(&self, node: &i32) -> Recipient {
+        Recipient::Broker(*node)
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[i32]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[i32]) -> CallResult<Self> {
         let topic = |(topic, partitions)| DescribableLogDirTopic { topic, partitions, ..Default::default() };
         let wanted = self.partitions.as_ref();
         let build = |_| DescribeLogDirsRequest {
             topics: wanted.map(|partitions| by_topic(partitions).into_iter().map(topic).collect()),
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, DescribeLogDirsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DescribeLogDirsRequest::VERSIONS, build).await?;
         let response = read::<DescribeLogDirsRequest<'_>>(&frame, version)?;
         // Before version 3 a refused request gets an empty response; every broker has at least one directory.
         let refused = match response.results.is_empty() && version < 3 {

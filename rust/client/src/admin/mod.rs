@@ -63,7 +63,7 @@ const POOL_BYTES: usize = 4 << 20;
 
 /// The parts that every call uses; cheap to clone.
 #[derive(Clone)]
-struct Shared {
+struct AdminContext {
     config: Arc<ClientConfig>,
     network: Arc<Network>,
     metadata: Arc<Metadata>,
@@ -78,7 +78,7 @@ struct Shared {
 /// A client for the administration of a cluster. It connects with the first call. Its methods may be called from any
 /// thread; the futures that they return run on the runtime and end with [`ClientError::AdminClosed`] once it is closed.
 pub struct Admin {
-    shared: Shared,
+    context: AdminContext,
     runtime: Handle,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     closed: watch::Sender<bool>,
@@ -93,23 +93,23 @@ impl Admin {
         let ClientBase { network, metadata, offsets, coordinators, log, metrics, .. } = base;
         let tasks = Mutex::new(vec![runtime.spawn(metadata.clone().run())]);
         let turns = Arc::new(AtomicUsize::new(seed as usize));
-        let shared = Shared { config, network, metadata, offsets, coordinators, log, metrics, turns };
-        Self { shared, runtime: runtime.clone(), tasks, closed: watch::Sender::new(false) }
+        let context = AdminContext { config, network, metadata, offsets, coordinators, log, metrics, turns };
+        Self { context, runtime: runtime.clone(), tasks, closed: watch::Sender::new(false) }
     }
 
     /// The settings.
     pub fn config(&self) -> &ClientConfig {
-        &self.shared.config
+        &self.context.config
     }
 
     /// The counters of requests and errors.
     pub fn metrics(&self) -> &Metrics {
-        &self.shared.metrics
+        &self.context.metrics
     }
 
     /// The records for the user's logging.
     pub fn log(&self) -> &Log {
-        &self.shared.log
+        &self.context.log
     }
 
     /// Ends all calls with [`ClientError::AdminClosed`] and closes the connections. Waits at most
@@ -121,7 +121,7 @@ impl Admin {
         for task in &tasks {
             task.abort();
         }
-        self.shared.network.close();
+        self.context.network.close();
         let (done, ended) = std::sync::mpsc::channel();
         self.runtime.spawn(async move {
             for task in tasks {
@@ -130,16 +130,16 @@ impl Admin {
             let _ = done.send(());
         });
         let _ = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
-        self.shared.log.finish();
+        self.context.log.finish();
     }
 
-    /// Runs `work` on the shared parts until it ends or the client is closed.
-    fn until_closed<T, F>(&self, work: impl FnOnce(Shared) -> F) -> AdminCall<T>
+    /// Runs `work` on the context parts until it ends or the client is closed.
+    fn until_closed<T, F>(&self, work: impl FnOnce(AdminContext) -> F) -> AdminCall<T>
     where
         F: Future<Output = Result<T, ClientError>> + Send + 'static,
     {
         let mut closed = self.closed.subscribe();
-        let work = work(self.shared.clone());
+        let work = work(self.context.clone());
         Box::pin(async move {
             tokio::select! {
                 biased;
@@ -151,12 +151,12 @@ impl Admin {
 
     /// Runs a call about several items.
     fn run<C: ItemCall>(&self, call: C, keys: Vec<C::Key>, timeout: Duration) -> AdminCall<Items<C::Key, C::Value>> {
-        self.until_closed(move |shared| async move { shared.run(call, keys, timeout).await })
+        self.until_closed(move |context| async move { context.run(call, keys, timeout).await })
     }
 
     /// Runs a call about one item.
     fn run_one<C: ItemCall>(&self, call: C, key: C::Key, timeout: Duration) -> AdminCall<C::Value> {
-        self.until_closed(move |shared| async move { shared.run_one(call, key, timeout).await })
+        self.until_closed(move |context| async move { context.run_one(call, key, timeout).await })
     }
 }
 

@@ -9,8 +9,8 @@ use monedula_protocol::error_code::ErrorCode;
 use monedula_protocol::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic};
 use monedula_protocol::messages::list_offsets::{ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic};
 
-use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, Subject, read};
-use super::{Admin, Shared};
+use super::call::{AdminCall, Answers, CallResult, ItemCall, Items, Recipient, Refusal, Subject, read};
+use super::{Admin, AdminContext};
 use crate::error::ClientError;
 use crate::net::network::NodeId;
 use crate::offsets::{EARLIEST, LATEST, MAX_TIMESTAMP, MAX_TIMESTAMP_SINCE};
@@ -58,12 +58,12 @@ impl Admin {
         read_committed: bool,
         timeout: Duration,
     ) -> AdminCall<Items<TopicPartition, ListedOffset>> {
-        self.until_closed(move |shared| async move { shared.list_offsets(specs, read_committed, timeout).await })
+        self.until_closed(move |context| async move { context.list_offsets(specs, read_committed, timeout).await })
     }
 
     /// All partitions of these topics.
     pub fn partitions_of(&self, topics: Vec<String>, timeout: Duration) -> AdminCall<Vec<TopicPartition>> {
-        self.until_closed(move |shared| async move { shared.offsets.partitions_of(topics, timeout).await })
+        self.until_closed(move |context| async move { context.offsets.partitions_of(topics, timeout).await })
     }
 
     /// Deletes the records before an offset (-1: before the high watermark). Returns the new log start offsets.
@@ -77,7 +77,7 @@ impl Admin {
     }
 }
 
-impl Shared {
+impl AdminContext {
     pub(super) async fn list_offsets(
         &self,
         specs: Vec<(TopicPartition, OffsetSpec)>,
@@ -123,16 +123,16 @@ impl ItemCall for ListOffsets {
         Subject::partition(partition)
     }
 
-    fn place(&self, partition: &TopicPartition) -> Place {
-        Place::Leader(partition.clone())
+    fn recipient(&self, partition: &TopicPartition) -> Recipient {
+        Recipient::Leader(partition.clone())
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
         let build = |version| ListOffsetsRequest {
             replica_id: -1,
             isolation_level: if version >= 2 { i8::from(self.read_committed) } else { 0 },
             topics: self.topics(partitions),
-            timeout_ms: shared.broker_time_ms(),
+            timeout_ms: context.broker_time_ms(),
             ..Default::default()
         };
         let by_max = partitions.iter().any(|partition| self.specs.get(partition) == Some(&OffsetSpec::MaxTimestamp));
@@ -141,7 +141,7 @@ impl ItemCall for ListOffsets {
             (false, true) => 2,
             (false, false) => *ListOffsetsRequest::VERSIONS.start(),
         };
-        let (frame, version) = shared.call(node, lowest..=*ListOffsetsRequest::VERSIONS.end(), build).await?;
+        let (frame, version) = context.call(node, lowest..=*ListOffsetsRequest::VERSIONS.end(), build).await?;
         let response = read::<ListOffsetsRequest<'_>>(&frame, version)?;
         let mut answers = Answers::new();
         for topic in &response.topics {
@@ -178,11 +178,11 @@ impl ItemCall for DeleteRecords {
         Subject::partition(partition)
     }
 
-    fn place(&self, partition: &TopicPartition) -> Place {
-        Place::Leader(partition.clone())
+    fn recipient(&self, partition: &TopicPartition) -> Recipient {
+        Recipient::Leader(partition.clone())
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
         let mut topics: BTreeMap<&str, Vec<DeleteRecordsPartition<'_>>> = BTreeMap::new();
         for partition in partitions {
             topics.entry(&partition.topic).or_default().push(DeleteRecordsPartition {
@@ -193,9 +193,9 @@ impl ItemCall for DeleteRecords {
         }
         let topic = |(name, partitions)| DeleteRecordsTopic { name, partitions, ..Default::default() };
         let topics: Vec<DeleteRecordsTopic<'_>> = topics.into_iter().map(topic).collect();
-        let timeout_ms = shared.broker_time_ms();
+        let timeout_ms = context.broker_time_ms();
         let build = |_| DeleteRecordsRequest { topics, timeout_ms, ..Default::default() };
-        let (frame, version) = shared.call(node, DeleteRecordsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DeleteRecordsRequest::VERSIONS, build).await?;
         let response = read::<DeleteRecordsRequest<'_>>(&frame, version)?;
         let answers = response.topics.iter().flat_map(|topic| {
             topic.partitions.iter().map(|answer| {

@@ -15,7 +15,7 @@ use monedula_protocol::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::call::{Asking, Place, Refusal, Subject, refused_of};
+use super::call::{Asking, Recipient, Refusal, Subject, refused_of};
 use crate::coordinator::{Failure, again};
 use crate::error::ClientError;
 use crate::log::kinds;
@@ -26,48 +26,48 @@ pub(super) type Item = usize;
 
 /// [`super::call::ItemCall`] by item numbers.
 pub(super) trait NumberedCall: Send + Sync {
-    fn what(&self, item: Item) -> String;
+    fn what(&self, item: ItemNumber) -> String;
 
-    fn subject(&self, item: Item) -> Subject;
+    fn subject(&self, item: ItemNumber) -> Subject;
 
-    fn place(&self, item: Item) -> Place;
+    fn recipient(&self, item: ItemNumber) -> Recipient;
 
-    fn ask<'a>(&'a self, shared: &'a Shared, node: NodeId, items: &'a [Item]) -> Asking<'a>;
+    fn ask<'a>(&'a self, context: &'a AdminContext, node: NodeId, items: &'a [ItemNumber]) -> Asking<'a>;
 
     fn passes(&self, code: ErrorCode, after: Duration) -> bool;
 
-    fn settle(&self, item: Item, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
+    fn settle(&self, item: ItemNumber, refusal: Refusal, lost: bool) -> Result<(), Refusal>;
 }
 
 /// A call in progress.
 struct Progress {
     call: Arc<dyn NumberedCall>,
-    open: BTreeSet<Item>,
-    done: BTreeMap<Item, Result<(), ClientError>>,
+    open: BTreeSet<ItemNumber>,
+    done: BTreeMap<ItemNumber, Result<(), ClientError>>,
     /// Items with an attempt whose answer was lost, so that its outcome is unknown.
-    lost: BTreeSet<Item>,
+    lost: BTreeSet<ItemNumber>,
     began: Instant,
     /// Attempts of items that are open.
-    attempts: BTreeMap<Item, u32>,
+    attempts: BTreeMap<ItemNumber, u32>,
     /// Items whose last attempt has failed just now.
-    failed: Vec<Item>,
+    failed: Vec<ItemNumber>,
     /// Items of which no request is in flight, by when they are asked about again.
-    waiting: BTreeMap<Instant, Vec<Item>>,
+    waiting: BTreeMap<Instant, Vec<ItemNumber>>,
     jitter: Jitter,
     last_error: Option<String>,
 }
 
 /// The outcome of a request to one broker, and the items that it was about.
-type Answered = (Vec<Item>, Result<Vec<(Item, Result<(), Refusal>)>, Failure>);
+type Answered = (Vec<ItemNumber>, Result<Vec<(ItemNumber, Result<(), Refusal>)>, Failure>);
 
-impl Shared {
+impl AdminContext {
     /// Sends requests about items 0 to `count` until each has its outcome. Errors as for [`Self::run`].
     pub(super) async fn run_numbered(
         &self,
         call: Arc<dyn NumberedCall>,
         count: usize,
         timeout: Duration,
-    ) -> Result<BTreeMap<Item, Result<(), ClientError>>, ClientError> {
+    ) -> Result<BTreeMap<ItemNumber, Result<(), ClientError>>, ClientError> {
         let mut progress = Progress {
             call,
             open: (0..count).collect(),
@@ -140,36 +140,36 @@ impl Shared {
     async fn send(
         &self,
         progress: &mut Progress,
-        items: BTreeSet<Item>,
+        items: BTreeSet<ItemNumber>,
         requests: &mut JoinSet<Answered>,
     ) -> Result<(), ClientError> {
-        let mut by_node: BTreeMap<NodeId, Vec<Item>> = BTreeMap::new();
+        let mut by_node: BTreeMap<NodeId, Vec<ItemNumber>> = BTreeMap::new();
         let mut in_turn = Vec::new();
         let cluster = self.cluster_for(&*progress.call, &items).await?;
         for item in items {
-            let place = progress.call.place(item);
-            if matches!(place, Place::InTurn) {
+            let recipient = progress.call.recipient(item);
+            if matches!(recipient, Recipient::InTurn) {
                 in_turn.push(item);
                 continue;
             }
-            match self.locate(place, cluster.as_ref(), &progress.call.what(item)).await {
+            match self.locate(recipient, cluster.as_ref(), &progress.call.what(item)).await {
                 Ok(node) => by_node.entry(node).or_default().push(item),
                 Err(Located::Refused(refusal)) => self.answered(progress, item, Err(refusal)),
                 Err(Located::Failed(failure)) => self.failed(progress, &[item], failure, false)?,
             }
         }
         for (node, items) in by_node {
-            let (shared, call) = (self.clone(), progress.call.clone());
+            let (context, call) = (self.clone(), progress.call.clone());
             requests.spawn(async move {
-                let asked = call.ask(&shared, node, &items).await;
+                let asked = call.ask(&context, node, &items).await;
                 (items, asked)
             });
         }
         if !in_turn.is_empty() {
-            let (shared, call) = (self.clone(), progress.call.clone());
+            let (context, call) = (self.clone(), progress.call.clone());
             let turn = self.turns.fetch_add(1, Ordering::Relaxed) as u32;
             requests.spawn(async move {
-                let asked = shared.network.any_of(turn, |node| call.ask(&shared, node, &in_turn)).await;
+                let asked = context.network.any_of(turn, |node| call.ask(&context, node, &in_turn)).await;
                 (in_turn, asked.unwrap_or_else(|| Err(again(ErrorCode::BrokerNotAvailable, false))))
             });
         }
@@ -180,7 +180,7 @@ impl Shared {
     fn take(&self, progress: &mut Progress, (items, asked): Answered) -> Result<(), ClientError> {
         match asked {
             Ok(answers) => {
-                let named: BTreeSet<Item> = answers.iter().map(|(item, _)| *item).collect();
+                let named: BTreeSet<ItemNumber> = answers.iter().map(|(item, _)| *item).collect();
                 answers.into_iter().for_each(|(item, answer)| self.answered(progress, item, answer));
                 // A broker that leaves out an item has not answered it.
                 progress.failed.extend(items.iter().filter(|item| !named.contains(item)));
@@ -194,14 +194,14 @@ impl Shared {
     /// Items that have failed are asked about again together, after a backoff.
     fn back_off(&self, progress: &mut Progress) {
         let Progress { failed, open, attempts, .. } = progress;
-        let failed: Vec<Item> = std::mem::take(failed).into_iter().filter(|item| open.contains(item)).collect();
+        let failed: Vec<ItemNumber> = std::mem::take(failed).into_iter().filter(|item| open.contains(item)).collect();
         let Some(most) = failed.iter().map(|item| attempts.get(item).copied().unwrap_or(0)).max() else { return };
         failed.iter().for_each(|item| *attempts.entry(*item).or_default() += 1);
         let at = Instant::now() + self.config.retry_backoff.delay(most, &mut progress.jitter);
         progress.waiting.entry(at).or_default().extend(failed);
     }
 
-    fn answered(&self, progress: &mut Progress, item: Item, answer: Result<(), Refusal>) {
+    fn answered(&self, progress: &mut Progress, item: ItemNumber, answer: Result<(), Refusal>) {
         if !progress.open.contains(&item) {
             return;
         }
@@ -223,7 +223,13 @@ impl Shared {
     }
 
     /// A request failed, or no broker was found to send it to (`sent` is false then).
-    fn failed(&self, progress: &mut Progress, items: &[Item], failure: Failure, sent: bool) -> Result<(), ClientError> {
+    fn failed(
+        &self,
+        progress: &mut Progress,
+        items: &[ItemNumber],
+        failure: Failure,
+        sent: bool,
+    ) -> Result<(), ClientError> {
         for &item in items {
             match &failure {
                 Failure::Again { name, why, .. } => {
@@ -242,10 +248,10 @@ impl Shared {
         Ok(())
     }
 
-    fn again(&self, progress: &mut Progress, item: Item, name: &str, why: String) {
+    fn again(&self, progress: &mut Progress, item: ItemNumber, name: &str, why: String) {
         self.metrics.retriable_error(name);
         self.log.record(&kinds::ADMIN_RETRIED, || format!("{}: {why}", progress.call.what(item)));
-        if let Place::Coordinator(group) = progress.call.place(item) {
+        if let Recipient::Coordinator(group) = progress.call.recipient(item) {
             self.coordinators.forget(&group);
         }
         progress.last_error = Some(why);
@@ -256,15 +262,15 @@ impl Shared {
     async fn cluster_for(
         &self,
         call: &dyn NumberedCall,
-        items: &BTreeSet<Item>,
+        items: &BTreeSet<ItemNumber>,
     ) -> Result<Option<Cluster>, ClientError> {
         let mut wanted = false;
         let mut topics = BTreeSet::new();
         for &item in items {
-            match call.place(item) {
-                Place::Any | Place::InTurn | Place::Coordinator(_) => {}
-                Place::Controller | Place::Broker(_) => wanted = true,
-                Place::Leader(partition) => drop(topics.insert(partition.topic)),
+            match call.recipient(item) {
+                Recipient::Any | Recipient::InTurn | Recipient::Coordinator(_) => {}
+                Recipient::Controller | Recipient::Broker(_) => wanted = true,
+                Recipient::Leader(partition) => drop(topics.insert(partition.topic)),
             }
         }
         if !wanted && topics.is_empty() {
@@ -275,24 +281,24 @@ impl Shared {
         described.await.map(Some)
     }
 
-    async fn locate(&self, place: Place, cluster: Option<&Cluster>, what: &str) -> Result<NodeId, Located> {
-        let partition = match place {
-            Place::Any | Place::InTurn => return self.any(),
-            Place::Coordinator(group) => {
+    async fn locate(&self, recipient: Recipient, cluster: Option<&Cluster>, what: &str) -> Result<NodeId, Located> {
+        let partition = match recipient {
+            Recipient::Any | Recipient::InTurn => return self.any(),
+            Recipient::Coordinator(group) => {
                 let found = self.coordinators.node_of(&group, what).await;
                 return found.map(NodeId::Broker).map_err(Located::Failed);
             }
-            Place::Controller => {
+            Recipient::Controller => {
                 let controller = cluster.and_then(|cluster| cluster.controller_id);
                 return controller.map_or_else(|| self.any(), |node| Ok(NodeId::Broker(node)));
             }
-            Place::Broker(node) => {
+            Recipient::Broker(node) => {
                 return match cluster.is_some_and(|cluster| cluster.brokers.contains_key(&node)) {
                     true => Ok(NodeId::Broker(node)),
                     false => Err(Located::refused(ErrorCode::BrokerNotAvailable, no_broker(node, cluster))),
                 };
             }
-            Place::Leader(partition) => partition,
+            Recipient::Leader(partition) => partition,
         };
         let topic = cluster.and_then(|cluster| cluster.topics.get(&partition.topic));
         let error = topic.map_or(ErrorCode::UnknownTopicOrPartition, |topic| topic.error);

@@ -7,9 +7,9 @@ use monedula_protocol::messages::describe_quorum::{
     DescribeQuorumRequest, PartitionData, ReplicaState, RequestedPartition, RequestedTopic,
 };
 
-use super::call::{AdminCall, Asked, ItemCall, Place, Refusal, read, refuse_all};
+use super::call::{AdminCall, CallResult, ItemCall, Recipient, Refusal, read, refuse_all};
 use super::topics::id_text;
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -72,11 +72,11 @@ impl ItemCall for DescribeQuorum {
         "describing the quorum of controllers".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::InTurn
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {
         let build = |_| DescribeQuorumRequest {
             topics: vec![RequestedTopic {
                 topic_name: METADATA_TOPIC,
@@ -85,7 +85,7 @@ impl ItemCall for DescribeQuorum {
             }],
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, DescribeQuorumRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DescribeQuorumRequest::VERSIONS, build).await?;
         let response = read::<DescribeQuorumRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, response.error_message) {
             return Ok(refuse_all(keys, &refusal));

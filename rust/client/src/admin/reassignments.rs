@@ -13,8 +13,8 @@ use monedula_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics,
 };
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, by_topic, read, refuse_all};
-use super::{Admin, Shared};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, by_topic, read, refuse_all};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
 /// A reassignment in progress.
@@ -85,17 +85,17 @@ impl ItemCall for AlterReassignments {
         Subject::partition(partition)
     }
 
-    fn place(&self, _: &TopicPartition) -> Place {
-        Place::Controller
+    fn recipient(&self, _: &TopicPartition) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, partitions: &[TopicPartition]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, partitions: &[TopicPartition]) -> CallResult<Self> {
         let build = |_| AlterPartitionReassignmentsRequest {
-            timeout_ms: shared.broker_time_ms(),
+            timeout_ms: context.broker_time_ms(),
             topics: self.topics(partitions),
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, AlterPartitionReassignmentsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, AlterPartitionReassignmentsRequest::VERSIONS, build).await?;
         let response = read::<AlterPartitionReassignmentsRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, response.error_message) {
             return Ok(refuse_all(partitions, &refusal));
@@ -126,11 +126,11 @@ impl ItemCall for ListReassignments {
         "listing the moves of partitions".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::Controller
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {
         let topic = |(name, partition_indexes)| ListPartitionReassignmentsTopics {
             name,
             partition_indexes,
@@ -138,11 +138,11 @@ impl ItemCall for ListReassignments {
         };
         let asked = self.partitions.as_ref();
         let build = |_| ListPartitionReassignmentsRequest {
-            timeout_ms: shared.broker_time_ms(),
+            timeout_ms: context.broker_time_ms(),
             topics: asked.map(|partitions| by_topic(partitions).into_iter().map(topic).collect()),
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, ListPartitionReassignmentsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, ListPartitionReassignmentsRequest::VERSIONS, build).await?;
         let response = read::<ListPartitionReassignmentsRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, response.error_message) {
             return Ok(refuse_all(keys, &refusal));

@@ -15,9 +15,9 @@ use monedula_protocol::sasl::scram::{MAX_ITERATIONS, ScramHash};
 use monedula_protocol::secret::Secret;
 use monedula_protocol::types::SecretBytes;
 
-use super::call::{AdminCall, Answers, Asked, ItemCall, Items, Place, Refusal, read, refused};
+use super::call::{AdminCall, Answers, CallResult, ItemCall, Items, Recipient, Refusal, read, refused};
 use super::words::words;
-use super::{Admin, Shared};
+use super::{Admin, AdminContext};
 use crate::blocking;
 use crate::coordinator::Failure;
 use crate::error::ClientError;
@@ -65,16 +65,16 @@ impl Admin {
         users: Option<Vec<String>>,
         timeout: Duration,
     ) -> AdminCall<Items<String, Vec<ScramCredentialInfo>>> {
-        self.until_closed(move |shared| async move {
+        self.until_closed(move |context| async move {
             let Some(users) = users else {
-                let described = shared.run_one(DescribeAll, (), timeout).await?;
+                let described = context.run_one(DescribeAll, (), timeout).await?;
                 let outcome = |(user, answer): (String, Result<_, Refusal>)| {
                     let answer = answer.map_err(|refusal| refused(&Describe, &user, refusal));
                     (user, answer)
                 };
                 return Ok(described.into_iter().map(outcome).collect());
             };
-            shared.run(Describe, users, timeout).await
+            context.run(Describe, users, timeout).await
         })
     }
 
@@ -85,7 +85,7 @@ impl Admin {
         alterations: Vec<(UserMechanism, ScramAlteration)>,
         timeout: Duration,
     ) -> AdminCall<Items<UserMechanism, ()>> {
-        self.until_closed(move |shared| async move {
+        self.until_closed(move |context| async move {
             let started = Instant::now();
             let salting = blocking::run(move || salted(alterations));
             let changes = match tokio::time::timeout(timeout, salting).await {
@@ -97,7 +97,7 @@ impl Admin {
                 }
             };
             let credentials: Vec<UserMechanism> = changes.keys().cloned().collect();
-            shared.run(Alter { changes }, credentials, timeout.saturating_sub(started.elapsed())).await
+            context.run(Alter { changes }, credentials, timeout.saturating_sub(started.elapsed())).await
         })
     }
 }
@@ -148,7 +148,7 @@ struct Describe;
 
 impl Describe {
     async fn ask_for(
-        shared: &Shared,
+        context: &AdminContext,
         node: NodeId,
         users: &[String],
     ) -> Result<Result<Answers<String, Vec<ScramCredentialInfo>>, Refusal>, Failure> {
@@ -158,7 +158,7 @@ impl Describe {
             users: Some(users.iter().map(String::as_str).map(name).collect()),
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, DescribeUserScramCredentialsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DescribeUserScramCredentialsRequest::VERSIONS, build).await?;
         let response = read::<DescribeUserScramCredentialsRequest<'_>>(&frame, version)?;
         let refusal = Refusal::check(response.error_code, response.error_message);
         Ok(refusal.map(|()| response.results.iter().map(described).collect()))
@@ -182,12 +182,12 @@ impl ItemCall for Describe {
         format!("describing the SCRAM credentials of user {user}")
     }
 
-    fn place(&self, _: &String) -> Place {
-        Place::InTurn
+    fn recipient(&self, _: &String) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, users: &[String]) -> Asked<Self> {
-        let described = Self::ask_for(shared, node, users).await?;
+    async fn ask(&self, context: &AdminContext, node: NodeId, users: &[String]) -> CallResult<Self> {
+        let described = Self::ask_for(context, node, users).await?;
         Ok(described.unwrap_or_else(|refusal| super::call::refuse_all(users, &refusal)))
     }
 }
@@ -202,12 +202,12 @@ impl ItemCall for DescribeAll {
         "describing the SCRAM credentials of all users".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::InTurn
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, _: &[()]) -> Asked<Self> {
-        Ok(vec![((), Describe::ask_for(shared, node, &[]).await?)])
+    async fn ask(&self, context: &AdminContext, node: NodeId, _: &[()]) -> CallResult<Self> {
+        Ok(vec![((), Describe::ask_for(context, node, &[]).await?)])
     }
 }
 
@@ -223,15 +223,15 @@ impl ItemCall for Alter {
         format!("changing the {mechanism} credential of user {user}")
     }
 
-    fn place(&self, _: &UserMechanism) -> Place {
-        Place::Controller
+    fn recipient(&self, _: &UserMechanism) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, credentials: &[UserMechanism]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, credentials: &[UserMechanism]) -> CallResult<Self> {
         let mut answers = Answers::new();
         for credentials in rounds(credentials) {
             let build = |_| self.request(&credentials);
-            let (frame, version) = shared.call(node, AlterUserScramCredentialsRequest::VERSIONS, build).await?;
+            let (frame, version) = context.call(node, AlterUserScramCredentialsRequest::VERSIONS, build).await?;
             let response = read::<AlterUserScramCredentialsRequest<'_>>(&frame, version)?;
             answers.extend(response.results.iter().filter_map(|answer| {
                 let mut asked = credentials.iter();

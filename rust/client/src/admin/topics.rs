@@ -16,8 +16,8 @@ use monedula_protocol::messages::metadata::{
 };
 use monedula_protocol::types::Uuid;
 
-use super::call::{AdminCall, Asked, ItemCall, Items, Place, Refusal, Subject, read, refuse_all};
-use super::{Admin, Shared};
+use super::call::{AdminCall, CallResult, ItemCall, Items, Recipient, Refusal, Subject, read, refuse_all};
+use super::{Admin, AdminContext};
 use crate::net::network::NodeId;
 
 /// A topic to create.
@@ -95,8 +95,8 @@ impl Admin {
         validate_only: bool,
         timeout: Duration,
     ) -> AdminCall<Items<String, CreatedTopic>> {
-        self.until_closed(move |shared| async move {
-            let created = shared.run(CreateTopics { validate_only }, topics, timeout).await?;
+        self.until_closed(move |context| async move {
+            let created = context.run(CreateTopics { validate_only }, topics, timeout).await?;
             Ok(created.into_iter().map(|(topic, outcome)| (topic.name, outcome)).collect())
         })
     }
@@ -113,8 +113,8 @@ impl Admin {
         validate_only: bool,
         timeout: Duration,
     ) -> AdminCall<Items<String, ()>> {
-        self.until_closed(move |shared| async move {
-            let added = shared.run(CreatePartitions { validate_only }, topics, timeout).await?;
+        self.until_closed(move |context| async move {
+            let added = context.run(CreatePartitions { validate_only }, topics, timeout).await?;
             Ok(added.into_iter().map(|(topic, outcome)| (topic.topic, outcome)).collect())
         })
     }
@@ -150,14 +150,14 @@ impl ItemCall for CreateTopics {
         Subject::topic(&topic.name)
     }
 
-    fn place(&self, _: &NewTopic) -> Place {
-        Place::Controller
+    fn recipient(&self, _: &NewTopic) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[NewTopic]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[NewTopic]) -> CallResult<Self> {
         let build = |_| CreateTopicsRequest {
             topics: topics.iter().map(creatable).collect(),
-            timeout_ms: shared.broker_time_ms(),
+            timeout_ms: context.broker_time_ms(),
             validate_only: self.validate_only,
             ..Default::default()
         };
@@ -167,7 +167,7 @@ impl ItemCall for CreateTopics {
         // Before KIP-464 the client must give both numbers.
         let lowest = if broker_chooses { 4 } else { *CreateTopicsRequest::VERSIONS.start() };
         let versions = lowest..=*CreateTopicsRequest::VERSIONS.end();
-        let (frame, version) = shared.call(node, versions, build).await?;
+        let (frame, version) = context.call(node, versions, build).await?;
         let response = read::<CreateTopicsRequest<'_>>(&frame, version)?;
         let find = |name| topics.iter().find(|topic| topic.name == name).cloned();
         let answers = response.topics.iter().filter_map(|answer| {
@@ -230,21 +230,21 @@ impl ItemCall for DeleteTopics {
         Subject::topic(topic)
     }
 
-    fn place(&self, _: &String) -> Place {
-        Place::Controller
+    fn recipient(&self, _: &String) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[String]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[String]) -> CallResult<Self> {
         let state = |name| DeleteTopicState { name: Some(name), ..Default::default() };
         let build = |version| {
             let names = topics.iter().map(String::as_str);
-            let timeout_ms = shared.broker_time_ms();
+            let timeout_ms = context.broker_time_ms();
             match version {
                 ..=5 => DeleteTopicsRequest { topic_names: names.collect(), timeout_ms, ..Default::default() },
                 _ => DeleteTopicsRequest { topics: names.map(state).collect(), timeout_ms, ..Default::default() },
             }
         };
-        let (frame, version) = shared.call(node, DeleteTopicsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, DeleteTopicsRequest::VERSIONS, build).await?;
         let response = read::<DeleteTopicsRequest<'_>>(&frame, version)?;
         let answers = response.responses.iter().filter_map(|answer| {
             Some((answer.name?.to_owned(), Refusal::check(answer.error_code, answer.error_message)))
@@ -281,11 +281,11 @@ impl ItemCall for CreatePartitions {
         Subject::topic(&topic.topic)
     }
 
-    fn place(&self, _: &NewPartitions) -> Place {
-        Place::Controller
+    fn recipient(&self, _: &NewPartitions) -> Recipient {
+        Recipient::Controller
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[NewPartitions]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[NewPartitions]) -> CallResult<Self> {
         let brokers = |ids: &Vec<i32>| CreatePartitionsAssignment { broker_ids: ids.clone(), ..Default::default() };
         let build = |_| CreatePartitionsRequest {
             topics: topics
@@ -297,11 +297,11 @@ impl ItemCall for CreatePartitions {
                     ..Default::default()
                 })
                 .collect(),
-            timeout_ms: shared.broker_time_ms(),
+            timeout_ms: context.broker_time_ms(),
             validate_only: self.validate_only,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, CreatePartitionsRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, CreatePartitionsRequest::VERSIONS, build).await?;
         let response = read::<CreatePartitionsRequest<'_>>(&frame, version)?;
         let find = |name| topics.iter().find(|topic| topic.topic == name).cloned();
         let answers = response
@@ -326,13 +326,13 @@ impl ItemCall for ListTopics {
         "listing topics".into()
     }
 
-    fn place(&self, (): &()) -> Place {
-        Place::InTurn
+    fn recipient(&self, (): &()) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, keys: &[()]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, keys: &[()]) -> CallResult<Self> {
         let build = |_| MetadataRequest { topics: None, allow_auto_topic_creation: false, ..Default::default() };
-        let (frame, version) = shared.call(node, MetadataRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, MetadataRequest::VERSIONS, build).await?;
         let response = read::<MetadataRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(refuse_all(keys, &refusal));
@@ -357,11 +357,11 @@ impl ItemCall for DescribeTopics {
         Subject::topic(topic)
     }
 
-    fn place(&self, _: &String) -> Place {
-        Place::InTurn
+    fn recipient(&self, _: &String) -> Recipient {
+        Recipient::InTurn
     }
 
-    async fn ask(&self, shared: &Shared, node: NodeId, topics: &[String]) -> Asked<Self> {
+    async fn ask(&self, context: &AdminContext, node: NodeId, topics: &[String]) -> CallResult<Self> {
         let build = |_| MetadataRequest {
             topics: Some(
                 topics.iter().map(|name| MetadataRequestTopic { name: Some(name), ..Default::default() }).collect(),
@@ -369,7 +369,7 @@ impl ItemCall for DescribeTopics {
             allow_auto_topic_creation: false,
             ..Default::default()
         };
-        let (frame, version) = shared.call(node, MetadataRequest::VERSIONS, build).await?;
+        let (frame, version) = context.call(node, MetadataRequest::VERSIONS, build).await?;
         let response = read::<MetadataRequest<'_>>(&frame, version)?;
         if let Err(refusal) = Refusal::check(response.error_code, None) {
             return Ok(refuse_all(topics, &refusal));

@@ -8,7 +8,7 @@ use monedula_engine::backoff::Jitter;
 use monedula_engine::cluster::Cluster;
 use monedula_protocol::types::Uuid;
 
-use super::metadata::{Asked, Metadata};
+use super::metadata::{Metadata, MetadataTopics};
 use crate::error::{ClientError, RequestError};
 use crate::net::network::{InTurn, NodeId};
 use crate::run_time::{self, RunInstant};
@@ -24,7 +24,7 @@ impl Metadata {
         topics: Option<Vec<Arc<str>>>,
         timeout: Duration,
     ) -> Result<Cluster, ClientError> {
-        self.describe_asked(topics.map_or(Asked::All, Asked::Names), timeout).await
+        self.describe_asked(topics.map_or(MetadataTopics::All, MetadataTopics::Names), timeout).await
     }
 
     /// As [`Self::describe`], of the topics with these ids. One that the broker does not know is left out.
@@ -32,10 +32,10 @@ impl Metadata {
     /// # Errors
     /// If no broker answers within `timeout`.
     pub(crate) async fn describe_ids(&self, ids: BTreeSet<Uuid>, timeout: Duration) -> Result<Cluster, ClientError> {
-        self.describe_asked(Asked::Ids(ids), timeout).await
+        self.describe_asked(MetadataTopics::Ids(ids), timeout).await
     }
 
-    async fn describe_asked(&self, topics: Asked, timeout: Duration) -> Result<Cluster, ClientError> {
+    async fn describe_asked(&self, topics: MetadataTopics, timeout: Duration) -> Result<Cluster, ClientError> {
         let started = RunInstant::now();
         let mut last_error = None;
         let described = self.network.within(timeout, self.describe_until_answered(&topics, &mut last_error)).await;
@@ -53,7 +53,7 @@ impl Metadata {
 
     async fn describe_until_answered(
         &self,
-        topics: &Asked,
+        topics: &MetadataTopics,
         last_error: &mut Option<String>,
     ) -> Result<Cluster, ClientError> {
         let (began, mut jitter) = (RunInstant::now(), Jitter::new(self.started.elapsed().as_nanos() as u64));
@@ -87,7 +87,7 @@ impl Metadata {
         Err(ClientError::Closed)
     }
 
-    async fn describe_from(&self, node: NodeId, topics: &Asked) -> Result<Cluster, RequestError> {
+    async fn describe_from(&self, node: NodeId, topics: &MetadataTopics) -> Result<Cluster, RequestError> {
         let (answer, version) = self.request(node, topics).await?;
         let mut cluster = Cluster::default();
         cluster.update(&self.response(node, &answer, version)?, Duration::ZERO);

@@ -45,7 +45,7 @@ pub(crate) struct View {
 pub(crate) type Filter = Arc<dyn Fn(&str, bool) -> bool + Send + Sync>;
 
 /// The topics that a Metadata request asks for.
-pub(super) enum Asked {
+pub(super) enum MetadataTopics {
     All,
     Names(Vec<Arc<str>>),
     Ids(BTreeSet<Uuid>),
@@ -372,7 +372,7 @@ impl Metadata {
     async fn ask(&self, node: NodeId) -> Result<(), RequestError> {
         let topics: Vec<Arc<str>> = lock(&self.topics).keys().cloned().collect();
         let asked = lock(&self.filter).clone();
-        let wanted = if asked.is_none() { Asked::Names(topics) } else { Asked::All };
+        let wanted = if asked.is_none() { MetadataTopics::Names(topics) } else { MetadataTopics::All };
         let (answer, version) = self.request(node, &wanted).await?;
         let response = self.response(node, &answer, version)?;
         self.view.send_modify(|view| {
@@ -427,13 +427,13 @@ impl Metadata {
     }
 
     /// Asks one broker.
-    pub(super) async fn request(&self, node: NodeId, topics: &Asked) -> Result<(Frame, i16), RequestError> {
+    pub(super) async fn request(&self, node: NodeId, topics: &MetadataTopics) -> Result<(Frame, i16), RequestError> {
         let named = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
         let build = |_| MetadataRequest {
             topics: match topics {
-                Asked::All => None,
-                Asked::Names(names) => Some(names.iter().map(|name| named(&**name)).collect()),
-                Asked::Ids(ids) => {
+                MetadataTopics::All => None,
+                MetadataTopics::Names(names) => Some(names.iter().map(|name| named(&**name)).collect()),
+                MetadataTopics::Ids(ids) => {
                     let by_id = |&topic_id| MetadataRequestTopic { topic_id, name: None, ..Default::default() };
                     Some(ids.iter().map(by_id).collect())
                 }
@@ -442,7 +442,7 @@ impl Metadata {
             ..Default::default()
         };
         // Without a name from version 12 on (KIP-516).
-        let first = if matches!(topics, Asked::Ids(_)) { 12 } else { *MetadataRequest::VERSIONS.start() };
+        let first = if matches!(topics, MetadataTopics::Ids(_)) { 12 } else { *MetadataRequest::VERSIONS.start() };
         let versions = first..=*MetadataRequest::VERSIONS.end();
         self.network.call(node, Purpose::Control, versions, Duration::ZERO, build).await
     }

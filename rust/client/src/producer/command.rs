@@ -29,7 +29,7 @@ pub(crate) enum ProduceCommand {
     /// As `Flush`, once the records that waited for metadata are in batches.
     FlushBatches(oneshot::Sender<()>),
     /// A verb of transactions.
-    Verb(Verb, Reply),
+    Verb(Verb, VerbReply),
     /// Fail all records that were not sent yet.
     FailUnsent(SendFault),
     /// As `FailUnsent`, once the records that waited for metadata are in batches.
@@ -39,7 +39,7 @@ pub(crate) enum ProduceCommand {
 }
 
 /// Where the outcome of a verb is sent.
-pub(super) type Reply = oneshot::Sender<Result<(), TransactionError>>;
+pub(super) type VerbReply = oneshot::Sender<Result<(), TransactionError>>;
 
 /// A verb of transactions that the user called.
 #[derive(Debug)]

@@ -35,7 +35,7 @@ pub(crate) struct Receipt {
 #[derive(Default)]
 struct ReceiptState {
     /// The outcome of the records from each index up to that of the next entry.
-    segments: Vec<(u32, Outcome)>,
+    segments: Vec<(u32, RecordOutcome)>,
     /// For records that waited for metadata: their futures in the batches that they are in now, by index.
     forwarded: Vec<Option<RecordFuture>>,
     wakers: Vec<(u32, Waker)>,
@@ -46,7 +46,7 @@ struct ReceiptState {
 
 /// The outcome of consecutive records.
 #[derive(Clone)]
-enum Outcome {
+enum RecordOutcome {
     Pending,
     Acknowledged { base_offset: Option<i64>, first: u32, append_time_ms: Option<i64> },
     Failed { fault: ClientError, first: u32 },
@@ -71,30 +71,32 @@ impl Receipt {
     /// Sets the outcome of `count` records from `first` on: all records of the batch, or those of a part.
     pub(crate) fn complete(&self, first: u32, count: u32, outcome: &Result<Acknowledged, SendFault>) {
         let outcome = match outcome {
-            Ok(done) => {
-                Outcome::Acknowledged { base_offset: done.base_offset, first, append_time_ms: done.log_append_time_ms }
-            }
-            Err(fault) => Outcome::Failed { fault: fault.clone().into(), first },
+            Ok(done) => RecordOutcome::Acknowledged {
+                base_offset: done.base_offset,
+                first,
+                append_time_ms: done.log_append_time_ms,
+            },
+            Err(fault) => RecordOutcome::Failed { fault: fault.clone().into(), first },
         };
         self.finish(first, count, outcome);
     }
 
     /// Fails the first `count` records.
     pub(crate) fn fail(&self, count: u32, error: &ClientError) {
-        self.finish(0, count, Outcome::Failed { fault: error.clone(), first: 0 });
+        self.finish(0, count, RecordOutcome::Failed { fault: error.clone(), first: 0 });
     }
 
     /// Fails `count` records from `first` on.
     pub(crate) fn fail_part(&self, first: u32, count: u32, error: &ClientError) {
-        self.finish(first, count, Outcome::Failed { fault: error.clone(), first });
+        self.finish(first, count, RecordOutcome::Failed { fault: error.clone(), first });
     }
 
     /// Fails one record that never became part of a batch.
     pub(crate) fn fail_one(&self, index: u32, error: &ClientError) {
-        self.finish(index, 1, Outcome::Failed { fault: error.clone(), first: index });
+        self.finish(index, 1, RecordOutcome::Failed { fault: error.clone(), first: index });
     }
 
-    fn finish(&self, first: u32, count: u32, outcome: Outcome) {
+    fn finish(&self, first: u32, count: u32, outcome: RecordOutcome) {
         let end = first.saturating_add(count);
         let mut state = self.state();
         state.set(first, end, outcome.clone());
@@ -148,13 +150,13 @@ impl Receipt {
         }
     }
 
-    fn notify(&self, rows: &BatchRows, first: u32, end: u32, outcome: &Outcome) {
+    fn notify(&self, rows: &BatchRows, first: u32, end: u32, outcome: &RecordOutcome) {
         match outcome {
-            Outcome::Pending => {}
-            Outcome::Acknowledged { base_offset, first: at, .. } => {
+            RecordOutcome::Pending => {}
+            RecordOutcome::Acknowledged { base_offset, first: at, .. } => {
                 rows.acknowledged(self.partition.as_ref(), first, end, *base_offset, *at);
             }
-            Outcome::Failed { fault, first: at } => {
+            RecordOutcome::Failed { fault, first: at } => {
                 rows.failed(first, end, |index| error_of(fault, index - at));
             }
         }
@@ -178,10 +180,10 @@ impl Drop for Waking<'_> {
 
 impl ReceiptState {
     /// Sets `outcome` for `first..end`. There are few segments: one, or one for each part of a batch that was split.
-    fn set(&mut self, first: u32, end: u32, outcome: Outcome) {
+    fn set(&mut self, first: u32, end: u32, outcome: RecordOutcome) {
         let after = self.at(end).clone();
         if self.segments.is_empty() && first > 0 {
-            self.segments.push((0, Outcome::Pending));
+            self.segments.push((0, RecordOutcome::Pending));
         }
         self.segments.retain(|(start, _)| !(first..=end).contains(start));
         let position = self.segments.partition_point(|(start, _)| *start < first);
@@ -189,18 +191,18 @@ impl ReceiptState {
         self.segments.insert(position + 1, (end, after));
     }
 
-    fn at(&self, index: u32) -> &Outcome {
+    fn at(&self, index: u32) -> &RecordOutcome {
         outcome_at(&self.segments, index)
     }
 }
 
-fn outcome_at(segments: &[(u32, Outcome)], index: u32) -> &Outcome {
+fn outcome_at(segments: &[(u32, RecordOutcome)], index: u32) -> &RecordOutcome {
     let position = segments.partition_point(|(start, _)| *start <= index);
-    position.checked_sub(1).map_or(&Outcome::Pending, |position| &segments[position].1)
+    position.checked_sub(1).map_or(&RecordOutcome::Pending, |position| &segments[position].1)
 }
 
-fn is_pending(segments: &[(u32, Outcome)], index: u32) -> bool {
-    matches!(outcome_at(segments, index), Outcome::Pending)
+fn is_pending(segments: &[(u32, RecordOutcome)], index: u32) -> bool {
+    matches!(outcome_at(segments, index), RecordOutcome::Pending)
 }
 
 impl RecordFuture {
@@ -261,9 +263,9 @@ impl RecordFuture {
 
     fn outcome_in(&self, state: &ReceiptState) -> Option<DeliveryResult> {
         match state.at(self.index) {
-            Outcome::Pending => None,
-            Outcome::Failed { fault, first } => Some(Err(error_of(fault, self.index - first))),
-            Outcome::Acknowledged { base_offset, first, append_time_ms } => {
+            RecordOutcome::Pending => None,
+            RecordOutcome::Failed { fault, first } => Some(Err(error_of(fault, self.index - first))),
+            RecordOutcome::Acknowledged { base_offset, first, append_time_ms } => {
                 // Only records that wait for metadata have no partition, and they are forwarded before they are
                 // acknowledged.
                 let TopicPartition { topic, partition } = self.receipt.partition.clone()?;

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::admission::TransactionAdmission;
 use super::calls::{CallOutcome, Calls};
-use super::command::{Reply, Verb};
+use super::command::{Verb, VerbReply};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
 use crate::log::{Log, kinds};
@@ -29,7 +29,7 @@ pub(super) struct Session {
     calls: Calls,
     log: Log,
     admission: Arc<TransactionAdmission>,
-    waiting: BTreeMap<Ticket, Reply>,
+    waiting: BTreeMap<Ticket, VerbReply>,
     next_ticket: Ticket,
     version2: bool,
 }
@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// Starts a verb. Its outcome is sent to `reply`.
-    pub(super) fn verb(&mut self, now: Now, verb: Verb, reply: Reply) -> Vec<produce::Input> {
+    pub(super) fn verb(&mut self, now: Now, verb: Verb, reply: VerbReply) -> Vec<produce::Input> {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         let deadline = |until: Instant| now + until.saturating_duration_since(Instant::now());

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::otlp::{Kind, Metric, Number};
+use super::otlp::{Metric, MetricKind, Number};
 
 /// A figure of a client, counted since its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +57,7 @@ impl Window {
                     let (before, _) = self.counts.get(total).copied().unwrap_or_default();
                     let more = count.saturating_sub(before);
                     let value = Number::Int(i64::try_from(if is_delta { more } else { count }).unwrap_or(i64::MAX));
-                    metrics.push(Metric { name: total, kind: Kind::Sum { is_delta }, value });
+                    metrics.push(Metric { name: total, kind: MetricKind::Sum { is_delta }, value });
                     if let Some(name) = rate.filter(|_| !elapsed.is_zero()) {
                         metrics.push(gauge(name, more as f64 / elapsed.as_secs_f64()));
                     }
@@ -70,7 +70,7 @@ impl Window {
                     }
                     if let Some(name) = total {
                         let value = Number::Double(millis(if is_delta { took } else { sum }));
-                        metrics.push(Metric { name, kind: Kind::Sum { is_delta }, value });
+                        metrics.push(Metric { name, kind: MetricKind::Sum { is_delta }, value });
                     }
                 }
             }
@@ -91,7 +91,7 @@ impl Window {
 }
 
 fn gauge(name: &'static str, value: f64) -> Metric {
-    Metric { name, kind: Kind::Gauge, value: Number::Double(value) }
+    Metric { name, kind: MetricKind::Gauge, value: Number::Double(value) }
 }
 
 fn millis(time: Duration) -> f64 {
@@ -136,7 +136,7 @@ mod tests {
         for (now, more) in [(150, 50.0), (170, 70.0)] {
             let metrics = window.metrics(&[count(now), latency(10, 1000)], Duration::from_secs(10), true);
             assert_eq!(values(&metrics)[0], ("total", more));
-            assert_eq!(metrics[0].kind, Kind::Sum { is_delta: true });
+            assert_eq!(metrics[0].kind, MetricKind::Sum { is_delta: true });
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::net::network::{Network, NodeId, Purpose, Standing};
 pub(crate) type ReadFigures = Box<dyn Fn() -> Vec<Figure> + Send + Sync>;
 
 /// What telemetry needs of its client.
-pub(crate) struct Parts {
+pub(crate) struct TelemetrySource {
     pub(crate) network: Arc<Network>,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) log: Log,
@@ -56,7 +56,7 @@ pub(crate) struct Telemetry {
 
 impl Telemetry {
     /// Starts the task, which waits until a broker is known.
-    pub(crate) fn start(parts: Parts, runtime: &Handle, seed: u64) -> Self {
+    pub(crate) fn start(parts: TelemetrySource, runtime: &Handle, seed: u64) -> Self {
         let client_instance_id = Arc::new(OnceLock::new());
         let (close, closing) = watch::channel(false);
         let task = Task {
@@ -115,7 +115,7 @@ impl Drop for Telemetry {
 }
 
 struct Task {
-    parts: Parts,
+    parts: TelemetrySource,
     machine: TelemetryMachine,
     client_instance_id: Arc<OnceLock<Uuid>>,
     started: Instant,

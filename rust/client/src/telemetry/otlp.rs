@@ -11,7 +11,7 @@ pub(crate) enum Number {
 
 /// What kind of metric it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// The value of now.
     Gauge,
     /// A sum that only grows, and whether it counts from the push before.
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: MetricKind,
     pub(crate) value: Number,
 }
 
@@ -89,10 +89,10 @@ impl Encoder {
     fn metric(&mut self, metric: &Metric, period: Period) {
         self.bytes(field::NAME, metric.name.as_bytes());
         match metric.kind {
-            Kind::Gauge => self.message(field::GAUGE, |gauge| {
+            MetricKind::Gauge => self.message(field::GAUGE, |gauge| {
                 gauge.message(field::DATA_POINTS, |point| point.data_point(metric.value, period));
             }),
-            Kind::Sum { is_delta } => self.message(field::SUM, |sum| {
+            MetricKind::Sum { is_delta } => self.message(field::SUM, |sum| {
                 sum.message(field::DATA_POINTS, |point| point.data_point(metric.value, period));
                 let temporality = if is_delta { field::DELTA } else { field::CUMULATIVE };
                 sum.varint(field::AGGREGATION_TEMPORALITY, temporality);
@@ -153,7 +153,7 @@ mod tests {
     // Whole payloads are judged by OpenTelemetry's own decoder, in tests/observability/test_push.py.
     #[test]
     fn a_sum_is_encoded_as_protobuf_says() {
-        let metric = Metric { name: "a", kind: Kind::Sum { is_delta: true }, value: Number::Int(300) };
+        let metric = Metric { name: "a", kind: MetricKind::Sum { is_delta: true }, value: Number::Int(300) };
         let encoded = metrics_data(&[("k", "v".into())], &[metric], Period { start_unix_nano: 1, end_unix_nano: 2 });
         #[rustfmt::skip]
         let expected: Vec<u8> = [

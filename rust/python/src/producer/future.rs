@@ -26,10 +26,10 @@ use crate::signals;
 #[pyclass(frozen, freelist = 4096, module = "monedula")]
 pub(crate) struct SendFuture {
     /// Empty until the record is sent, for a future that was made before.
-    parts: OnceLock<Own<Parts>>,
+    parts: OnceLock<Own<FutureParts>>,
 }
 
-struct Parts {
+struct FutureParts {
     sending: Sending,
     callbacks: Arc<Callbacks>,
     /// Whether the record's failure was seen.
@@ -185,7 +185,7 @@ impl SendFuture {
 
     /// Calls `callback` with an `ObservedFuture` once the future is done, on the producer's callback thread.
     fn _observe(slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Parts { sending, callbacks, .. } = slf.get().parts()?;
+        let FutureParts { sending, callbacks, .. } = slf.get().parts()?;
         let observed = ObservedFuture::of(slf.as_any())?;
         callbacks.add(slf.py(), callback, observed, |waker| sending.on_done(waker))
     }
@@ -202,11 +202,11 @@ impl SendFuture {
 impl SendFuture {
     #[inline]
     pub(crate) fn of(sent: RecordFuture, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Sent(sent), callbacks))) }
+        Self { parts: OnceLock::from(Own::new(FutureParts::of(Sending::Sent(sent), callbacks))) }
     }
 
     pub(crate) fn queued(queued: Arc<QueuedFuture>, callbacks: &Arc<Callbacks>) -> Self {
-        Self { parts: OnceLock::from(Own::new(Parts::of(Sending::Queued(queued), callbacks))) }
+        Self { parts: OnceLock::from(Own::new(FutureParts::of(Sending::Queued(queued), callbacks))) }
     }
 
     /// The future of a record that is sent next. To make it may release the GIL: PyO3 does when it makes the first one, and
@@ -217,11 +217,11 @@ impl SendFuture {
 
     /// The record was sent.
     pub(super) fn set_sent(&self, sent: RecordFuture, callbacks: &Arc<Callbacks>) {
-        let _ = self.parts.set(Own::new(Parts::of(Sending::Sent(sent), callbacks)));
+        let _ = self.parts.set(Own::new(FutureParts::of(Sending::Sent(sent), callbacks)));
     }
 
     #[inline]
-    fn parts(&self) -> PyResult<&Parts> {
+    fn parts(&self) -> PyResult<&FutureParts> {
         match self.parts.get() {
             Some(parts) => parts.get(),
             None => Err(PyRuntimeError::new_err("this future's record is not sent yet")),
@@ -249,12 +249,12 @@ impl SendFuture {
     }
 
     pub(crate) fn call_when_done(&self, slf: &Bound<'_, Self>, callback: &Bound<'_, PyAny>) -> PyResult<()> {
-        let Parts { sending, callbacks, .. } = self.parts()?;
+        let FutureParts { sending, callbacks, .. } = self.parts()?;
         callbacks.add(slf.py(), callback, slf.clone().into_any().unbind(), |waker| sending.on_done(waker))
     }
 }
 
-impl Parts {
+impl FutureParts {
     fn of(sending: Sending, callbacks: &Arc<Callbacks>) -> Self {
         Self { sending, callbacks: callbacks.clone(), is_seen: AtomicBool::new(false) }
     }

@@ -31,7 +31,7 @@ pub(super) struct Pending {
 }
 
 /// What a connection's handle and its task share: the requests in flight, and when what happened.
-pub(super) struct Shared {
+pub(super) struct SharedConnection {
     pub(super) broker: String,
     pub(super) limits: Limits,
     pub(super) pending: Mutex<VecDeque<Pending>>,
@@ -96,7 +96,7 @@ fn may_be_large(api: ApiKey) -> bool {
     )
 }
 
-impl Shared {
+impl SharedConnection {
     pub(super) fn new(broker: String, limits: Limits) -> Self {
         let times = Times { used_at: Instant::now(), throttled_until: None, ended_at: None, close_reason: None };
         Self {

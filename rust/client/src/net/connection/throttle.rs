@@ -16,7 +16,7 @@ impl Connection {
         self.shared.times().throttled_until
     }
 
-    /// Applies the `throttle_time_ms` of an answer that [`Shared::answer`] does not decode.
+    /// Applies the `throttle_time_ms` of an answer that [`SharedConnection::answer`] does not decode.
     pub(crate) fn throttle(&self, throttle_time_ms: i32) {
         self.shared.throttle(throttle_time_ms);
     }
@@ -28,7 +28,7 @@ impl Connection {
     }
 }
 
-impl Shared {
+impl SharedConnection {
     /// Sends no request for this long.
     pub(super) fn throttle(&self, throttle_time_ms: i32) {
         let Some(wait) = u64::try_from(throttle_time_ms).ok().filter(|&ms| ms > 0).map(Duration::from_millis) else {

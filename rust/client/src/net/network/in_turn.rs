@@ -12,13 +12,13 @@ use crate::run_time;
 /// A node that has said nothing for so long is waited for together with the next one.
 const SLOW: Duration = Duration::from_secs(1);
 
-type Asked<'a, T> = (NodeId, Pin<Box<dyn Future<Output = T> + Send + 'a>>);
+type PendingAnswer<'a, T> = (NodeId, Pin<Box<dyn Future<Output = T> + Send + 'a>>);
 
 /// Nodes of which any may answer. The next is asked when one has failed, or has been silent for [`SLOW`]: none keeps the
 /// caller waiting for its whole time-out while others could answer.
 pub(crate) struct InTurn<'a, T> {
     waiting: VecDeque<NodeId>,
-    asked: Vec<Asked<'a, T>>,
+    asked: Vec<PendingAnswer<'a, T>>,
 }
 
 impl<'a, T> InTurn<'a, T> {
@@ -86,7 +86,7 @@ impl Network {
 }
 
 /// The first of them that ends; it is removed.
-async fn ended<T>(asked: &mut Vec<Asked<'_, T>>) -> (NodeId, T) {
+async fn ended<T>(asked: &mut Vec<PendingAnswer<'_, T>>) -> (NodeId, T) {
     poll_fn(|context| {
         for index in 0..asked.len() {
             let (node, answer) = &mut asked[index];

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::identities::Identities;
 use super::material::{self, Entry, Material, Passwords, Problem};
-use super::settings::{IdentitySources, Place, Source, TlsSettings, Verification};
+use super::settings::{IdentitySources, MaterialLocation, Source, TlsSettings, Verification};
 use super::verifier::Verifier;
 use crate::config_values::ConfigError;
 use crate::files;
@@ -98,7 +98,7 @@ impl TlsSettings {
     pub(super) fn look(&self, known: &Seen) -> Seen {
         let mut files = Vec::new();
         for source in self.sources() {
-            if let Place::Path(path) = &source.place {
+            if let MaterialLocation::Path(path) = &source.location {
                 files.extend(files_of(path));
             }
         }
@@ -155,8 +155,8 @@ impl TlsSettings {
         let Some(source) = &self.trust else { return system(warnings) };
         let passwords = Passwords { store: self.trust_password.as_ref().map(Secret::expose), ..Passwords::default() };
         let mut found = Vec::new();
-        match &source.place {
-            Place::Path(path) if path.is_dir() => {
+        match &source.location {
+            MaterialLocation::Path(path) if path.is_dir() => {
                 for file in files_of(path) {
                     // A directory of certificates may have other files too, such as a README or CRLs.
                     if let Ok(material) = read(source, Some(&file), passwords) {
@@ -287,16 +287,16 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
 
 /// Reads a source, or one of its files.
 fn read(source: &Source, file: Option<&Path>, passwords: Passwords<'_>) -> Result<Material, ConfigError> {
-    let bytes = match (&source.place, file) {
-        (Place::Inline(text), _) if is_path(text) => {
+    let bytes = match (&source.location, file) {
+        (MaterialLocation::Inline(text), _) if is_path(text) => {
             let what = format!(
                 "it looks like the path of a file, which goes into {}; the PEM itself is expected",
                 source.of_path()
             );
             return Err(wrong(source, None, what));
         }
-        (Place::Inline(text), _) => Zeroizing::new(text.expose().to_vec()),
-        (Place::Path(path), file) => {
+        (MaterialLocation::Inline(text), _) => Zeroizing::new(text.expose().to_vec()),
+        (MaterialLocation::Path(path), file) => {
             files::read(file.unwrap_or(path), MOST_BYTES).map_err(|failed| wrong(source, file, failed))?
         }
     };
@@ -330,9 +330,11 @@ fn is_path(text: &Secret) -> bool {
 }
 
 fn wrong(source: &Source, file: Option<&Path>, what: impl std::fmt::Display) -> ConfigError {
-    match (&source.place, file) {
-        (Place::Inline(_), _) => error(&source.key, what),
-        (Place::Path(path), file) => error(&source.key, format!("{}: {what}", file.unwrap_or(path).display())),
+    match (&source.location, file) {
+        (MaterialLocation::Inline(_), _) => error(&source.key, what),
+        (MaterialLocation::Path(path), file) => {
+            error(&source.key, format!("{}: {what}", file.unwrap_or(path).display()))
+        }
     }
 }
 

@@ -11,18 +11,18 @@ use crate::config_values::{ConfigError, Values};
 
 /// Where certificates or a key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MaterialLocation {
     /// A file, or a directory of files.
     Path(PathBuf),
     /// The setting itself.
     Inline(Secret),
 }
 
-/// A place, with the setting that names it.
+/// A location, with the setting that names it.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) key: String,
-    pub(super) place: Place,
+    pub(super) location: MaterialLocation,
     /// The format that the user names.
     pub(super) format: Option<Format>,
 }
@@ -95,17 +95,17 @@ fn error(values: &Values, key: &str, what: impl std::fmt::Display) -> ConfigErro
 
 /// The one of these settings that is set; an error if several are.
 fn one_of(values: &Values, paths: &[&'static str], inline: &[&'static str]) -> Result<Option<Source>, ConfigError> {
-    let of_path = |&key: &&'static str| Some((key, Place::Path(values.given(key)?.into())));
+    let of_path = |&key: &&'static str| Some((key, MaterialLocation::Path(values.given(key)?.into())));
     let of_inline = |&key: &&'static str| {
         let text = values.secret(key).or_else(|| values.given(key).map(Secret::from))?;
-        Some((key, Place::Inline(text)))
+        Some((key, MaterialLocation::Inline(text)))
     };
     let mut found = paths.iter().filter_map(of_path).chain(inline.iter().filter_map(of_inline));
     let Some((key, place)) = found.next() else { return Ok(None) };
     if let Some((other, _)) = found.next() {
         return Err(error(values, key, format!("{} says the same; give one of them", values.name_of(other))));
     }
-    Ok(Some(Source { key: values.name_of(key).into(), place, format: None }))
+    Ok(Some(Source { key: values.name_of(key).into(), location, format: None }))
 }
 
 fn with_format(values: &Values, source: Option<Source>, key: &str) -> Result<Option<Source>, ConfigError> {

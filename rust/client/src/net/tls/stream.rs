@@ -177,13 +177,13 @@ impl AsyncWrite for Wire {
 }
 
 /// Both halves belong to one task, so nobody ever waits for this lock.
-type Shared = Arc<Mutex<TlsStream>>;
+type SharedTlsStream = Arc<Mutex<TlsStream>>;
 
 /// The half that is read from.
-pub(crate) struct TlsReadHalf(Shared);
+pub(crate) struct TlsReadHalf(SharedTlsStream);
 
 /// The half that is written to.
-pub(crate) struct TlsWriteHalf(Shared);
+pub(crate) struct TlsWriteHalf(SharedTlsStream);
 
 /// The two halves of a connection, for one task.
 pub(crate) fn split(stream: TlsStream) -> (TlsReadHalf, TlsWriteHalf) {
